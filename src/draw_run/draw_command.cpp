@@ -8,7 +8,6 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
-#include "src/draw_run/picture_texts.h"
 #include "src/draw_run/sealed_draw_run.h"
 #include "src/json/json.h"
 #include "src/pictures/png_file.h"
@@ -82,7 +81,9 @@ int draw_command(const DrawArguments& arguments, const volatile int* stop) {
     throw Error(ErrorKind::kData, arguments.folder, "the latents are not finite", "its weights may be damaged");
   const double seconds = monotonic_seconds() - since;
   write_png(arguments.output, {pixels, run->options.width, run->options.height},
-            picture_texts(settings.draw.prompts.front(), run->list.pictures.front().seed, settings_digest(settings)));
+            {{"prompt", settings.draw.prompts.front()},
+             {"seed", std::to_string(arguments.seed)},
+             {"settings digest", settings_digest(settings)}});
   if (arguments.json) {
     std::printf("%s\n", json_text({{"file", arguments.output},
                                    {"width", run->options.width},

@@ -33,7 +33,8 @@ std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& res
                {"decoding_seconds", results.stages.decoding},
                {"writing_seconds", results.writing_seconds},
                {"planned_bytes", static_cast<std::int64_t>(results.planned_bytes)},
-               {"resident_bytes", static_cast<std::int64_t>(results.resident_bytes)}};
+               {"resident_bytes", static_cast<std::int64_t>(results.resident_bytes)},
+               {"library_allocations", static_cast<std::int64_t>(results.foreign_calls)}};
   if (results.timed_pictures > 0) json["draw_pictures_per_second"] = per(timed, results.timed_seconds);
   return json_text(json, 4) + "\n";
 }
@@ -58,6 +59,11 @@ std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results)
                                    " pictures/s, without warm-up");
   text += line("memory", "planned " + std::string(readable_bytes(results.planned_bytes).c_str()) + ", resident " +
                              readable_bytes(results.resident_bytes).c_str());
+  if (results.guarded)
+    text +=
+        line("allocations after the seal",
+             "none of ours, " + std::to_string(results.foreign_calls) + " of libraries" +
+                 (results.foreign_calls > 0 ? ", " + std::string(readable_bytes(results.foreign_bytes).c_str()) : ""));
   return text;
 }
 

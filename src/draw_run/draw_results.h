@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include "src/draw_run/drawn_pictures.h"
 #include "src/draw_run/sealed_draw_run.h"
 
 namespace bascule {
@@ -21,8 +20,8 @@ struct DrawResults {
   std::int64_t timed_pictures = 0;
   double timed_seconds = 0.0;
   std::size_t planned_bytes = 0, resident_bytes = 0;
-  bool guarded = false;             // allocations were watched
-  std::uint64_t foreign_calls = 0;  // allocations by libraries
+  bool guarded = false;                                // allocations were watched
+  std::uint64_t foreign_calls = 0, foreign_bytes = 0;  // allocations by libraries since the seal
 };
 
 std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -13,7 +15,6 @@
 #include "src/base/notify_socket.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/draw_run/draw_results.h"
-#include "src/draw_run/drawn_pictures.h"
 #include "src/draw_run/sealed_draw_run.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
@@ -52,32 +53,32 @@ void check_folder(const Settings& settings) {
 // One batch after another, until all are there or a signal comes.
 class DrawLoop final : public DrawingWatch {
  public:
-  DrawLoop(RecordedDrawRun& run, SealedDrawRun& sealed, DrawnPictures& pictures, RunStatus* status,
-           const volatile int* stop)
-      : run_(run), sealed_(sealed), pictures_(pictures), stop_(stop), missing_(pictures.missing()) {
+  DrawLoop(RecordedDrawRun& run, SealedDrawRun& sealed, RunStatus* status, const volatile int* stop)
+      : run_(run), sealed_(sealed), files_(*run.files), stop_(stop), missing_(run.files->missing()) {
     if (status != nullptr) progress_.tell_also(status);
   }
 
-  // Returns 0, or the signal.
-  int run(DrawResults* results) {
-    progress_.begin("draw", static_cast<std::int64_t>(pictures_.done().size()),
+  // Sealed. signal: 0, or the one that came.
+  Status run(DrawResults* results, int* signal) noexcept {
+    progress_.begin("draw", static_cast<std::int64_t>(files_.done().size()),
                     static_cast<std::int64_t>(run_.list.pictures.size()), monotonic_seconds());
     const std::size_t batch = static_cast<std::size_t>(run_.options.batch);
     std::int64_t batches = 0;
     const double began = monotonic_seconds();
-    int signal = *stop_;
-    for (std::size_t first = 0; first < missing_.size() && signal == 0; first += batch, ++batches) {
+    Status status = ok_status();
+    *signal = *stop_;
+    for (std::size_t first = 0; first < missing_.size() && *signal == 0 && status.ok(); first += batch, ++batches) {
       const double since = monotonic_seconds();
       under_way_ = std::min(batch, missing_.size() - first);
-      signal = draw(first, since, results);
-      if (signal == 0 && batches >= run_.settings.draw.throughput_warmup_batches) {
+      status = draw(first, results, signal);
+      if (*signal == 0 && status.ok() && batches >= run_.settings.draw.throughput_warmup_batches) {
         results->timed_pictures += static_cast<std::int64_t>(under_way_);
         results->timed_seconds += monotonic_seconds() - since;
       }
     }
     results->seconds = monotonic_seconds() - began;
     progress_.end(monotonic_seconds());
-    return signal;
+    return status;
   }
 
   int called(std::int64_t call, std::int64_t calls) noexcept override {
@@ -86,33 +87,27 @@ class DrawLoop final : public DrawingWatch {
   }
 
  private:
-  int draw(std::size_t first, double since, DrawResults* results) {
-    int signal = 0;
-    seal_memory();
-    const Status status = sealed_.draw({missing_.data() + first, under_way_}, this, &signal);
-    open_memory();
-    if (!status.ok()) throw Error(ErrorKind::kData, run_.settings.draw.latents_file.shown(), "cannot be read any more");
-    if (signal != 0) return signal;
-    for (std::size_t i = 0; i < under_way_; ++i) {
+  Status draw(std::size_t first, DrawResults* results, int* signal) noexcept {
+    double since = monotonic_seconds();
+    BASCULE_TRY(sealed_.draw({missing_.data() + first, under_way_}, this, signal));
+    const double each = (monotonic_seconds() - since) / static_cast<double>(under_way_);
+    for (std::size_t i = 0; i < under_way_ && *signal == 0; ++i) {
       const std::size_t number = static_cast<std::size_t>(missing_[first + i]);
-      seal_memory();
+      since = monotonic_seconds();
       const std::uint8_t* const pixels = sealed_.decode(static_cast<std::int64_t>(i));
-      open_memory();
-      if (pixels == nullptr)
-        throw Error(ErrorKind::kData, picture_file(number, run_.list.pictures.size()), "its latents are not finite",
-                    "the weights of the model may be damaged, or draw.guidance_scale too large");
+      if (pixels == nullptr) return {StatusCode::kNotFinite, {missing_[first + i], 0}};
       const double decoded = monotonic_seconds();
-      pictures_.add(number, pixels, (decoded - since) / static_cast<double>(i + 1));
+      BASCULE_TRY(files_.add(number, pixels, each + decoded - since));
       results->writing_seconds += monotonic_seconds() - decoded;
       ++results->pictures;
       show(0, 0, 0);
     }
-    return 0;
+    return ok_status();
   }
 
   void show(std::int64_t under_way, std::int64_t call, std::int64_t calls) noexcept {
     ProgressStep step;
-    step.done = static_cast<std::int64_t>(pictures_.done().size());
+    step.done = static_cast<std::int64_t>(files_.done().size());
     step.epoch = -1.0;
     step.loss = std::numeric_limits<double>::quiet_NaN();
     step.pictures_of_next = under_way;
@@ -123,7 +118,7 @@ class DrawLoop final : public DrawingWatch {
 
   RecordedDrawRun& run_;
   SealedDrawRun& sealed_;
-  DrawnPictures& pictures_;
+  PictureFiles& files_;
   const volatile int* stop_;
   const std::vector<std::int64_t> missing_;
   std::size_t under_way_ = 0;
@@ -138,6 +133,36 @@ void begin_folder(const RecordedDrawRun& run) {
       std::to_string(run.options.height));
   write_run_marker(run.settings, {}, {}, {});
   remove_leftovers(folder);
+}
+
+[[noreturn]] void throw_status(const Status& status, const RecordedDrawRun& run) {
+  const std::string folder = run.settings.run.output_dir.shown();
+  switch (status.code) {
+    case StatusCode::kNotFinite:
+      throw Error(
+          ErrorKind::kData, PictureName(static_cast<std::size_t>(status.detail[0]), run.list.pictures.size()).text(),
+          "its latents are not finite", "the weights of the model may be damaged, or draw.guidance_scale too large");
+    case StatusCode::kReadFailed:
+      throw Error(ErrorKind::kData, run.settings.draw.latents_file.shown(), "cannot be read any more");
+    default:
+      throw Error(ErrorKind::kDisk, folder,
+                  std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
+                  std::string(advice_for_disk(static_cast<int>(status.detail[0]))) +
+                      "; pictures that are there are whole, and the same command draws the others");
+  }
+}
+
+void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, DrawResults* results) {
+  results->stages = sealed.seconds();
+  results->planned_bytes = run.plan.peak_bytes();
+  results->resident_bytes = resident_bytes();
+  results->guarded = guard_is_active();
+  ForeignAllocations foreign[64];
+  const std::size_t count = foreign_allocations(foreign, std::size(foreign));
+  for (std::size_t i = 0; i < count; ++i) {
+    results->foreign_calls += foreign[i].calls;
+    results->foreign_bytes += foreign[i].bytes;
+  }
 }
 
 int finish(const RecordedDrawRun& run, const DrawResults& results, RunStatus* status, bool json) {
@@ -158,12 +183,12 @@ int run_drawing(const Settings& settings, bool json, const volatile int* stop) {
   const FolderLock lock(settings.run, settings.origin, FolderUser::kProcess);
   if (lock.has_waited()) check_folder(settings);
   const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
-  DrawnPictures pictures(*run);
-  if (settings.draw.resume == ResumeDrawing::kNever) pictures.clear();
+  PictureFiles& files = *run->files;
+  if (settings.draw.resume == ResumeDrawing::kAuto) files.read_done();
   DrawResults results;
-  results.found = static_cast<std::int64_t>(pictures.done().size());
+  results.found = static_cast<std::int64_t>(files.done().size());
   const std::string& folder = settings.run.output_dir.resolved;
-  if (pictures.missing().empty() && read_run_marker(folder).finished) {
+  if (files.missing().empty() && read_run_marker(folder).finished) {
     say("run: already finished; see " + settings.run.output_dir.shown());
     if (json) std::puts(json_text(read_json_file(folder + kResultsFile), 4).c_str());
     return 0;
@@ -175,17 +200,22 @@ int run_drawing(const Settings& settings, bool json, const volatile int* stop) {
   say("seal: " + std::string(isa_name(isa)) + ", " + std::to_string(run->threads) + " threads");
   RunStatus status;
   status.open(folder, settings.report.status_seconds, NotifySocket::from_environment());
-  DrawLoop loop(*run, sealed, pictures, &status, stop);
-  const int signal = loop.run(&results);
+  if (settings.draw.resume == ResumeDrawing::kNever)
+    throw_if_failed(remove_tree((folder + "/" + kPictureLogFile).c_str()), folder, "images.jsonl cannot be removed");
+  files.open();
+  DrawLoop loop(*run, sealed, &status, stop);
+  int signal = 0;
+  seal_memory();
+  const Status ended = loop.run(&results, &signal);
+  measure(*run, sealed, &results);
+  open_memory();
+  if (!ended.ok()) throw_status(ended, *run);
   if (signal != 0) {
     status.end("stopped");
-    say("run: stopped; " + std::to_string(pictures.done().size()) + " of " + std::to_string(run->list.pictures.size()) +
+    say("run: stopped; " + std::to_string(files.done().size()) + " of " + std::to_string(run->list.pictures.size()) +
         " pictures are there; run the same command again to draw the others");
     return 128 + signal;
   }
-  results.stages = sealed.seconds();
-  results.planned_bytes = run->plan.peak_bytes();
-  results.resident_bytes = resident_bytes();
   return finish(*run, results, &status, json);
 }
 

@@ -27,27 +27,49 @@ void read_sides(const Settings& settings, const Pipeline& pipeline, DrawingOptio
   }
 }
 
-MemoryPlan plan_of(const Pipeline& pipeline, const SamplingProgram& program, const DrawingOptions& options, int threads,
-                   Session* session, RecordedDrawing* recorded) {
-  *recorded = record_drawing(session, pipeline, options, program);
-  std::vector<PlannedRange> ranges = session->plan(threads);
-  ranges.push_back({kDrawingMemory, Drawer(pipeline, *recorded, program).bytes()});
-  ranges.push_back({kPictureMemory, static_cast<std::size_t>(3 * options.height * options.width)});
-  MemoryPlan plan = make_memory_plan(std::move(ranges), kOutsideBytes);
-  plan.workspace_lower_bound_bytes = session->workspace_lower_bound_bytes();
-  plan.largest = session->largest(8);
-  return plan;
+// Records the graphs and the files of pictures of that size, and plans them.
+void plan_run(RecordedDrawRun* run) {
+  const DrawingOptions& options = run->options;
+  run->recorded = record_drawing(&run->session, run->pipeline, options, run->program);
+  run->files = std::make_unique<PictureFiles>(run->list, options.width, options.height, run->settings);
+  std::vector<PlannedRange> ranges = run->session.plan(run->threads);
+  ranges.push_back({kDrawingMemory, Drawer(run->pipeline, run->recorded, run->program).bytes()});
+  ranges.push_back({kPictureMemory, run->files_offset() + run->files->bytes()});
+  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes);
+  run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
+  run->plan.largest = run->session.largest(8);
+}
+
+// Everything up to the size of pictures.
+std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings) {
+  auto run = std::make_unique<RecordedDrawRun>();
+  run->settings = settings;
+  run->pipeline = open_pipeline(settings.model.model_name_or_path.resolved);
+  run->notes = run->pipeline.notes;
+  const SamplerOptions sampler =
+      read_sampler_options(run->pipeline.scheduler_file(), settings.draw.scheduler, settings.draw.timestep_spacing);
+  run->program = sampling_program(sampler, static_cast<int>(settings.draw.num_inference_steps));
+  const PromptTokenizer tokenizer(
+      run->pipeline, settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved : "");
+  run->list = list_pictures(settings, tokenizer);
+  run->notes.insert(run->notes.end(), run->list.notes.begin(), run->list.notes.end());
+  DrawingOptions& options = run->options;
+  options.guidance = static_cast<float>(settings.draw.guidance_scale);
+  options.batch = std::min(settings.draw.batch_size, static_cast<std::int64_t>(run->list.pictures.size()));
+  options.prompts = std::min(static_cast<std::int64_t>(run->list.texts.size()), options.rows());
+  run->threads = settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads)
+                                              : threads_within(read_process_limits(), usable_cores(), 1);
+  return run;
 }
 
 // The largest square picture that fits, in pixels a side; 0: none.
 std::int64_t largest_side(const RecordedDrawRun& run, std::size_t limit) {
   const std::int64_t unit = std::max<std::int64_t>(8, run.pipeline.factor());
   const auto fits = [&](std::int64_t side) {
-    DrawingOptions options = run.options;
-    options.height = options.width = side;
-    Session session;
-    RecordedDrawing recorded;
-    return plan_of(run.pipeline, run.program, options, run.threads, &session, &recorded).peak_bytes() <= limit;
+    const std::unique_ptr<RecordedDrawRun> other = begin_run(run.settings);
+    other->options.height = other->options.width = side;
+    plan_run(other.get());
+    return other->plan.peak_bytes() <= limit;
   };
   std::int64_t fitting = 0, failing = (std::max(run.options.height, run.options.width) / unit + 1) * unit;
   while (failing - fitting > unit) {
@@ -60,25 +82,9 @@ std::int64_t largest_side(const RecordedDrawRun& run, std::size_t limit) {
 }  // namespace
 
 std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings) {
-  auto run = std::make_unique<RecordedDrawRun>();
-  run->settings = settings;
-  run->pipeline = open_pipeline(settings.model.model_name_or_path.resolved);
-  run->notes = run->pipeline.notes;
-  const SamplerOptions sampler =
-      read_sampler_options(run->pipeline.scheduler_file(), settings.draw.scheduler, settings.draw.timestep_spacing);
-  run->program = sampling_program(sampler, static_cast<int>(settings.draw.num_inference_steps));
-  const PromptTokenizer tokenizer(
-      run->pipeline, settings.model.tokenizer_name.written.empty() ? "" : settings.model.tokenizer_name.resolved);
-  run->list = list_pictures(settings, tokenizer);
-  run->notes.insert(run->notes.end(), run->list.notes.begin(), run->list.notes.end());
-  DrawingOptions& options = run->options;
-  options.guidance = static_cast<float>(settings.draw.guidance_scale);
-  options.batch = std::min(settings.draw.batch_size, static_cast<std::int64_t>(run->list.pictures.size()));
-  options.prompts = std::min(static_cast<std::int64_t>(run->list.texts.size()), options.rows());
-  read_sides(settings, run->pipeline, &options);
-  run->threads = threads_within(read_process_limits(), usable_cores(), 1);
-  if (settings.machine.threads > 0) run->threads = static_cast<int>(settings.machine.threads);
-  run->plan = plan_of(run->pipeline, run->program, options, run->threads, &run->session, &run->recorded);
+  std::unique_ptr<RecordedDrawRun> run = begin_run(settings);
+  read_sides(settings, run->pipeline, &run->options);
+  plan_run(run.get());
   return run;
 }
 

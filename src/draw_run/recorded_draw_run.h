@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/align.h"
 #include "src/draw/drawer.h"
+#include "src/draw_run/picture_files.h"
 #include "src/draw_run/picture_list.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
@@ -27,10 +29,13 @@ struct RecordedDrawRun {
   Session session;
   RecordedDrawing recorded;
   int threads = 0;
+  std::unique_ptr<PictureFiles> files;
   MemoryPlan plan;
   std::vector<std::string> notes;  // for people
 
   std::int64_t picture_pixels() const { return options.height * options.width; }
+  // In the category of pictures: the bytes of one picture, and behind them the memory of `files`.
+  std::size_t files_offset() const { return align_up(static_cast<std::size_t>(3 * picture_pixels()), kCacheLine); }
 };
 
 // Throws Error: kSettings, kData.

@@ -41,6 +41,7 @@ SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const st
   load(say);
   drawer_.seal(arena_->at(run_.plan[kDrawingMemory]), run_.session);
   bytes_ = arena_->as<std::uint8_t>(run_.plan[kPictureMemory]);
+  run_.files->seal(arena_->at(run_.plan[kPictureMemory]) + run_.files_offset());
   if (run_.settings.draw.latents_file.is_given()) open_latents();
 }
 

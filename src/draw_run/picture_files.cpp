@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/draw_run/picture_files.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "src/base/align.h"
+#include "src/base/digest.h"
+#include "src/files/durable_write.h"
+
+namespace bascule {
+namespace {
+
+std::size_t longest_text(const PictureList& list) {
+  std::size_t longest = 1;
+  for (const DrawnText& text : list.texts) longest = std::max(longest, text.text.size());
+  return longest;
+}
+
+constexpr std::size_t kPngTexts = 3;  // prompt, seed, settings digest
+constexpr std::size_t kShortestLimit = 32;
+
+}  // namespace
+
+PictureName::PictureName(std::size_t number, std::size_t pictures) noexcept {
+  int digits = 5;
+  for (std::size_t most = 99'999; most + 1 < pictures; most = 10 * most + 9) ++digits;
+  std::snprintf(text_, sizeof text_, "%0*zu.png", digits, number);
+}
+
+PictureFiles::PictureFiles(const PictureList& list, std::int64_t width, std::int64_t height, const Settings& settings)
+    : list_(list),
+      width_(width),
+      height_(height),
+      folder_(settings.run.output_dir.resolved),
+      settings_digest_(settings_digest(settings)),
+      is_guided_(settings.draw.guidance_scale > 1.0),
+      writes_texts_(settings.draw.png_text),
+      png_({width, height, kPngTexts, std::max(kShortestLimit, longest_text(list))}),
+      log_(longest_text(list)),
+      is_done_(list.pictures.size(), false) {
+  if (!writes_texts_) return;
+  for (const DrawnText& one : list.texts) check_png_text({"prompt", one.text});
+}
+
+std::size_t PictureFiles::bytes() const noexcept { return align_up(png_.bytes(), kCacheLine) + log_.bytes(); }
+
+PictureLogView PictureFiles::row_of(const DrawnPicture& picture, const PictureName& name) const noexcept {
+  const ListedPicture& listed = list_.pictures[picture.number];
+  return {name.text(),
+          text(listed.prompt),
+          is_guided_ ? text(listed.negative) : std::string_view(),
+          static_cast<std::int64_t>(listed.seed),
+          picture.seconds,
+          picture.digest};
+}
+
+void PictureFiles::read_done() {
+  const std::vector<PictureLogRow<std::string>> rows = read_picture_log(folder_ + "/" + kPictureLogFile);
+  lines_ = rows.size();
+  if (rows.empty()) return;
+  std::map<std::string, std::size_t> numbers;
+  for (std::size_t n = 0; n < is_done_.size(); ++n) numbers[PictureName(n, is_done_.size()).text()] = n;
+  for (const PictureLogRow<std::string>& row : rows) {
+    const auto found = numbers.find(row.file);
+    if (found == numbers.end() || is_done_[found->second]) continue;
+    const DrawnPicture picture = {found->second, row.seconds, row.digest};
+    const PictureLogView expected = row_of(picture, PictureName(picture.number, is_done_.size()));
+    const bool is_same =
+        row.prompt == expected.prompt && row.negative_prompt == expected.negative_prompt && row.seed == expected.seed;
+    if (!is_same || !std::filesystem::is_regular_file(folder_ + "/" + row.file)) continue;
+    is_done_[picture.number] = true;
+    done_.push_back(picture);
+  }
+}
+
+std::vector<std::int64_t> PictureFiles::missing() const {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t n = 0; n < is_done_.size(); ++n) {
+    if (!is_done_[n]) numbers.push_back(static_cast<std::int64_t>(n));
+  }
+  return numbers;
+}
+
+void PictureFiles::seal(std::byte* memory) {
+  png_.seal(memory);
+  log_.seal(memory + align_up(png_.bytes(), kCacheLine));
+  done_.reserve(is_done_.size());
+}
+
+void PictureFiles::open() {
+  const std::string path = folder_ + "/" + kPictureLogFile;
+  if (lines_ == done_.size()) return log_.open(path);
+  throw_if_failed(remove_tree(path.c_str()), path, "cannot be removed");
+  log_.open(path);
+  for (const DrawnPicture& picture : done_)
+    throw_if_failed(log_.append(row_of(picture, PictureName(picture.number, is_done_.size()))), path,
+                    "cannot be written");
+}
+
+Status PictureFiles::add(std::size_t number, const std::uint8_t* pixels, double seconds) noexcept {
+  const PictureName name(number, is_done_.size());
+  const DrawnPicture picture = {number, seconds, digest_of(pixels, static_cast<std::size_t>(3 * width_ * height_))};
+  char seed[32];
+  std::snprintf(seed, sizeof seed, "%llu", static_cast<unsigned long long>(list_.pictures[number].seed));
+  const PngTextView texts[kPngTexts] = {
+      {"prompt", text(list_.pictures[number].prompt)}, {"seed", seed}, {"settings digest", settings_digest_}};
+  BASCULE_TRY(png_.write(folder_.c_str(), name.text(), {pixels, width_, height_},
+                         {texts, writes_texts_ ? kPngTexts : std::size_t{0}}));
+  BASCULE_TRY(log_.append(row_of(picture, name)));
+  done_.push_back(picture);  // room was reserved
+  is_done_[number] = true;
+  return ok_status();
+}
+
+}  // namespace bascule

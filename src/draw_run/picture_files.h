@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run that draws leaves of its pictures: NNNNN.png of each, and images.jsonl with a line of each, in the order
+// in which they were made. A picture is done once its line is there, and its file: both are written whole or not at
+// all.
+//
+//   PictureFiles files(list, width, height, settings);   // before the seal: reads what is there
+//   files.seal(memory); files.open();                    // files.bytes() of it
+//   status = files.add(number, pixels, seconds);         // sealed: allocates nothing
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/draw_run/picture_list.h"
+#include "src/pictures/picture_log.h"
+#include "src/pictures/png_writer.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// "00042.png": five digits, or as many as the largest number needs.
+class PictureName {
+ public:
+  PictureName(std::size_t number, std::size_t pictures) noexcept;
+  const char* text() const noexcept { return text_; }
+
+ private:
+  char text_[32];
+};
+
+struct DrawnPicture {
+  std::size_t number = 0;    // in the list
+  double seconds = 0.0;      // its share of its batch's
+  std::uint64_t digest = 0;  // of its pixels
+};
+
+class PictureFiles {
+ public:
+  // Borrows the list and the settings. Throws Error kData for a prompt that no PNG file can hold.
+  PictureFiles(const PictureList& list, std::int64_t width, std::int64_t height, const Settings& settings);
+
+  std::size_t bytes() const noexcept;
+  // Reads images.jsonl. Lines of pictures that are not in the list as they say, and lines without a file, do not count:
+  // those pictures are drawn again. Throws Error kData for a line that is none.
+  void read_done();
+  const std::vector<DrawnPicture>& done() const { return done_; }
+  std::vector<std::int64_t> missing() const;
+
+  // Before the seal. memory: bytes(), 64-byte aligned.
+  void seal(std::byte* memory);
+  // Goes on behind the lines that count; where some do not, images.jsonl is written anew. Throws Error kDisk.
+  void open();
+  // Sealed. Writes the file, then the line. kDiskFailed with an errno.
+  Status add(std::size_t number, const std::uint8_t* pixels, double seconds) noexcept;
+
+ private:
+  PictureLogView row_of(const DrawnPicture& picture, const PictureName& name) const noexcept;
+  std::string_view text(std::int32_t number) const noexcept {
+    return list_.texts[static_cast<std::size_t>(number)].text;
+  }
+
+  const PictureList& list_;
+  const std::int64_t width_, height_;
+  const std::string folder_;
+  const std::string settings_digest_;
+  const bool is_guided_, writes_texts_;
+  PngWriter png_;
+  PictureLog log_;
+  std::vector<DrawnPicture> done_;
+  std::vector<bool> is_done_;
+  std::size_t lines_ = 0;  // of images.jsonl, counted or not
+};
+
+}  // namespace bascule
