@@ -18,9 +18,10 @@ namespace bascule::test {
 
 class ShortRun {
  public:
-  // Lines of [training]; the checkpoint to go on from.
+  // Lines of [training]; the checkpoint to go on from. Event files are named by second and process, and two runs of a
+  // test may have both in common: none are written.
   ShortRun(const std::string& folder, const std::string& training, std::optional<ResumePoint> resume = std::nullopt)
-      : settings_(demo_settings(folder, "", training)),
+      : settings_(demo_settings(folder, "", training + "[report]\ntensorboard = false\n")),
         run_(record_run(settings_, RankPlace{}, media_engine_builtin(), std::move(resume))),
         group_(RankPlace{}, {}) {
     said().clear();
