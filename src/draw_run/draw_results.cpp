@@ -1,22 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/draw_run/draw_results.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 
 #include "src/json/json.h"
 #include "src/records/readable.h"
+#include "src/settings/resume_rules.h"
 
 namespace bascule {
 namespace {
 
 double per(double amount, double count) { return count > 0.0 ? amount / count : 0.0; }
 
-// One line of the summary.
-std::string line(const char* name, const std::string& value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "  %-30.30s ", name);
-  return text + value + "\n";
+// The figures of a run, for the summary and the page; names that begin with spaces are parts of the one before.
+std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults& results) {
+  const double drawn = static_cast<double>(results.pictures), timed = static_cast<double>(results.timed_pictures);
+  std::vector<NamedText> figures;
+  figures.push_back(
+      {"pictures", std::to_string(results.pictures + results.found) +
+                       (results.found > 0 ? ", " + std::to_string(results.found) + " of them found" : "")});
+  figures.push_back({"size", std::to_string(run.options.width) + " x " + std::to_string(run.options.height) +
+                                 " pixels, " + std::to_string(run.program.calls.size()) + " calls of the UNet each"});
+  if (results.pictures > 0) {
+    figures.push_back({"time", std::string(readable_seconds(results.seconds).c_str()) + ", " +
+                                   readable_seconds(per(results.seconds, drawn)).c_str() + " a picture"});
+    figures.push_back({"  prompts", readable_seconds(results.stages.prompts).c_str()});
+    figures.push_back({"  calls of the UNet", readable_seconds(results.stages.calls).c_str()});
+    figures.push_back({"  decoding", readable_seconds(results.stages.decoding).c_str()});
+    figures.push_back({"  writing", readable_seconds(results.writing_seconds).c_str()});
+  }
+  if (results.timed_pictures > 0)
+    figures.push_back({"throughput", std::string(readable_number(per(timed, results.timed_seconds)).c_str()) +
+                                         " pictures/s, without warm-up"});
+  figures.push_back({"memory", "planned " + std::string(readable_bytes(results.planned_bytes).c_str()) + ", resident " +
+                                   readable_bytes(results.resident_bytes).c_str()});
+  if (results.guarded)
+    figures.push_back(
+        {"allocations after the seal",
+         "none of ours, " + std::to_string(results.foreign_calls) + " of libraries" +
+             (results.foreign_calls > 0 ? ", " + std::string(readable_bytes(results.foreign_bytes).c_str()) : "")});
+  return figures;
 }
+
+constexpr std::size_t kShownPictures = 64;
 
 }  // namespace
 
@@ -40,31 +69,46 @@ std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& res
 }
 
 std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results) {
-  const double drawn = static_cast<double>(results.pictures), timed = static_cast<double>(results.timed_pictures);
   std::string text = "draw\n";
-  text += line("pictures", std::to_string(results.pictures + results.found) +
-                               (results.found > 0 ? "  (" + std::to_string(results.found) + " were there)" : ""));
-  text += line("size", std::to_string(run.options.width) + " x " + std::to_string(run.options.height) + " pixels, " +
-                           std::to_string(run.program.calls.size()) + " calls of the UNet each");
-  if (results.pictures > 0) {
-    text += line("time", std::string(readable_seconds(results.seconds).c_str()) + ", " +
-                             readable_seconds(per(results.seconds, drawn)).c_str() + " a picture");
-    text += line("  prompts", readable_seconds(results.stages.prompts).c_str());
-    text += line("  calls of the UNet", readable_seconds(results.stages.calls).c_str());
-    text += line("  decoding", readable_seconds(results.stages.decoding).c_str());
-    text += line("  writing", readable_seconds(results.writing_seconds).c_str());
+  for (const NamedText& figure : figures_of(run, results)) {
+    char name[64];
+    std::snprintf(name, sizeof name, "  %-30.30s ", figure.name.c_str());
+    text += name + figure.value + "\n";
   }
-  if (results.timed_pictures > 0)
-    text += line("throughput", std::string(readable_number(per(timed, results.timed_seconds)).c_str()) +
-                                   " pictures/s, without warm-up");
-  text += line("memory", "planned " + std::string(readable_bytes(results.planned_bytes).c_str()) + ", resident " +
-                             readable_bytes(results.resident_bytes).c_str());
-  if (results.guarded)
-    text +=
-        line("allocations after the seal",
-             "none of ours, " + std::to_string(results.foreign_calls) + " of libraries" +
-                 (results.foreign_calls > 0 ? ", " + std::string(readable_bytes(results.foreign_bytes).c_str()) : ""));
   return text;
+}
+
+DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, const Tape& calls) {
+  DrawPage page;
+  page.title = std::filesystem::path(run.settings.run.output_dir.resolved).filename().string();
+  page.figures = figures_of(run, results);
+  BatchCounts counts = run.session.graph(run.recorded.noise).bounds();
+  std::map<std::string, PageOperation> by_kind;
+  for (const NodeTime& node : calls.node_times(counts)) {
+    PageOperation& one = by_kind[node.kind];
+    one.kind = node.kind;
+    one.seconds += node.seconds;
+    one.flops += node.flops * static_cast<double>(results.replays);
+  }
+  for (const auto& [kind, operation] : by_kind) page.operations.push_back(operation);
+  std::sort(page.operations.begin(), page.operations.end(),
+            [](const PageOperation& a, const PageOperation& b) { return a.seconds > b.seconds; });
+  const std::size_t pictures = run.list.pictures.size();
+  for (const DrawnPicture& picture : run.files->done()) {
+    if (page.pictures.size() == kShownPictures) break;
+    const ListedPicture& listed = run.list.pictures[picture.number];
+    page.pictures.push_back({PictureName(picture.number, pictures).text(),
+                             run.list.texts[static_cast<std::size_t>(listed.prompt)].text,
+                             "seed " + std::to_string(listed.seed) + ", " + readable_seconds(picture.seconds).c_str()});
+  }
+  page.all_pictures = pictures;
+  for (const KeyValues& keys : {number_keys(run.settings), other_keys(run.settings)}) {
+    for (const auto& [key, value] : keys) page.settings.push_back({key, value});
+  }
+  std::stable_sort(page.settings.begin(), page.settings.end(), [](const NamedText& a, const NamedText& b) {
+    return a.name.substr(0, a.name.find('.')) < b.name.substr(0, b.name.find('.'));
+  });
+  return page;
 }
 
 }  // namespace bascule

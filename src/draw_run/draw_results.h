@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/draw_run/sealed_draw_run.h"
+#include "src/page/draw_page.h"
 
 namespace bascule {
 
@@ -15,6 +16,7 @@ struct DrawResults {
   std::int64_t found = 0;     // that were there already
   double seconds = 0.0;       // of drawing, with all stages
   double writing_seconds = 0.0;
+  std::int64_t replays = 0;  // of the noise graph: one call for all pictures of a batch
   DrawingSeconds stages;
   // Without the first throughput_warmup_batches batches; 0 where no batch was drawn after them.
   std::int64_t timed_pictures = 0;
@@ -26,5 +28,7 @@ struct DrawResults {
 
 std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results);
 std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results);
+// calls: the tape of the noise graph, after its replays.
+DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, const Tape& calls);
 
 }  // namespace bascule

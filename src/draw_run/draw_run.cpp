@@ -77,11 +77,13 @@ class DrawLoop final : public DrawingWatch {
       }
     }
     results->seconds = monotonic_seconds() - began;
+    results->replays = replays_;
     progress_.end(monotonic_seconds());
     return status;
   }
 
   int called(std::int64_t call, std::int64_t calls) noexcept override {
+    ++replays_;
     show(static_cast<std::int64_t>(under_way_), call, calls);
     return *stop_;
   }
@@ -122,6 +124,7 @@ class DrawLoop final : public DrawingWatch {
   const volatile int* stop_;
   const std::vector<std::int64_t> missing_;
   std::size_t under_way_ = 0;
+  std::int64_t replays_ = 0;
   Progress progress_ = Progress::on_stderr();
 };
 
@@ -165,14 +168,17 @@ void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, DrawResult
   }
 }
 
-int finish(const RecordedDrawRun& run, const DrawResults& results, RunStatus* status, bool json) {
+int finish(const RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results, RunStatus* status,
+           bool json) {
   const std::string& folder = run.settings.run.output_dir.resolved;
   const std::string text = draw_results_json(run, results);
   write_output_file(folder + kResultsFile, text);
+  if (run.settings.report.html)
+    write_output_file(folder + "/report.html", draw_html(draw_page_of(run, results, sealed.tape(run.recorded.noise))));
   write_run_marker(run.settings, {true, 0, 0}, {}, {});
   status->end("finished");
   std::fputs((json ? text : draw_summary(run, results)).c_str(), stdout);
-  say("run: finished; see " + run.settings.run.output_dir.shown());
+  say("run: finished; see " + run.settings.run.output_dir.shown() + (run.settings.report.html ? "/report.html" : ""));
   return 0;
 }
 
@@ -216,7 +222,7 @@ int run_drawing(const Settings& settings, bool json, const volatile int* stop) {
         " pictures are there; run the same command again to draw the others");
     return 128 + signal;
   }
-  return finish(*run, results, &status, json);
+  return finish(*run, sealed, results, &status, json);
 }
 
 }  // namespace bascule

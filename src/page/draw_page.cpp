@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/page/draw_page.h"
+
+#include "src/page/html_parts.h"
+#include "src/page/html_text.h"
+#include "src/records/readable.h"
+
+namespace bascule {
+namespace {
+
+// Beside the report's own style: a grid of pictures.
+constexpr const char* kStyle = R"css(
+.drawn{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(160px,100%),1fr))}
+.drawn li{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px;min-width:0;break-inside:avoid}
+.drawn img{display:block;width:100%;height:auto;image-rendering:auto}
+.drawn p{margin:6px 0 0;font-size:13.5px}.drawn code{font-size:11.5px;color:var(--soft)}
+)css";
+
+std::string section(const char* title, const std::string& body) {
+  return body.empty() ? "" : std::string("<section><h2>") + title + "</h2>\n" + body + "</section>\n";
+}
+
+std::string operations_table(const std::vector<PageOperation>& operations) {
+  if (operations.empty()) return "";
+  double all = 0.0;
+  for (const PageOperation& one : operations) all += one.seconds;
+  std::string out =
+      "<div class=\"card\"><table>\n<tr><th scope=\"col\">operation</th><th scope=\"col\">time</th><th "
+      "scope=\"col\">share</th><th scope=\"col\">GFLOP/s</th></tr>\n";
+  for (const PageOperation& one : operations) {
+    const double rate = one.seconds > 0.0 ? one.flops / one.seconds * 1e-9 : 0.0;
+    out += "<tr><th scope=\"row\">" + html_escape(one.kind) + "</th><td>" + readable_seconds(one.seconds).c_str() +
+           "</td><td>" + readable_percent(all > 0.0 ? one.seconds / all : 0.0).c_str() + "</td><td>" +
+           (one.flops > 0.0 ? readable_number(rate).c_str() : "") + "</td></tr>\n";
+  }
+  return out + "</table></div>\n";
+}
+
+std::string pictures_list(const DrawPage& page) {
+  if (page.pictures.empty()) return "";
+  std::string out = "<ol class=\"drawn\">\n";
+  for (const PagePicture& picture : page.pictures) {
+    out += "<li><a href=\"" + html_escape(picture.file) + "\"><img loading=\"lazy\" src=\"" +
+           html_escape(picture.file) + "\" alt=\"" + html_escape(picture.prompt) + "\"></a><p dir=\"auto\">" +
+           html_escape(picture.prompt) + "</p><code>" + html_escape(picture.file + ", " + picture.facts) +
+           "</code></li>\n";
+  }
+  out += "</ol>\n";
+  const std::size_t more = page.all_pictures - page.pictures.size();
+  if (more > 0) out += "<p class=\"sub\">" + std::to_string(more) + " more lie in the folder of this page.</p>\n";
+  return out;
+}
+
+}  // namespace
+
+std::string draw_html(const DrawPage& page) {
+  const std::string title = html_escape(page.title);
+  Report settings;
+  settings.settings = page.settings;
+  FactTable figures;
+  figures.rows = page.figures;
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+         title + " · Bascule</title>\n<style>" + html_style() + kStyle +
+         "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule</div>\n<h1 dir=\"auto\">" +
+         title + "</h1>\n</header>\n<main>\n" + section("Figures", facts_section(figures)) +
+         section("Pictures", pictures_list(page)) +
+         section("Time of the UNet's calls by operation", operations_table(page.operations)) +
+         section("Settings", settings_section(settings)) +
+         "</main>\n<footer class=\"inner\">Written by Bascule. The pictures lie beside this page; it loads nothing "
+         "from the network.</footer>\n</body>\n</html>\n";
+}
+
+}  // namespace bascule

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// report.html of a run that draws: figures, where the time of a call goes, and the first pictures, which lie beside the
+// page. Finish phase.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/records/named_text.h"
+
+namespace bascule {
+
+struct PageOperation {
+  std::string kind;
+  double seconds = 0.0;  // of all calls
+  double flops = 0.0;
+};
+
+struct PagePicture {
+  std::string file, prompt;
+  std::string facts;  // "seed 42, 3.1 s"
+};
+
+struct DrawPage {
+  std::string title;
+  std::vector<NamedText> figures;
+  std::vector<PageOperation> operations;  // of the UNet's calls, the longest first
+  std::vector<PagePicture> pictures;      // the first ones
+  std::size_t all_pictures = 0;
+  std::vector<NamedText> settings;
+};
+
+std::string draw_html(const DrawPage& page);
+
+}  // namespace bascule
