@@ -12,6 +12,7 @@
 #include "kernels/average.h"
 #include "kernels/bf16.h"
 #include "kernels/convolution.h"
+#include "kernels/doubled_convolution.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"

@@ -4,7 +4,8 @@
 //   bench_convolution [--threads N] [--repeats N] [WORD]      shapes whose text contains WORD
 //
 // Beside each convolution stands linear() of the same depth and width on as many rows, or fewer where they would not
-// fit: in turn, so that other load meets both. One thread is measured in time of the thread, more in wall time.
+// fit: in turn, so that other load meets both. A rate counts nine taps, also where a doubled picture needs fewer. One
+// thread is measured in time of the thread, more in wall time.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

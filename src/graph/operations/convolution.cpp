@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/convolution.h"
+#include "kernels/doubled_convolution.h"
 
 #include <algorithm>
 
@@ -147,30 +147,50 @@ constexpr OperationKind kKind{"convolution_backward", cost, launch, nullptr, scr
 enum : std::size_t { kX, kWeight, kBias, kY };
 
 // A tile of y: a task.
+template <typename Kernel>
 struct Block {
-  void (*kernel)(const Convolution&);
-  Convolution whole;
+  void (*kernel)(const Kernel&);
+  Kernel whole;
   std::int64_t first_col;
   float* scratch;
 };
 
-void run(const Block& b, Range range, int) {
-  Convolution a = b.whole;
-  a.y += range.first * a.y_stride + b.first_col;
-  a.weight += b.first_col * window_size(a.pictures);
+template <typename Kernel>
+Kernel tile_of(const Block<Kernel>& b, std::int64_t windows) {
+  Kernel a = b.whole;
+  a.y += b.first_col;
+  a.weight += b.first_col * windows;
   a.bias += b.first_col;
+  a.scratch = b.scratch;
+  return a;
+}
+
+void run(const Block<Convolution>& b, Range range, int) {
+  Convolution a = tile_of(b, window_size(b.whole.pictures));
+  a.y += range.first * a.y_stride;
   a.first_row = range.first;
   a.rows = range.count;
-  a.scratch = b.scratch;
   b.kernel(a);
+}
+
+void run_doubled(const Block<DoubledConvolution>& b, Range range, int) {
+  DoubledConvolution a = tile_of(b, kTaps * b.whole.channels);
+  a.first_line = range.first;
+  a.lines = range.count;
+  b.kernel(a);
+}
+
+bool is_doubled(const Pictures& p) {
+  return p.stride == 1 && p.enlarged_height == 2 * p.height && p.enlarged_width == 2 * p.width;
 }
 
 std::int64_t scratch_floats(const NodeView&) { return kProductScratchFloats; }
 
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const double x = node.elements(kX, counts), y = node.elements(kY, counts);
-  const double depth = static_cast<double>(window_size(node.as<Pictures>()));
-  return {2.0 * y * depth, 4.0 * (x + y + depth * static_cast<double>(node.cols(kY)))};
+  const Pictures pictures = node.as<Pictures>();
+  const double taps = is_doubled(pictures) ? 4.0 : 9.0, channels = static_cast<double>(pictures.channels);
+  return {2.0 * y * taps * channels, 4.0 * (x + y + 9.0 * channels * static_cast<double>(node.cols(kY)))};
 }
 
 void derive(const NodeView& node, Backward& b) {
@@ -189,25 +209,44 @@ void derive(const NodeView& node, Backward& b) {
          node.attributes());
 }
 
-// The tiles of a product of these extents: its rows are windows, which are packed as its rows are.
-void launch(const NodeView& node, Launch& l) {
-  const std::int64_t out = node.cols(kY), max_rows = std::max<std::int64_t>(1, node.rows(kY).at(l.bounds()));
-  const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, out);
-  const std::int64_t height = align_up(divide_up(max_rows, tiling.rows), kOwnRowUnit);
-  Block block{};
-  block.kernel = l.kernels.convolution;
+// Adds the tiles of y, each of so many columns and, of the units of `split`, so many.
+template <typename Kernel>
+void add_tiles(const NodeView& node, Launch& l, Block<Kernel> block, std::int64_t width, const TaskSplit& split,
+               void (*run_tile)(const Block<Kernel>&, Range, int)) {
+  const std::int64_t out = node.cols(kY);
   block.whole.y = l.at(node[kY]);
   block.whole.x = l.at(node[kX]);
   block.whole.weight = l.at(node[kWeight]);
   block.whole.bias = l.at(node[kBias]);
   block.whole.y_stride = out;
-  block.whole.pictures = node.as<Pictures>();
   l.begin_step();
-  for (std::int64_t col = 0; col < out; col += tiling.width) {
+  for (std::int64_t col = 0; col < out; col += width) {
     block.first_col = col;
-    block.whole.cols = std::min(tiling.width, out - col);
-    Block* const b = l.add(block, {node.rows(kY), height}, run);
+    block.whole.cols = std::min(width, out - col);
+    Block<Kernel>* const b = l.add(block, split, run_tile);
     l.scratch(&b->scratch);
+  }
+}
+
+// The tiles of a product of these extents: its rows are windows, which are packed as its rows are. Pictures of twice
+// the size are four products, each of a quarter of the rows.
+void launch(const NodeView& node, Launch& l) {
+  const Pictures pictures = node.as<Pictures>();
+  const bool doubled = is_doubled(pictures);
+  const std::int64_t max_rows = std::max<std::int64_t>(1, node.rows(kY).at(l.bounds()) / (doubled ? 4 : 1));
+  const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, node.cols(kY));
+  const std::int64_t height = divide_up(max_rows, tiling.rows);
+  if (doubled) {
+    const Extent lines = with_pictures_of(node.rows(kX), pictures.height * pictures.width, pictures.height);
+    Block<DoubledConvolution> block{l.kernels.doubled_convolution, {}, 0, nullptr};
+    block.whole.height = pictures.height;
+    block.whole.width = pictures.width;
+    block.whole.channels = pictures.channels;
+    add_tiles(node, l, block, tiling.width, {lines, divide_up(height, pictures.width)}, run_doubled);
+  } else {
+    Block<Convolution> block{l.kernels.convolution, {}, 0, nullptr};
+    block.whole.pictures = pictures;
+    add_tiles(node, l, block, tiling.width, {node.rows(kY), align_up(height, kOwnRowUnit)}, run);
   }
 }
 

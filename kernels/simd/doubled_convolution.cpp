@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The four kinds of output pixels of a doubled picture, (u, v) of the contract, are four products. The rows of a block
+// are of one line, so that their results lie at equal distances.
+#include "kernels/doubled_convolution.h"
+
+#include <cstdint>
+
+#include "kernels/simd/kernels.h"
+#include "kernels/simd/multiply_tile.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+constexpr std::int64_t kDoubledTaps = 4;
+
+struct Kind {
+  std::int64_t u, v;
+};
+constexpr Kind kKinds[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+
+// The numbers of a run of taps, dy or dx of the contract: from first to before end.
+struct TapRange {
+  std::int64_t first, end;
+};
+inline TapRange taps_of(std::int64_t kind, std::int64_t tap) {
+  return tap == 0 ? TapRange{0, 1 + kind} : TapRange{1 + kind, 3};
+}
+
+// Whole vectors are written: up to 15 numbers past the columns are overwritten.
+
+// Columns of the window of output pixel (2 i + u, 2 j + v) of a line.
+void pack_window(float* packed, const DoubledConvolution& a, Kind kind, std::int64_t line, std::int64_t j,
+                 std::int64_t first_col, std::int64_t cols) {
+  // Two pixels beside each other are one run of numbers.
+  const std::int64_t first = j + kind.v - 1;
+  const std::int64_t taps = first >= 0 && first + 1 < a.width ? 2 : 1, width = taps * a.channels;
+  std::int64_t tap = first_col / width * taps, col = first_col % width;
+  for (std::int64_t done = 0; done < cols; tap += taps) {
+    const std::int64_t count = least(width - col, cols - done);
+    const std::int64_t y = line % a.height + kind.u - 1 + tap / 2, x = first + tap % 2;
+    float* const out = packed + done;
+    if (y < 0 || y >= a.height || x < 0 || x >= a.width) {
+      for (std::int64_t c = 0; c < count; c += kLanes) store(out + c, set(0.0f));
+    } else {
+      pack_rows(out, 0, a.x + ((line - line % a.height + y) * a.width + x) * a.channels + col, 0, 1, count);
+    }
+    done += count;
+    col = 0;
+  }
+}
+
+// Columns of the sums of one row of weights.
+void add_weights(float* sums, const float* weight, const DoubledConvolution& a, Kind kind, std::int64_t first_col,
+                 std::int64_t cols) {
+  std::int64_t tap = first_col / a.channels, channel = first_col % a.channels;
+  for (std::int64_t done = 0; done < cols; ++tap) {
+    const std::int64_t count = least(a.channels - channel, cols - done);
+    const TapRange down = taps_of(kind.u, tap / 2), across = taps_of(kind.v, tap % 2);
+    const float* const first = weight + (3 * down.first + across.first) * a.channels + channel;
+    for_lanes(
+        count, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+          f32x16 sum = load(first + c, lanes);
+          for (std::int64_t dy = down.first; dy < down.end; ++dy) {
+            for (std::int64_t dx = across.first; dx < across.end; ++dx) {
+              if (dy == down.first && dx == across.first) continue;
+              sum = sum + load(weight + (3 * dy + dx) * a.channels + channel + c, lanes);
+            }
+          }
+          store(sums + done + c, sum);
+        });
+    done += count;
+    channel = 0;
+  }
+}
+
+// As multiply_tile.h packs B. `rows` holds 16 rows of kRowPitch.
+void pack_weights(float* packed, const DoubledConvolution& a, Kind kind, std::int64_t first_col, std::int64_t cols,
+                  float* rows) {
+  for (std::int64_t o = 0; o < a.cols; o += kLanes) {
+    const std::int64_t count = least(kLanes, a.cols - o);
+    for (std::int64_t i = 0; i < count; ++i)
+      add_weights(rows + i * kRowPitch<Float32Steps>, a.weight + (o + i) * kTaps * a.channels, a, kind, first_col,
+                  cols);
+    pack_transposed<false>(packed + o / kBlockCols * kGemmChunk * kBlockCols + o % kBlockCols, kBlockCols, rows,
+                           kRowPitch<Float32Steps>, count, cols);
+  }
+}
+
+// Products of one chunk of columns, which packed_b holds of all sums of weights.
+void multiply_line(const DoubledConvolution& a, Kind kind, std::int64_t line, std::int64_t first_col, std::int64_t cols,
+                   const float* packed_b, float* packed_a) {
+  const std::int64_t blocks = (a.width + kBlockRows - 1) / kBlockRows, height = (a.width + blocks - 1) / blocks;
+  for (std::int64_t j = 0; j < a.width; j += height) {
+    const std::int64_t rows = least(height, a.width - j);
+    for (std::int64_t i = 0; i < rows; ++i)
+      pack_window(packed_a + i * kRowPitch<Float32Steps>, a, kind, line, j + i, first_col, cols);
+    float* const y = a.y + (((2 * line + kind.u) * a.width + j) * 2 + kind.v) * a.y_stride;
+    GemmBlock block{};
+    block.a = packed_a;
+    block.b = packed_b;
+    block.b_step = kBlockCols;
+    block.ldc = 2 * a.y_stride;
+    block.steps = cols;
+    block.start_row = first_col > 0 ? block.ldc : 0;
+    for (std::int64_t col = 0; col < a.cols; col += kBlockCols) {
+      block.c = y + col;
+      block.start = first_col > 0 ? y + col : a.bias != nullptr ? a.bias + col : nullptr;
+      block.cols = a.cols - col;
+      multiply_block_of<Float32Steps, LayoutA::kRows>(block, rows);
+      block.b += kGemmChunk * kBlockCols;
+    }
+  }
+}
+
+}  // namespace
+
+void doubled_convolution(const DoubledConvolution& a) {
+  float* const packed_b = static_cast<float*>(a.scratch);
+  float* const packed_a = packed_b + kGemmChunk * kGemmTileCols;
+  const std::int64_t depth = kDoubledTaps * a.channels;
+  for (const Kind kind : kKinds) {
+    for (std::int64_t first = 0; first < depth; first += kGemmChunk) {
+      const std::int64_t cols = least(kGemmChunk, depth - first);
+      pack_weights(packed_b, a, kind, first, cols, packed_a);
+      for (std::int64_t line = a.first_line; line < a.first_line + a.lines; ++line)
+        multiply_line(a, kind, line, first, cols, packed_b, packed_a);
+    }
+  }
+}
+
+}  // namespace bascule::BASCULE_ISA
