@@ -20,7 +20,7 @@ constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a 
 // Packing writes whole vectors: up to 15 numbers past a row are overwritten.
 
 // `count` numbers of x as bf16: x's own, or rounded into `rounded`.
-const std::uint16_t* as_bf16(ConstElements x, std::int64_t count, std::uint16_t* rounded) {
+inline const std::uint16_t* as_bf16(ConstElements x, std::int64_t count, std::uint16_t* rounded) {
   if (x.is_bf16()) return x.bf16();
   for_lanes(
       count, [&](auto lanes, std::int64_t c)
