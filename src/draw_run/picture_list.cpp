@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "src/base/error.h"
@@ -82,19 +81,6 @@ std::vector<PromptRow> rows_of(const Settings& settings) {
 }
 
 }  // namespace
-
-std::int64_t PictureList::most_texts(std::int64_t batch, bool is_guided) const {
-  std::size_t most = 1;
-  for (std::size_t first = 0; first < pictures.size(); first += static_cast<std::size_t>(batch)) {
-    std::set<std::int32_t> needed;
-    for (std::size_t i = first; i < std::min(pictures.size(), first + static_cast<std::size_t>(batch)); ++i) {
-      needed.insert(pictures[i].prompt);
-      if (is_guided) needed.insert(pictures[i].negative);
-    }
-    most = std::max(most, needed.size());
-  }
-  return static_cast<std::int64_t>(most);
-}
 
 PictureList list_pictures(const Settings& settings, const PromptTokenizer& tokenizer) {
   const std::vector<PromptRow> rows = rows_of(settings);

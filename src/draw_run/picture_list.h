@@ -27,9 +27,6 @@ struct PictureList {
   std::vector<DrawnText> texts;  // different ones
   std::vector<ListedPicture> pictures;
   std::vector<std::string> notes;  // for people: texts that were cut
-
-  // The most different texts that `batch` pictures one after another, and the batch before it, need at a time.
-  std::int64_t most_texts(std::int64_t batch, bool is_guided) const;
 };
 
 // A picture's noise is that of (seed, its number in the list), or, where its row of prompts_file has a seed of its own,

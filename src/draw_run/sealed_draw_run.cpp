@@ -2,8 +2,8 @@
 #include "src/draw_run/sealed_draw_run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "kernels/table.h"
 #include "src/base/clock.h"
@@ -16,11 +16,15 @@ namespace {
 
 constexpr char kLatentsTensor[] = "latents";
 
-bool are_finite(const float* values, std::int64_t count) {
-  // A sum of products with zero is zero unless one of them is infinite or NaN.
-  float sum = 0.0f;
-  for (std::int64_t i = 0; i < count; ++i) sum += 0.0f * values[i];
-  return sum == 0.0f;
+// Numbers that are not finite have the largest exponent, and so the largest bits but for the sign.
+bool are_finite(const float* values, std::int64_t count) noexcept {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, values + i, sizeof bits);
+    largest = std::max(largest, bits & 0x7fffffffu);
+  }
+  return largest < 0x7f800000u;
 }
 
 // Adds the time since `since` to a sum.
@@ -67,13 +71,21 @@ void SealedDrawRun::load(void (*say)(const std::string& line)) {
 // By name: a picture would only show that something is wrong.
 void SealedDrawRun::refuse_not_finite_weights() {
   const ParameterMemory memory = run_.session.parameter_memory();
+  StartWork work;
   for (int p = 0; p < memory.set->size(); ++p) {
     for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
-      if (are_finite(memory.at(p) + piece.first_element, piece.elements)) continue;
-      throw Error(ErrorKind::kData, run_.pipeline.folder, "tensor " + piece.name + " has numbers that are not finite",
-                  "the weights are damaged");
+      const float* const values = memory.at(p) + piece.first_element;
+      const std::int64_t count = piece.elements;
+      work.add(
+          StartWork::Kind::kComputing, count * static_cast<std::int64_t>(sizeof(float)),
+          [=] { return are_finite(values, count) ? ok_status() : Status{StatusCode::kNotFinite}; },
+          [folder = run_.pipeline.folder, name = piece.name](const Status&) {
+            return Error(ErrorKind::kData, folder, "tensor " + name + " has numbers that are not finite",
+                         "the weights are damaged");
+          });
     }
   }
+  work.run(threads_);
 }
 
 void SealedDrawRun::open_latents() {
