@@ -82,6 +82,7 @@ DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, co
   DrawPage page;
   page.title = std::filesystem::path(run.settings.run.output_dir.resolved).filename().string();
   page.figures = figures_of(run, results);
+  for (const std::string& note : run.notes) page.figures.push_back({"note", note});
   BatchCounts counts = run.session.graph(run.recorded.noise).bounds();
   std::map<std::string, PageOperation> by_kind;
   for (const NodeTime& node : calls.node_times(counts)) {
