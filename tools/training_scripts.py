@@ -1,25 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training scripts whose command lines tools/settings_from_command_line.py takes: the flags of each, and how its model and its
-data become settings. `c` is the Conversion of that tool."""
-import collections
+data become settings. `c` is its Conversion."""
 import os
 import re
 import shlex
 
+from conversion import CommandLineError, parse_bool, place_of
 from summary_columns import summary_columns
-
-
-class CommandLineError(Exception):
-    pass
-
-
-def parse_bool(text):
-    if text.lower() in ("true", "1", "yes", "y", "t"):
-        return True
-    if text.lower() in ("false", "0", "no", "n", "f"):
-        return False
-    raise ValueError("not true or false")
-
+from training_flags import training_script
 
 # For heads with classes and for tokens.
 SMOOTHED = {"label_smoothing_factor": ("training.label_smoothing_factor", float)}
@@ -27,18 +15,6 @@ SMOOTHED = {"label_smoothing_factor": ("training.label_smoothing_factor", float)
 
 def slug(text):
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-")
-
-
-def place_of(c, name, whole):
-    """The folder of a model that is named as on the hub or by its path; whole: also a name without its owner."""
-    is_of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+" if whole else r"([\w.-]+/)?[\w.-]+", name) and not os.path.isdir(name)
-    if not is_of_hub:
-        return name, ""
-    folder = "models/" + name.split("/")[-1]
-    note = f"copy the files of huggingface.co/{name} to {folder} beside the settings file"
-    if note not in c.notes:
-        c.notes.append(note)
-    return folder, f"a copy of huggingface.co/{name}"
 
 
 def exported(c, columns, ending, options=()):
@@ -211,11 +187,8 @@ def t5_data(c):
             c.notes.append(f"name the column in data.{ours}_column: the script takes the {'first' if ours == 'text' else 'second'} one")
 
 
-# Of a script: CARRIED, TRANSLATED and NOT_CARRIED beside the common ones, and what turns its model and data into settings.
-Script = collections.namedtuple("Script", "carried translated not_carried model data")
-
 SCRIPTS = {
-    "run_bridgetower.py": Script(
+    "run_bridgetower.py": training_script(
         {"tokenizer_name": ("model.tokenizer_name", str), "train_file": ("data.train_file", str),
          "validation_file": ("data.validation_file", str), "test_file": ("data.test_file", str),
          "max_seq_length": ("data.max_seq_length", int)},
@@ -224,14 +197,14 @@ SCRIPTS = {
          "overwrite_cache": "Bascule keeps no cache of tokenised captions",
          "label_smoothing_factor": "the contrastive loss has no classes, so Trainer ignores it"},
         bridgetower_model, bridgetower_data),
-    "run_image_classification.py": Script(
+    "run_image_classification.py": training_script(
         SMOOTHED,
         {"train_dir", "validation_dir", "train_val_split", "image_column_name", "label_column_name"},
         {"ignore_mismatched_sizes": "a classifier of other classes is always initialised",
          "feature_extractor_name": "preprocessor_config.json is read from the model folder",
          "model_type": "the model folder's config.json names it"},
         vit_model, vit_data),
-    "run_mlm.py": Script(
+    "run_mlm.py": training_script(
         {"max_seq_length": ("data.max_seq_length", int), "mlm_probability": ("data.mlm_probability", float), **SMOOTHED},
         {"tokenizer_name", "config_name", "model_type", "config_overrides", "train_file", "validation_file", "line_by_line",
          "validation_split_percentage"},
@@ -243,7 +216,7 @@ SCRIPTS = {
          "torch_dtype": "weights are float32", "dtype": "weights are float32",
          "streaming": "a corpus is tokenised once, and its tokens are mapped"},
         bert_model, bert_data),
-    "run_summarization.py": Script(
+    "run_summarization.py": training_script(
         {"max_source_length": ("data.max_source_length", int), "max_target_length": ("data.max_target_length", int),
          "val_max_target_length": ("data.val_max_target_length", int), "pad_to_max_length": ("data.pad_to_max_length", parse_bool),
          "ignore_pad_token_for_loss": ("data.ignore_pad_token_for_loss", parse_bool), "predict_with_generate": ("training.predict_with_generate", parse_bool),

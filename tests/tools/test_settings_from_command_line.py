@@ -1,33 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/settings_from_command_line.py carries over what it can, and names what it cannot."""
-import pathlib
 import subprocess
 import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = ROOT / "tools/settings_from_command_line.py"
+from converted import TOOL, convert, published
+
 VIT = "run_image_classification.py --output_dir o --do_train "
 BERT = "run_mlm.py --model_name_or_path bert --output_dir o --do_train "
 T5 = "run_summarization.py --model_name_or_path google-t5/t5-small --output_dir o --do_train "
 LEAST = "run_bridgetower.py --model_name_or_path m --output_dir o --train_file t.jsonl --do_train "
-
-
-def convert(text):
-    """A command line on standard input -> (exit code, settings as {"table.key": text}, lines of standard error)."""
-    done = subprocess.run([sys.executable, TOOL], input=text, capture_output=True, text=True, check=False)
-    settings, table = {}, ""
-    for line in done.stdout.splitlines():
-        if line.startswith("["):
-            table = line.strip("[]")
-        elif " = " in line and not line.startswith("#"):
-            key, _, value = line.partition(" = ")
-            settings[f"{table}.{key}"] = value.partition("  # ")[0]
-    return done.returncode, settings, done.stderr.splitlines()
-
-
-def published(name):
-    return (ROOT / "tests/tools/command_lines" / name).read_text()
 
 
 class SettingsFromCommandLine(unittest.TestCase):
@@ -76,6 +58,11 @@ class SettingsFromCommandLine(unittest.TestCase):
     def test_quotes_reach_the_value(self):
         _, settings, _ = convert(LEAST + "--tokenizer_name='a \"b\" \\ c'  # a remark")
         self.assertEqual(settings["model.tokenizer_name"], '"a \\"b\\" \\\\ c"')
+
+    def test_a_path_is_no_name_of_the_hub(self):
+        for path in ("./m", "../m", "a/b/c"):
+            _, settings, said = convert(LEAST.replace("path m", "path " + path))
+            self.assertEqual((settings["model.model_name_or_path"], said), (f'"{path}"', []))
 
     def test_the_last_of_two_goes_before_the_first(self):
         self.assertEqual(convert(LEAST + "--seed 1 --seed=2")[1]["training.seed"], "2")
