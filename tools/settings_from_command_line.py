@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the command line of a training script into a settings file of Bascule: Optimum Habana's run_bridgetower.py, and
-run_image_classification.py, run_mlm.py and run_summarization.py of Transformers or Optimum Habana.
+"""Turns the command line of a script into a settings file of Bascule: run_image_classification.py, run_mlm.py and
+run_summarization.py of Transformers or Optimum Habana, run_bridgetower.py and text_to_image_generation.py of Optimum Habana.
 
     tools/settings_from_command_line.py python gaudi_spawn.py --use_mpi --world_size 8 run_bridgetower.py ... > my.toml
     tools/settings_from_command_line.py < command.sh > my.toml        (quotes, comments and line ends as in a shell)
@@ -16,10 +16,12 @@ import re
 import shlex
 import sys
 
+import drawing_scripts
+import training_scripts
 from conversion import CommandLineError, Conversion
-from training_scripts import SCRIPTS
 
-TABLES = ("model", "data", "training", "generation", "distributed", "report")
+SCRIPTS = {**training_scripts.SCRIPTS, **drawing_scripts.SCRIPTS}
+TABLES = ("model", "draw", "data", "training", "generation", "distributed", "report")
 
 
 def words(text):

@@ -45,16 +45,34 @@ const std::map<std::string, Recipe> kRecipes = {
     {"summarization_gaudi.sh", {Precision::kFloat32, 5e-5, 1e-6, 3.0, 8, kDailyMail}},
 };
 
+const std::string kCommandLines = std::string(BASCULE_SOURCE_DIR) + "/tests/tools/command_lines/";
+
+// The settings file that the tool makes of a published command line.
+std::string file_of(const std::string& command_line) {
+  const std::string tool = std::string(BASCULE_SOURCE_DIR) + "/tools/settings_from_command_line.py";
+  bool ended_well = false;
+  const std::string text =
+      output_of("'" BASCULE_PYTHON "' '" + tool + "' < '" + command_line + "' 2> /dev/null", &ended_well);
+  EXPECT_TRUE(ended_well);
+  return text;
+}
+
+bool draws(const std::filesystem::path& command_line) {
+  return command_line.filename().string().rfind("text_to_image", 0) == 0;
+}
+
+ModelWords words_of_a_pipeline(const std::string&) {
+  ModelWords words;
+  words.draws = true;
+  return words;
+}
+
 TEST(SettingsFromCommandLine, PublishedCommandsBecomeFilesThatAreRead) {
-  const std::string root = BASCULE_SOURCE_DIR;
   std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(root + "/tests/tools/command_lines")) {
+  for (const auto& entry : std::filesystem::directory_iterator(kCommandLines)) {
+    if (draws(entry.path())) continue;
     SCOPED_TRACE(entry.path().string());
-    bool ended_well = false;
-    const std::string text = output_of("'" BASCULE_PYTHON "' '" + root + "/tools/settings_from_command_line.py' < '" +
-                                           entry.path().string() + "' 2> /dev/null",
-                                       &ended_well);
-    ASSERT_TRUE(ended_well);
+    const std::string text = file_of(entry.path().string());
     ASSERT_EQ(refusal_of(text), "");
     const Settings settings = settings_of(text);
     const Recipe& recipe = kRecipes.at(entry.path().filename().string());
@@ -67,6 +85,38 @@ TEST(SettingsFromCommandLine, PublishedCommandsBecomeFilesThatAreRead) {
     ++files;
   }
   EXPECT_EQ(files, kRecipes.size());
+}
+
+TEST(SettingsFromCommandLine, PublishedCommandsThatDrawBecomeFilesThatAreRead) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kCommandLines)) {
+    if (!draws(entry.path())) continue;
+    SCOPED_TRACE(entry.path().string());
+    const Settings settings =
+        read_settings_text(file_of(entry.path().string()), "test.toml", "/place", words_of_a_pipeline);
+    EXPECT_TRUE(settings.draw.is_given);
+    EXPECT_NO_THROW(refuse_unsupported(settings));
+    ++files;
+  }
+  EXPECT_EQ(files, 2U);
+}
+
+// But for the script's default of timestep_spacing, which is younger than the command, and for the size, which the file
+// writes out: that of the model.
+TEST(SettingsFromCommandLine, ThePublishedCommandThatDrawsGivesThePublishedSettings) {
+  const DrawSettings made =
+      read_settings_text(file_of(kCommandLines + "text_to_image.sh"), "test.toml", "/place", words_of_a_pipeline).draw;
+  const DrawSettings ours = read_settings(std::string(BASCULE_CONFIG_DIR) + "/sd_v1.toml", words_of_a_pipeline).draw;
+  EXPECT_EQ(made.prompts, ours.prompts);
+  EXPECT_EQ(made.negative_prompt, ours.negative_prompt);
+  EXPECT_EQ(made.num_images_per_prompt, ours.num_images_per_prompt);
+  EXPECT_EQ(made.batch_size, ours.batch_size);
+  EXPECT_EQ(made.num_inference_steps, ours.num_inference_steps);
+  EXPECT_EQ(made.guidance_scale, ours.guidance_scale);
+  EXPECT_EQ(made.scheduler, ours.scheduler);
+  EXPECT_EQ(made.throughput_warmup_batches, ours.throughput_warmup_batches);
+  EXPECT_EQ(made.timestep_spacing, "linspace");
+  EXPECT_EQ(made.height, 0);
 }
 
 }  // namespace
