@@ -124,8 +124,9 @@ inline void pack_keys(float* packed, const Packing& to, const KeyRows& rows, std
   pack_transposed(packed, to.key_stride, packed_rows, to.width, rows.count, head_size, factor);
 }
 
-// Steps for which the rows of B that a block of C needs stay in the first-level cache.
-constexpr std::int64_t kMostSteps = 96;
+// Steps for which the rows of B that a block of C needs stay in the first-level cache: of scores, and of sums over
+// keys, whose rows are contiguous where the head is narrow, so that they may come from the second-level cache.
+constexpr std::int64_t kMostSteps = 96, kMostKeySteps = 384;
 
 // scores (rows, keys) of a block: query keys_transposed, in vectors that some row sees.
 inline void multiply_scores(float* scores, const Packing& to, const float* query, std::int64_t query_stride,
@@ -147,10 +148,14 @@ inline void multiply_scores(float* scores, const Packing& to, const float* query
 // out (rows, width) of a block: weights (rows, keys) x, where x (keys, width), whose rows lie x_stride apart.
 inline void multiply_over_keys(float* out, const Packing& to, const float* weights, const float* x,
                                std::int64_t x_stride, const QueryBlock& block) {
-  multiply({out, to.width, weights, to.key_stride, 1, x, x_stride, 0, false}, block.rows, to.width_vectors,
-           [&block](std::int64_t, std::int64_t end) {
-             return Steps{0, block.keys(end - 1)};
-           });
+  const std::int64_t keys = block.keys(block.rows - 1), steps = divided(keys, kMostKeySteps);
+  for (std::int64_t step = 0; step < keys; step += steps) {
+    multiply({out, to.width, weights, to.key_stride, 1, x, x_stride, 0, step > 0}, block.rows, to.width_vectors,
+             [&](std::int64_t, std::int64_t end) {
+               const std::int64_t seen = block.keys(end - 1), last = seen < step + steps ? seen : step + steps;
+               return Steps{step, last > step ? last : step};
+             });
+  }
 }
 
 template <typename Arguments>

@@ -143,7 +143,7 @@ TEST(Elements, AttentionOfBf16) {
   for (const Isa isa : isas()) {
     const KernelTable& kernels = kernels_for(isa);
     for (const Heads& h : {Heads{1, 1, 1}, Heads{1, 17, 8}, Heads{50, 33, 24}, Heads{97, 100, 64}, Heads{3, 7, 80},
-                            Heads{530, 1030, 16}}) {
+                           Heads{530, 1030, 16}}) {
       const std::int64_t stride = h.head_size + 5;
       const auto rows_of = [&](std::int64_t rows) { return Both((rows - 1) * stride + h.head_size, random); };
       const Both query = rows_of(h.query_rows), key = rows_of(h.key_rows), value = rows_of(h.key_rows),
