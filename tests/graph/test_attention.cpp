@@ -148,8 +148,12 @@ TestBatch long_captions() {
 }
 constexpr BatchCounts kLongBounds = counts_of(6, 4 * kAttentionQueryGroup + 200, 20);
 
-TEST(Attention, RowsCutIntoTasksHaveTheBitsOfOneCallOfTheKernel) {
-  const std::int64_t heads = 2, size = 5, width = heads * size;
+// One head's tasks are shorter than those of several.
+class AttentionTasks : public testing::TestWithParam<std::int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Heads, AttentionTasks, testing::Values(1, 2));
+
+TEST_P(AttentionTasks, HaveTheBitsOfOneCallOfTheKernel) {
+  const std::int64_t heads = GetParam(), size = 5, width = heads * size;
   const KernelTable& kernels = kernels_for(best_isa());
   for (const bool causal : {false, true}) {
     GraphRun run(kLongBounds);

@@ -90,7 +90,8 @@ struct Attention {
     scratch = floats(scratch_each * arguments.threads);
   }
 
-  std::int64_t groups() const { return (problem.queries + kAttentionQueryGroup - 1) / kAttentionQueryGroup; }
+  std::int64_t group_rows() const { return problem.heads > 1 ? kAttentionQueryGroup : kAttentionQueryGroup / 2; }
+  std::int64_t groups() const { return (problem.queries + group_rows() - 1) / group_rows(); }
   static std::int64_t tasks(const void* attention, const Replay&) {
     const Attention& self = *static_cast<const Attention*>(attention);
     return self.problem.heads * self.groups();
@@ -98,7 +99,7 @@ struct Attention {
   static void run_task(const void* attention, const Replay&, std::int64_t task, int thread) {
     const Attention& self = *static_cast<const Attention*>(attention);
     const Problem& p = self.problem;
-    const std::int64_t head = task / self.groups(), first = task % self.groups() * kAttentionQueryGroup;
+    const std::int64_t head = task / self.groups(), first = task % self.groups() * self.group_rows();
     AttentionForward a{};
     a.out_stride = a.query_stride = a.key_stride = a.value_stride = p.heads * p.head_size;
     a.out = self.out.get() + first * a.out_stride + head * p.head_size;
@@ -106,7 +107,7 @@ struct Attention {
     a.key = self.key.get() + head * p.head_size;
     a.value = self.value.get() + head * p.head_size;
     a.logsumexp = self.logsumexp.get() + head * p.queries + first;
-    a.query_rows = std::min(kAttentionQueryGroup, p.queries - first);
+    a.query_rows = std::min(self.group_rows(), p.queries - first);
     a.key_rows = p.keys;
     a.head_size = p.head_size;
     a.scale = 0.3f;

@@ -45,7 +45,7 @@ struct Block {
   float* logsumexp;               // (query rows, heads), one head after another: (heads, rows) of a sample
   SampleIndex query_rows, key_rows;
   std::int64_t heads, head_size;
-  std::int64_t groups;  // of a head's query rows, of kAttentionQueryGroup each; backward: 1
+  std::int64_t group_rows, groups;  // of a head's query rows; backward: one group of all
   float scale;
   DropoutStream dropout;
   const std::uint64_t *sample_keys, *query_keys;
@@ -89,7 +89,7 @@ Kernel kernel_arguments(const Block<Kernel>& b, std::int64_t sample, std::int64_
 void run_forward(const Block<AttentionForward>& b, Range range, int) {
   const std::int64_t head = range.task / b.groups % b.heads, sample = range.task / b.groups / b.heads;
   const Range q = b.query_rows(sample), k = b.key_rows(sample);
-  const std::int64_t first = range.task % b.groups * kAttentionQueryGroup;
+  const std::int64_t first = range.task % b.groups * b.group_rows;
   if (first >= q.count) return;  // others have more rows
   AttentionForward a = kernel_arguments(b, sample, head, q, k);
   a.out = b.out.at(q.first + first, head * b.head_size);
@@ -98,7 +98,7 @@ void run_forward(const Block<AttentionForward>& b, Range range, int) {
   a.logsumexp += first;
   if (a.query_keys != nullptr) a.query_keys += first;
   a.query_position += first;
-  a.query_rows = std::min(kAttentionQueryGroup, q.count - first);
+  a.query_rows = std::min(b.group_rows, q.count - first);
   b.kernel(a);
 }
 
@@ -170,6 +170,11 @@ std::int64_t backward_scratch_floats(const NodeView& node) {
   return attention_backward_scratch_floats(shape.max_key_rows, shape.head_size);
 }
 
+// Each task packs the keys again. Where there is one head that costs less than threads without a task.
+std::int64_t rows_per_task_of(const Shape& shape) {
+  return shape.heads > 1 ? kAttentionQueryGroup : kAttentionQueryGroup / 2;
+}
+
 template <typename Kernel>
 void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&),
                    void (*run)(const Block<Kernel>&, Range, int), bool backward) {
@@ -192,7 +197,8 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
   block.query_rows = {nullptr, node.rows(kQuery).per_row};
   block.key_rows = {nullptr, node.rows(kKey).per_row};
   block.heads = shape.heads;
-  block.groups = backward ? 1 : divide_up(shape.max_query_rows, kAttentionQueryGroup);
+  block.group_rows = rows_per_task_of(shape);
+  block.groups = backward ? 1 : divide_up(shape.max_query_rows, block.group_rows);
   block.head_size = shape.head_size;
   block.scale = shape.scale;
   block.causal = shape.causal;
