@@ -34,7 +34,9 @@ void record_noise(Session* session, const Pipeline& pipeline, const RecordOption
   recorded->latents = latent_slots(graph, "latents", slots, drawing.batch, pixels, pipeline.unet.in_channels);
   const Extent pictures = rows_of_stream(kPictures, pixels);
   const SamplingFields call = {graph.field(kSamplingScales), graph.field(kSamplingNumbers)};
-  sampling_input(graph, kNoisyLatents, recorded->latents, pictures, call, rows_per_sample(pixels));
+  // With guidance the UNet repeats what the samples of a picture have in common, as far as they do.
+  sampling_input(graph, kNoisyLatents, recorded->latents, pictures, call,
+                 drawing.is_guided() ? pictures : rows_per_sample(pixels));
   graph.set_part(kUnetPart);
   recorded->model_output =
       pipeline.noise_predictor.model->record(graph, Use::kPredictNoise, options).output(kModelOutput);

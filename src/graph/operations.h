@@ -72,9 +72,10 @@ struct AttentionOptions {
   bool causal = false;
   Tensor bias;
 };
-// (query rows, heads * head_size). Key and value have the same rows. A query tensor with one row a sample holds its
-// first row, but its last one where there is a bias or `causal`. sample_keys (B, int64): read where something is
-// dropped. Of picked query rows their own keys are read too, so that an element is dropped or not whichever rows are
+// (query rows, heads * head_size). Key and value have the same rows. Query rows without offsets may be of another
+// stream than samples: each of its rows is then what is called a sample here. A query tensor with one row a sample
+// holds its first row, but its last one where there is a bias or `causal`. sample_keys (B, int64): read where something
+// is dropped. Of picked query rows their own keys are read too, so that an element is dropped or not whichever rows are
 // picked.
 Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
                  AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
@@ -178,6 +179,10 @@ Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRo
 
 // (rows of index, C): the rows of x that index (int32) names; where x has a gradient, none of them twice.
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index);
+
+// (rows, C): the rows of x, all of them as many times one after another as `rows` has room for, whatever its stream; x
+// itself where it has these rows.
+Tensor repeat_rows(Graph& graph, const std::string& name, Tensor x, Extent rows);
 
 // Puts the rows of x into the rows of a state that index (int32) names, none of them twice; the state's other rows keep
 // their values. It has no gradient.

@@ -19,7 +19,8 @@ struct DrawingShape {
 // Tensors that parts find by name, and that therefore have no scope. The tensor that a text encoder writes and a UNet
 // in the same graph reads: (tokens, width).
 inline constexpr char kTextEmbeddings[] = "text_embeddings";
-// The tensors that a UNet reads and writes: (samples * pixels, channels). Whoever draws adds the first to its graph.
+// The tensors that a UNet reads and writes: (samples * pixels, channels). Whoever draws adds the first to its graph; it
+// may be of another stream, of which each row stands for as many samples, all first ones before all second ones.
 inline constexpr char kNoisyLatents[] = "noisy_latents", kModelOutput[] = "model_output";
 // The tensor that a decoder writes: (pixels, 3), about -1 to 1.
 inline constexpr char kPicture[] = "picture";

@@ -79,9 +79,11 @@ Tensor self_attention(UnetRecorder& r, const TransformerPlace& place, Tensor x, 
   return dense(r, name + ".to_out.0", context, width);
 }
 
+// x: of samples, or of what several samples have in common.
 Tensor prompt_attention(UnetRecorder& r, const TransformerPlace& place, Tensor x, const SampleRows& rows) {
   const std::string name = place.block() + ".attn2";
-  const Tensor query = projected(r, name + ".to_q", x, {name + ".to_q"}, place.channels);
+  const Tensor query = repeat_rows(r.graph, name + ".query",
+                                   projected(r, name + ".to_q", x, {name + ".to_q"}, place.channels), rows.extent);
   const Tensor context =
       cached_attention(r.graph, name, {query, 0}, rows,
                        {prompt_state(r, place), r.graph.field(kPromptPlaces), r.graph.field(kPromptCounts)},
@@ -100,6 +102,11 @@ Tensor project(UnetRecorder& r, const std::string& name, Tensor x) {
   return r.config.use_linear_projection ? dense(r, name, x, width) : convolution_1x1(r, name, x, width);
 }
 
+// The same for each sample, where x is what several of them have in common.
+PictureRows of_samples(UnetRecorder& r, const std::string& name, const PictureRows& x) {
+  return {repeat_rows(r.graph, name + ".repeated", x.x, rows_per_sample(x.height * x.width)), x.height, x.width};
+}
+
 PictureRows transformer(UnetRecorder& r, const TransformerPlace& place, const PictureRows& x) {
   r.graph.set_scope(place.name);
   const SampleRows rows = {r.graph[x.x].rows, {}, {}};
@@ -108,11 +115,15 @@ PictureRows transformer(UnetRecorder& r, const TransformerPlace& place, const Pi
       project(r, place.name + ".proj_in", group_normed(r, place.name + ".norm", x.x, kTransformerNormEpsilon, false));
   Normalized next = {h, norm(r, block + ".norm1", h, kLayerNormEpsilon)};
   next = add_part(r, block + ".norm2", next.sum, self_attention(r, place, next.y, rows));
-  next = add_part(r, block + ".norm3", next.sum, prompt_attention(r, place, next.y, rows));
+  // Samples with and without their prompt differ from here on.
+  const SampleRows samples = {rows_per_sample(x.height * x.width), {}, {}};
+  next.sum = repeat_rows(r.graph, block + ".repeated", next.sum, samples.extent);
+  next = add_part(r, block + ".norm3", next.sum, prompt_attention(r, place, next.y, samples));
   const Tensor up = dense(r, block + ".ff.net.0.proj", next.y, 8 * place.channels);
   const Tensor gated = gate(r.graph, block + ".ff.net.0", up, Activation::kGelu, {}, {}, GatedHalf::kSecond);
   h = add(r.graph, block, dense(r, block + ".ff.net.2", gated, place.channels), next.sum);
-  return {add(r.graph, place.name, project(r, place.name + ".proj_out", h), x.x), x.height, x.width};
+  return {add(r.graph, place.name, project(r, place.name + ".proj_out", h), of_samples(r, place.name, x).x), x.height,
+          x.width};
 }
 
 // W2 silu(W1 e + b1) + b2, and silu once more: every residual block reads that alone.
@@ -130,12 +141,13 @@ PictureRows layer(UnetRecorder& r, const std::string& block, std::int64_t l, con
                   const UnetLevel& level, bool attends) {
   const PictureRows h =
       residual_block(r, numbered(block + ".resnets", l), x, level.channels, r.config.norm_eps, r.time);
-  return attends ? transformer(r, {numbered(block + ".attentions", l), level.channels, level.heads}, h) : h;
+  return attends ? transformer(r, {numbered(block + ".attentions", l), level.channels, level.heads}, h)
+                 : of_samples(r, numbered(block + ".resnets", l), h);
 }
 
 PictureRows downwards(UnetRecorder& r, PictureRows x) {
   const std::int64_t levels = static_cast<std::int64_t>(r.config.levels.size());
-  r.skips.push_back(x);
+  r.skips.push_back(of_samples(r, "conv_in", x));
   for (std::int64_t b = 0; b < levels; ++b) {
     const UnetLevel& level = r.config.levels[static_cast<std::size_t>(b)];
     const std::string block = numbered("down_blocks", b);

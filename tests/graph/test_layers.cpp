@@ -229,6 +229,26 @@ TEST(GateOperation, ActivatesTheSecondHalfWithExactGradients) {
       });
 }
 
+// All rows, then all once more; x is also read once by itself.
+TEST(RepeatOperation, GradientsAreTheSumsOfTheCopies) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        const Tensor x = run.source("x", text_rows(), 13);
+        return std::vector<Tensor>{repeat_rows(run.graph(), "y", x, text_rows().times(3)),
+                                   scale(run.graph(), "z", x, 0.5f), repeat_rows(run.graph(), "same", x, text_rows())};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        auto x = v.source("x", batch.text_rows());
+        auto y = v.input("cotangent0", 3 * batch.text_rows()), z = x;
+        for (std::int64_t r = 0; r < y.rows; ++r) {
+          for (std::int64_t c = 0; c < y.cols; ++c) y(r, c) = x(r % x.rows, c);
+        }
+        for (auto& element : z.values) element *= 0.5;
+        return v.loss({y, z, x});
+      });
+}
+
 // a is read twice, b once, and the sum of both by the loss as well.
 TEST(AddOperation, GradientsAreExactAlsoWhereTheyAdd) {
   check_gradients(

@@ -142,6 +142,11 @@ enum : std::size_t {
   kDBias
 };
 
+// Queries without offsets may be of another stream than samples.
+Extent samples_of(const NodeView& node) {
+  return node[kQueryOffsets] ? rows_per_sample(1) : rows_of_stream(node.rows(kQuery).stream);
+}
+
 // Rows of a sample: without offsets each has as many, with offsets the mean of the batch.
 double mean_rows(const NodeView& node, std::size_t place, std::size_t offsets, const BatchCounts& counts) {
   const Extent rows = node.rows(place);
@@ -153,7 +158,7 @@ double mean_rows(const NodeView& node, std::size_t place, std::size_t offsets, c
 // many of key's rows, are read or written.
 Cost cost_of(const NodeView& node, const BatchCounts& counts, double products, double passes) {
   const Shape shape = node.as<Shape>();
-  const double samples = static_cast<double>(counts.samples());
+  const double samples = static_cast<double>(samples_of(node).at(counts));
   if (samples <= 0.0) return {};
   const double q = mean_rows(node, kQuery, kQueryOffsets, counts), k = mean_rows(node, kKey, kKeyOffsets, counts);
   const double seen = shape.causal ? std::max(1.0, k - (q - 1.0) / 2.0) : k;
@@ -206,7 +211,7 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
   block.distances = block.bias != nullptr ? node.cols(kBias) : 0;
   block.d_bias_parts = backward ? l.at(node[kDBiasParts]) : nullptr;
   block.fill = l.kernels.fill;
-  Block<Kernel>* const stored = l.step(block, {rows_per_sample(shape.heads * block.groups), 1}, run);
+  Block<Kernel>* const stored = l.step(block, {samples_of(node).times(shape.heads * block.groups), 1}, run);
   l.operand(&stored->query_rows.offsets, node[kQueryOffsets]);
   l.operand(&stored->key_rows.offsets, node[kKeyOffsets]);
   l.operand(&stored->sample_keys, node[kSampleKeys]);
@@ -258,7 +263,7 @@ void derive(const NodeView& node, Backward& b) {
   }
   if (const Operand d_bias = b.slot(node[kBias])) {
     const std::int64_t cols = node.rows(kBias).fixed * node.cols(kBias);
-    operands.push_back(writes(b.graph().activation("d_bias_parts", rows_per_sample(1), cols)));
+    operands.push_back(writes(b.graph().activation("d_bias_parts", samples_of(node), cols)));
     operands.push_back(d_bias);
   }
   b.emit(kGradient, std::move(operands), node.attributes());
