@@ -104,9 +104,9 @@ void Progress::step(const ProgressStep& step, double now_seconds) noexcept {
 void Progress::tell(double now_seconds) noexcept {
   const int width = decimal_digits(total_);
   Line line;
-  line.add("bascule: %s: %s %*lld/%lld", label_, last_.calls > 0 ? "picture" : "batch", width,
-           static_cast<long long>(last_.done), static_cast<long long>(total_));
-  if (last_.calls > 0)
+  line.add("bascule: %s: %s %*lld/%lld", label_, unit_of(label_), width, static_cast<long long>(last_.done),
+           static_cast<long long>(total_));
+  if (last_.call > 0)
     line.add(", call %lld of %lld for the next %lld", static_cast<long long>(last_.call),
              static_cast<long long>(last_.calls), static_cast<long long>(last_.pictures_of_next));
   if (last_.rows_of_next > 0) line.add(", %lld rows of the next", static_cast<long long>(last_.rows_of_next));
@@ -185,7 +185,7 @@ void Progress::draw(double now_seconds) noexcept {
   if (!std::isnan(last_.loss)) tail.add("  loss %s", readable_number(last_.loss).c_str());
   if (last_.samples_per_second > 0.0) tail.add("  %s/s", readable_number(last_.samples_per_second).c_str());
   if (last_.tokens_per_second > 0.0) tail.add("  %s tokens/s", readable_number(last_.tokens_per_second).c_str());
-  if (last_.calls > 0)
+  if (last_.call > 0)
     tail.add("  call %lld/%lld", static_cast<long long>(last_.call), static_cast<long long>(last_.calls));
   const double done_here = last_.amount() - static_cast<double>(first_);
   const double elapsed = now_seconds - begin_seconds_;

@@ -95,8 +95,7 @@ void RunStatus::tell(double now_seconds) noexcept {
   if (is_training(label_)) std::snprintf(loss, sizeof loss, ", loss %s", readable_number(loss_).c_str());
   if (seconds_left_ >= 0.0) std::snprintf(left, sizeof left, ", %s left", readable_seconds(seconds_left_).c_str());
   std::snprintf(line, sizeof line, "%sSTATUS=%s: %s %lld of %lld%s%s\n", is_ready_ ? "" : "READY=1\n", label_,
-                is_training(label_) ? "step" : "batch", static_cast<long long>(done_), static_cast<long long>(total_),
-                loss, left);
+                unit_of(label_), static_cast<long long>(done_), static_cast<long long>(total_), loss, left);
   is_ready_ = true;
   notify_.send(line);
   write();

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "src/base/descriptor.h"
@@ -19,12 +20,18 @@ namespace bascule {
 inline constexpr char kStatusFile[] = "status.json";
 inline constexpr char kMetricsFile[] = "bascule.prom";
 
+// What a total counts, by its label: "train", "draw", or a split that is evaluated.
+inline const char* unit_of(const char* label) noexcept {
+  return std::strcmp(label, "train") == 0 ? "step" : std::strcmp(label, "draw") == 0 ? "picture" : "batch";
+}
+
 class RunStatus {
  public:
   // seconds: between two writes; 0: no files. Throws Error{kDisk}.
   void open(const std::string& folder, double seconds, NotifySocket notify);
 
-  // label: a literal, as Progress has it: "train", or a split. done, total: updates, or batches of an evaluation.
+  // label: a literal, as Progress has it: "train", "draw", or a split. done, total: updates, pictures, or batches of an
+  // evaluation.
   void begin(const char* label, std::int64_t done, std::int64_t total, double now_seconds) noexcept;
   void step(std::int64_t done, double epoch, double loss, double samples_per_second, double now_seconds) noexcept;
   void record(const StepRecord& record) noexcept;
