@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares Bascule with Transformers on models of random shape.
+"""Compares Bascule with Transformers and Diffusers on models of random shape.
 
-    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert | t5] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
+    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert | t5 | stable_diffusion] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
 
-Draws models from the seed (tools/random_models.py). For each, the reference set's own oracle/make_goldens*.py computes the
-truth in float64 and the error of 17 float32 runs of PyTorch in the form of a golden case, and `bascule verify` judges us by it. Every third case has a training run.
+Draws models from the seed (tools/random_models.py, tools/random_pipelines.py). For each, the reference set's own oracle/make_goldens*.py computes the
+truth in float64 and the error of 17 float32 runs of PyTorch (5 of a pipeline) in the form of a golden case, and `bascule verify` judges us by it. Every third case
+has a training run; a pipeline has runs of two schedulers.
 In bf16 the rule is that of `bascule verify --precision bf16`, with the worst figures of 5 equivalent runs of torch.autocast.
 
 The reference set is found through BASCULE_REFERENCE_DIR. Prints one line a case; for a failure the whole description, and the tensors that failed.
-Needs torch, transformers and safetensors. Exit 0: all passed; 1: some failed; 2: wrong use.
+Needs torch, transformers and safetensors, for pipelines also diffusers. Exit 0: all passed; 1: some failed; 2: wrong use.
 """
 import argparse
 import copy
@@ -23,10 +24,12 @@ import sys
 import tempfile
 
 import random_models
+import random_pipelines
 
 EQUIVALENT_AUTOCAST_RUNS = 5
 EQUIVALENT_RUNS = 16  # with five in all, 3 to 5 % of equally good runs of PyTorch itself fail
-ORACLES = {"bridgetower": "make_goldens", "vit": "make_goldens_vit_bert", "bert": "make_goldens_vit_bert", "t5": "make_goldens_t5_sd"}
+ORACLES = {"bridgetower": "make_goldens", "vit": "make_goldens_vit_bert", "bert": "make_goldens_vit_bert", "t5": "make_goldens_t5_sd",
+           "stable_diffusion": "make_goldens_t5_sd"}
 
 
 def load_oracle(reference_dir, family):
@@ -88,14 +91,9 @@ def make_case(oracle, name, spec, folder):
             draw = random.Random(1000 * spec["seed"] + attempt)
             spec["generate"] = random_models.t5_searches(draw, spec["config"]["vocab_size"]) if attempt < 6 else {}
         except (AssertionError, TypeError):
-            break
-    try:
-        oracle.make_case(name, spec, folder)
-    except (AssertionError, TypeError):
-        if "train" not in spec:
-            raise
-        del spec["train"]
-        oracle.make_case(name, spec, folder)
+            if "train" not in spec:
+                raise
+            del spec["train"]
 
 
 def verify(arguments, folder):
@@ -109,14 +107,18 @@ def verify(arguments, folder):
 
 def run_case(oracle, arguments, seed, folder):
     """Makes and judges one case; prints what it is, and what failed. Whether it passed."""
-    spec = random_models.DRAWS[arguments.family](seed, with_run=seed % 3 == 0 and arguments.precision == "float32")
+    family = random_pipelines if arguments.family == "stable_diffusion" else random_models
+    spec = family.DRAWS[arguments.family](seed, with_run=seed % 3 == 0 and arguments.precision == "float32")
     name = f"random_{seed}"
-    make_case(oracle, name, spec, folder)
-    result, said = verify(arguments, os.path.join(folder, name))
+    try:
+        make_case(oracle, name, spec, folder)
+        result, said = verify(arguments, os.path.join(folder, name))
+    except AssertionError as error:
+        result, said = None, f"the oracle's own check fails: {error}"
     failed = [] if result is None else [t for t in result["tensors"] if not t["passed"]]
     passed = result is not None and not failed
     count = 0 if result is None else len(result["tensors"])
-    print(f"{'passed' if passed else 'FAILED'} {name:12s} {spec['head']:20s} {random_models.summary(spec)} {'run ' if 'train' in spec else ''}{count} tensors, "
+    print(f"{'passed' if passed else 'FAILED'} {name:12s} {spec['head']:20s} {family.summary(spec)} {'run ' if 'train' in spec else ''}{count} tensors, "
           f"{len(failed)} failed {said}", flush=True)
     if not passed:
         print(f"    {json.dumps(spec)}")
@@ -146,6 +148,8 @@ def main():
         parser.error("set BASCULE_REFERENCE_DIR to the reference set")
     oracle = load_oracle(reference_dir, arguments.family)
     oracle.check_sanity = check_finite
+    if arguments.family == "stable_diffusion":
+        random_pipelines.extend_oracle(oracle)
     oracle.summary = lambda *_: ""  # it sorts errors, which are none where a gradient is zero
     oracle.torch.set_num_threads(1)
     oracle.transformers.logging.set_verbosity_error()
