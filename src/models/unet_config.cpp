@@ -102,7 +102,8 @@ void read_levels(const Json& json, const std::string& path, UnetConfig* config) 
     if (channels[i] < 1 || channels[i] > 65536 || channels[i] % config->norm_num_groups != 0)
       refuse_config(path, std::string(kChannels) + ": " + std::to_string(channels[i]) +
                               " is not a multiple of norm_num_groups = " + std::to_string(config->norm_num_groups));
-    if (heads[i] < 1 || channels[i] % heads[i] != 0)
+    const bool attends_at_all = down[i] || config->up_attends[levels - 1 - i] || i + 1 == levels;
+    if (heads[i] < 1 || (attends_at_all && channels[i] % heads[i] != 0))
       refuse_config(path,
                     std::string(heads_key) + ": " + std::to_string(heads[i]) + " heads do not divide " +
                         std::to_string(channels[i]) + " channels",
