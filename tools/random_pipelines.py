@@ -49,9 +49,12 @@ def unet(draw):
     if draw.random() < 0.5:
         heads = [heads[0]] * levels
     kinds = lambda side: [f"CrossAttn{side}Block2D" if draw.random() < 0.6 else f"{side}Block2D" for _ in range(levels)]
-    channels = [width(draw, groups, each, 40) for each in heads]
+    down, up = kinds("Down"), kinds("Up")
+    attends = [below.startswith("Cross") or above.startswith("Cross") for below, above in zip(down, up[::-1], strict=True)]
+    attends[-1] = True  # the block in the middle always does
+    channels = [width(draw, groups, each if with_heads else 1, 40) for each, with_heads in zip(heads, attends, strict=True)]
     return dict(block_out_channels=channels, layers_per_block=draw.choice([1, 1, 2, 3]), norm_num_groups=groups,
-                attention_head_dim=heads[0] if len(set(heads)) == 1 and draw.random() < 0.7 else heads, down_block_types=kinds("Down"), up_block_types=kinds("Up"),
+                attention_head_dim=heads[0] if len(set(heads)) == 1 and draw.random() < 0.7 else heads, down_block_types=down, up_block_types=up,
                 use_linear_projection=draw.random() < 0.5, upcast_attention=draw.random() < 0.3, norm_eps=draw.choice([1e-5, 1e-5, 1e-6]),
                 flip_sin_to_cos=draw.random() < 0.8, freq_shift=int(channels[0] > 2 and draw.random() < 0.3))
 

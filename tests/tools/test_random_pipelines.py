@@ -26,7 +26,10 @@ class RandomPipelines(unittest.TestCase):
             unet, vae = spec["unet"], spec["vae"]
             channels, heads = unet["block_out_channels"], unet["attention_head_dim"]
             heads = heads if isinstance(heads, list) else [heads] * len(channels)
-            self.assertFalse(any(c % unet["norm_num_groups"] or c % h for c, h in zip(channels, heads, strict=True)), spec)
+            attends = [name.startswith("Cross") for name in unet["down_block_types"]]
+            attends = [a or name.startswith("Cross") for a, name in zip(attends, unet["up_block_types"][::-1], strict=True)][:-1] + [True]
+            self.assertFalse(any(c % unet["norm_num_groups"] for c in channels), spec)
+            self.assertFalse(any(a and c % h for a, c, h in zip(attends, channels, heads, strict=True)), spec)
             self.assertFalse(channels[0] % 2 or any(c % vae["norm_num_groups"] for c in vae["block_out_channels"]), spec)
             self.assertFalse(any(side < 1 or side * factor(spec) % 8 for side in spec["latents"]), spec)
             self.assertEqual(len(spec["prompts"]), len(spec["negative_prompts"]))
