@@ -187,7 +187,8 @@ FolderLock::FolderLock(const RunSettings& run, const SettingsOrigin& origin, Fol
   }
   if (is_held && user == FolderUser::kLauncher) is_held = is_locked(file_.number(), LOCK_SH);
   if (is_held) return;
-  throw Error(ErrorKind::kSettings, where_written(origin, "training.output_dir"), "another run is using this folder",
+  const char* const key = origin.where.count("draw.output_dir") > 0 ? "draw.output_dir" : "training.output_dir";
+  throw Error(ErrorKind::kSettings, where_written(origin, key), "another run is using this folder",
               "wait for it to end, or choose another folder");
 }
 

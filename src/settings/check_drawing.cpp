@@ -15,11 +15,11 @@ namespace {
 
 bool is_written(const Settings& settings, const std::string& key) { return settings.origin.where.count(key) > 0; }
 
-// Keys of [model] and others that mean nothing where nothing is trained.
 void check_idle_keys(const Settings& s) {
-  for (const char* key : {"model.head", "model.freeze", "model.dropout", "model.image_size", "machine.step_seconds",
-                          "report.tensorboard", "report.profile", "report.hash_steps"}) {
-    if (is_written(s, key)) refuse(s, key, std::string(key) + " has no effect in a run that draws", "remove it");
+  for (const Key& key : all_keys()) {
+    const std::string name = qualified_name(key);
+    if (is_idle_in_drawing(key) && is_written(s, name))
+      refuse(s, name, name + " has no effect in a run that draws", "remove it");
   }
   if (s.model.precision != Precision::kFloat32)
     refuse(s, "model.precision", "model.precision: this version draws in float32 only", "remove it");

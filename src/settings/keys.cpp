@@ -30,10 +30,20 @@ Span<const Key> group_keys() { return keys_of_groups(); }
 bool is_present(const Key& key, const Settings& settings) {
   const std::string_view table = key.table;
   if (table == kSimulationTable) return settings.media_engine.simulation.is_given;
-  if (table == kDrawTable) return settings.draw.is_given;
+  // The noise of a file has no seed.
+  const bool is_idle_seed = settings.draw.latents_file.is_given() && key.name == std::string_view("seed");
+  if (table == kDrawTable) return settings.draw.is_given && !is_idle_seed;
   const char* const kOfTraining[] = {"data", "media_engine", "training", "generation"};
-  return !settings.draw.is_given ||
-         std::none_of(std::begin(kOfTraining), std::end(kOfTraining), [&](const char* name) { return table == name; });
+  return !settings.draw.is_given || (std::none_of(std::begin(kOfTraining), std::end(kOfTraining),
+                                                  [&](const char* name) { return table == name; }) &&
+                                     !is_idle_in_drawing(key));
+}
+
+bool is_idle_in_drawing(const Key& key) {
+  constexpr std::string_view kIdle[] = {"model.head",       "model.freeze",         "model.dropout",
+                                        "model.image_size", "machine.step_seconds", "report.tensorboard",
+                                        "report.profile",   "report.hash_steps"};
+  return std::find(std::begin(kIdle), std::end(kIdle), qualified_name(key)) != std::end(kIdle);
 }
 
 bool is_required(const Key& key) {

@@ -210,7 +210,9 @@ void read_value(Settings& out, const HeadKey& key, const Written& w) {
   const std::string text = text_of(w, w.node);
   std::vector<std::string> names;
   for (const HeadWords& head : out.words.heads) names.push_back(head.name);
-  if (std::find(names.begin(), names.end(), text) == names.end()) refuse_word(w, w.node, names);
+  // Of a pipeline, which has no heads, the key is refused as such: check_tables(), check_drawing().
+  const bool is_known = names.empty() || std::find(names.begin(), names.end(), text) != names.end();
+  if (!is_known) refuse_word(w, w.node, names);
   key.member.at(out) = text;
 }
 
@@ -221,7 +223,8 @@ void read_value(Settings& out, const FreezeKey& key, const Written& w) {
   std::vector<std::string> written;
   for (const toml::node& word : *list) {
     written.push_back(text_of(w, word));
-    if (std::find(names.begin(), names.end(), written.back()) == names.end()) refuse_word(w, word, names);
+    const bool is_known = out.words.draws || std::find(names.begin(), names.end(), written.back()) != names.end();
+    if (!is_known) refuse_word(w, word, names);
   }
   std::vector<std::string>& freeze = key.member.at(out);
   freeze.clear();

@@ -114,6 +114,7 @@ std::vector<KeyRule> resume_rules(const Settings& settings) {
     const EffectText& text = text_of(key.effect);
     rules.push_back({qualified_name(key), value_text(key, settings), text.word, text.meaning});
   }
+  if (settings.draw.is_given) return rules;
   const EffectText& text = text_of(KeyEffect::kNumbers);
   rules.push_back({kGroupsTable, groups_text(settings), text.word, text.meaning});
   return rules;

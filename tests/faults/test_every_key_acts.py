@@ -7,11 +7,13 @@ import json
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, has_onednn
+from bascule_run import EMOJI, PROGRAM, ROOT, has_onednn, run
+from drawing import PIPELINES, drawing, rows
 from small_run import DATA, ROWS, TOKENIZER, copy_model, outcome, write_rows
 
 PARAMETERS, EVALUATION, EXIT_CODE, NOTHING, REFUSED = "parameters", "evaluation", "exit code", "nothing", "refused"
@@ -191,6 +193,28 @@ KEYS = {
 GROUP = {"match": '"cross_modal*"', "learning_rate_multiplier": "3.0"}
 GROUP_KEYS = {"match": '"vision_model*"', "learning_rate_multiplier": "2.0", "weight_decay": "0.5", "freeze": "true"}
 
+# Keys of a run that draws, as another value of each: whether the pictures are others. A small run draws two prompts.
+PICTURES = "pictures"
+DRAWING_KEYS = {
+    "output_dir": (NOTHING, {}, '"{n}/elsewhere"'),
+    "prompts": (PICTURES, {}, '["a dog", "a red heart"]'),
+    "prompts_file": (PICTURES, {"prompts_file": '"{f}/one.txt"'}, '"{f}/other.jsonl"'),
+    "negative_prompt": (PICTURES, {}, '"blurry"'),
+    "num_images_per_prompt": (PICTURES, {}, "2"),
+    "batch_size": (NOTHING, {}, "2"),
+    "height": (PICTURES, {}, "24"),
+    "width": (PICTURES, {}, "8"),
+    "num_inference_steps": (PICTURES, {}, "3"),
+    "guidance_scale": (PICTURES, {}, "1.0"),
+    "scheduler": (PICTURES, {}, '"ddim"'),
+    "timestep_spacing": (PICTURES, {}, '"trailing"'),
+    "seed": (PICTURES, {}, "43"),
+    "latents_file": (PICTURES, {}, '"{f}/latents.safetensors"'),
+    "png_text": (NOTHING, {}, "false"),  # of the pixels
+    "throughput_warmup_batches": (NOTHING, {}, "0"),
+    "resume": (NOTHING, {}, '"never"'),
+}
+
 
 def documented_keys():
     """The keys of the tables of settings in config/README.md, which tests/tools/test_readme.py compares with the program's."""
@@ -293,8 +317,30 @@ class EveryKey(unittest.TestCase):
                 self.assertEqual(other["exit"], 0, other["stderr"])
                 self.assertNotEqual(other[PARAMETERS], start[PARAMETERS])
 
+    def test_of_a_run_that_draws_does_what_the_table_says(self):
+        (self.folder / "one.txt").write_text("a cat\na red heart\n")
+        (self.folder / "other.jsonl").write_text('{"prompt": "a cat", "seed": 7}\n{"prompt": "a red heart", "negative_prompt": "x"}\n')
+        noise = struct.pack("<512f", *(((37 * i) % 101 - 50) / 25 for i in range(512)))
+        header = json.dumps({"latents": {"dtype": "F32", "shape": [2, 4, 8, 8], "data_offsets": [0, len(noise)]}}).encode()
+        (self.folder / "latents.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + noise)
+        known = {}
+
+        def drawn(number, keys):
+            folder = self.folder / f"drawn{number}"
+            folder.mkdir()
+            keys = {key: value.replace("{f}", str(self.folder)).replace("{n}", str(folder)) if value else value for key, value in keys.items()}
+            done = run("run", drawing(folder, num_images_per_prompt=keys.pop("num_images_per_prompt", "1"), **keys))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [row["digest"] for row in rows(folder / ("elsewhere" if "output_dir" in keys else "run"))]
+
+        for number, (name, (changes, base, value)) in enumerate(DRAWING_KEYS.items()):
+            with self.subTest(key=name):
+                start = json.dumps(base)
+                known[start] = known.get(start) or drawn(f"{number}-start", base)
+                self.assertEqual(drawn(number, {**base, name: value}) != known[start], changes == PICTURES)
+
     def test_is_in_this_table(self):
-        known = [*KEYS, *(f"training.groups.{name}" for name in GROUP_KEYS)]
+        known = [*KEYS, *(f"training.groups.{name}" for name in GROUP_KEYS), *(f"draw.{name}" for name in DRAWING_KEYS)]
         self.assertEqual(sorted(documented_keys()), sorted(known), "say in KEYS what the key changes")
 
 

@@ -14,10 +14,11 @@ namespace bascule {
 inline constexpr const char kLeast[] =
     "[model]\nmodel_name_or_path = \"m\"\n[data]\ntrain_file = \"t.jsonl\"\n[training]\noutput_dir = \"o\"\n";
 
-// A model with three heads, wherever it is; those of other families in the demos' folders and in folders named after
-// them.
+// A model with three heads, wherever it is; those of other families, and a pipeline, in the demos' folders and in
+// folders named after them.
 inline ModelWords test_words(const std::string& folder = "") {
   const std::string name = folder.substr(folder.rfind('/') + 1);
+  if (name.rfind("sd-", 0) == 0) return {{}, {}, {}, {}, true};
   if (name.rfind("vit-", 0) == 0 || folder.find("emoji-classes") != std::string::npos)
     return {{{"image_classification", true, false, true, {}, true}}, {"vit"}, {}, {}};
   if (name.rfind("bert-", 0) == 0 || folder.find("text-corpus") != std::string::npos)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that draw with the small pipelines of the reference cases: settings, copies of a pipeline, what a run leaves."""
+import json
+import pathlib
+import shutil
+import struct
+
+from bascule_run import ROOT, digest
+
+PIPELINES = ROOT / "tests" / "data" / "goldens-families"
+PARTS = ("tokenizer", "text_encoder", "unet", "vae", "scheduler")
+
+
+def copy_pipeline(folder, name="sd_v1"):
+    for part in PARTS:
+        shutil.copytree(PIPELINES / name / part, folder / part)
+    shutil.copy(PIPELINES / name / "model_index.json", folder)
+    return folder
+
+
+def change(path, **members):
+    """Members of a JSON file; None removes one."""
+    document = {**json.loads(path.read_text()), **members}
+    path.write_text(json.dumps({key: value for key, value in document.items() if value is not None}))
+
+
+def damage(path):
+    """The first number of a safetensors file in bfloat16 becomes NaN; returns the name of its tensor."""
+    data = bytearray(path.read_bytes())
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:start])
+    name = next(name for name, entry in header.items() if entry.get("dtype") == "BF16" and not name.startswith(("encoder.conv", "encoder.down", "encoder.mid", "quant_conv")))
+    place = start + header[name]["data_offsets"][0]
+    data[place:place + 2] = b"\xc0\x7f"
+    path.write_bytes(data)
+    return name
+
+
+def drawing(folder, model=PIPELINES / "sd_v1", tables="", **keys):
+    """TOML of a run that draws four small pictures; keys of [draw] as TOML, None leaves one out."""
+    values = {"output_dir": f'"{folder}/run"', "prompts": '["a cat", "a red heart"]', "num_images_per_prompt": "2", "num_inference_steps": "2", **keys}
+    if "prompts_file" in keys:
+        del values["prompts"]
+    lines = "".join(f"{key} = {value}\n" for key, value in values.items() if value is not None)
+    path = pathlib.Path(folder) / "run.toml"
+    path.write_text(f'[model]\nmodel_name_or_path = "{model}"\n[draw]\n{lines}{tables}')
+    return path
+
+
+def rows(run_folder):
+    """The lines of images.jsonl, all of them whole."""
+    text = (pathlib.Path(run_folder) / "images.jsonl").read_text()
+    assert text.endswith("\n") or not text, "the last line is cut"
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def pictures(run_folder):
+    """{name: digest} of the PNG files."""
+    return {path.name: digest(path) for path in sorted(pathlib.Path(run_folder).glob("*.png"))}
