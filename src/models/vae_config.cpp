@@ -34,13 +34,17 @@ VaeConfig read_vae_config(const std::string& path) {
   refuse_unless(get_string(json, "act_fn", path, "silu") == "silu", json, "act_fn", path, "\"silu\"");
   refuse_unless(config.latent_channels == 4, json, "latent_channels", path, "4");
   refuse_unless(get_int(json, "out_channels", path, 3) == 3, json, "out_channels", path, "3");
-  for (const std::string& type : get_strings(json, "up_block_types", path))
+  const std::vector<std::string> blocks = get_strings(json, "up_block_types", path);
+  for (const std::string& type : blocks)
     if (type != "UpDecoderBlock2D")
       refuse_config(path, "up_block_types: \"" + type + "\" is not supported", "only UpDecoderBlock2D is");
   constexpr char kChannels[] = "block_out_channels";
   config.block_out_channels = get_ints(json, kChannels, path);
   if (config.block_out_channels.empty() || config.block_out_channels.size() > 8)
     refuse_config(path, std::string(kChannels) + " must have 1 to 8 numbers");
+  if (blocks.size() != config.block_out_channels.size())
+    refuse_config(path, "up_block_types has " + std::to_string(blocks.size()) + " blocks for " +
+                            std::to_string(config.block_out_channels.size()) + " levels");
   for (const std::int64_t channels : config.block_out_channels) {
     if (channels < 1 || channels > 65536 || channels % config.norm_num_groups != 0)
       refuse_config(path, std::string(kChannels) + ": " + std::to_string(channels) +
