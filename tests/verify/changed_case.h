@@ -55,9 +55,8 @@ struct Rewrite {
 class ChangedCase {
  public:
   explicit ChangedCase(const std::string& name) {
-    for (const std::filesystem::directory_entry& file : std::filesystem::directory_iterator(golden(name))) {
-      std::filesystem::copy(file.path(), std::filesystem::path(folder_.path()) / file.path().filename());
-    }
+    std::filesystem::copy(golden(name), folder_.path(),
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
   }
 
   // One float32 element of a safetensors file, times `factor`.
