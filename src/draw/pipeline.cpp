@@ -127,8 +127,9 @@ void check_picture_side(const Pipeline& pipeline, std::int64_t side, const std::
   const std::int64_t unit = std::max<std::int64_t>(8, pipeline.factor());
   if (side >= unit && side % unit == 0) return;
   throw Error(ErrorKind::kSettings, where, key + " = " + text(side) + " is not a multiple of " + text(unit),
-              "the nearest ones are " + text(std::max(unit, side / unit * unit)) + " and " +
-                  text((std::max<std::int64_t>(side, 0) / unit + 1) * unit));
+              side < unit
+                  ? "the smallest one is " + text(unit)
+                  : "the nearest ones are " + text(side / unit * unit) + " and " + text((side / unit + 1) * unit));
 }
 
 std::vector<std::string> load_pipeline(StartWork* work, const Pipeline& pipeline, const ParameterMemory& memory,

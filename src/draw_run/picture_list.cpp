@@ -22,15 +22,18 @@ struct PromptRow {
 };
 
 constexpr std::size_t kMostPictures = 10'000'000;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of prompts_file
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;  // of prompts_file
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+constexpr std::size_t kMostLineBytes = std::size_t{1} << 16;
+
 // {"prompt": "...", "negative_prompt": "...", "seed": 1}
-PromptRow row_of_json(const std::string& line, const std::string& where, const DrawSettings& draw) {
-  const Json json = parse_json(line, where);
+PromptRow row_of_json(const std::string& line, std::int64_t number, const std::string& where,
+                      const DrawSettings& draw) {
+  const Json json = parse_json(line, draw.prompts_file.shown(), number);
   if (!json.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object", "write {\"prompt\": \"...\"}");
   PromptRow row;
   row.where = where;
@@ -47,6 +50,9 @@ PromptRow row_of_json(const std::string& line, const std::string& where, const D
   if (seed != nullptr && !seed->is_null()) {
     row.seed = get_int(json, "seed", where);
     if (*row.seed < 0) throw Error(ErrorKind::kData, where, "seed is negative");
+    if (draw.latents_file.is_given())
+      throw Error(ErrorKind::kData, where, "seed has no effect: the noise is that of draw.latents_file",
+                  "remove one of them");
   }
   return row;
 }
@@ -56,7 +62,7 @@ std::vector<PromptRow> rows_of_file(const DrawSettings& draw) {
   const bool is_json = ends_with(path, ".jsonl");
   const std::string text = text_of_file(path, kMostBytes);
   std::vector<PromptRow> rows;
-  std::size_t number = 0;
+  std::int64_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     std::string line = text.substr(at, end - at);
@@ -65,7 +71,10 @@ std::vector<PromptRow> rows_of_file(const DrawSettings& draw) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     const std::string where = draw.prompts_file.shown() + ":" + std::to_string(number);
-    rows.push_back(is_json ? row_of_json(line, where, draw) : PromptRow{line, draw.negative_prompt, {}, where});
+    if (line.size() > kMostLineBytes)
+      throw Error(ErrorKind::kData, where, "has " + std::to_string(line.size()) + " bytes in one line",
+                  "a model reads less than a hundred words of a prompt");
+    rows.push_back(is_json ? row_of_json(line, number, where, draw) : PromptRow{line, draw.negative_prompt, {}, where});
   }
   if (rows.empty()) throw Error(ErrorKind::kData, draw.prompts_file.shown(), "has no prompt");
   return rows;

@@ -40,15 +40,26 @@ void plan_run(RecordedDrawRun* run) {
   run->plan.largest = run->session.largest(8);
 }
 
+// What the folder's scheduler makes of the settings, whose errors name the key.
+SamplingProgram program_of(const Settings& settings, const Pipeline& pipeline) {
+  const DrawSettings& draw = settings.draw;
+  try {
+    return sampling_program(read_sampler_options(pipeline.scheduler_file(), draw.scheduler, draw.timestep_spacing),
+                            static_cast<int>(draw.num_inference_steps));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kSettings) throw;
+    const std::string key = "draw." + error.where();
+    throw Error(ErrorKind::kSettings, where_written(settings, key), key + ": " + error.problem(), error.what_to_do());
+  }
+}
+
 // Everything up to the size of pictures.
 std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings) {
   auto run = std::make_unique<RecordedDrawRun>();
   run->settings = settings;
   run->pipeline = open_pipeline(settings.model.model_name_or_path.resolved);
   run->notes = run->pipeline.notes;
-  const SamplerOptions sampler =
-      read_sampler_options(run->pipeline.scheduler_file(), settings.draw.scheduler, settings.draw.timestep_spacing);
-  run->program = sampling_program(sampler, static_cast<int>(settings.draw.num_inference_steps));
+  run->program = program_of(settings, run->pipeline);
   const PromptTokenizer tokenizer(
       run->pipeline, settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved : "");
   run->list = list_pictures(settings, tokenizer);
@@ -79,12 +90,32 @@ std::int64_t largest_side(const RecordedDrawRun& run, std::size_t limit) {
   return fitting;
 }
 
+// The noise of all pictures.
+TensorSource open_latents(const RecordedDrawRun& run) {
+  const PathSetting& file = run.settings.draw.latents_file;
+  TensorSource source = open_safetensors(file.resolved);
+  const StoredTensor* const stored = source.find(kLatentsTensor);
+  if (stored == nullptr)
+    throw Error(ErrorKind::kData, file.shown(), "has no tensor \"latents\"", "write the noise of all pictures into it");
+  const std::vector<std::int64_t> needed = {static_cast<std::int64_t>(run.list.pictures.size()),
+                                            run.recorded.latents.channels, run.recorded.shape.height,
+                                            run.recorded.shape.width};
+  if (stored->shape != needed)
+    throw Error(ErrorKind::kData, file.shown(),
+                "\"latents\" has shape " + shape_text(stored->shape) + ", but the pictures need " + shape_text(needed));
+  constexpr DType kNumbers[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64};
+  if (std::find(std::begin(kNumbers), std::end(kNumbers), stored->dtype) == std::end(kNumbers))
+    throw Error(ErrorKind::kData, file.shown(), "\"latents\" has integers", "write floating-point numbers");
+  return source;
+}
+
 }  // namespace
 
 std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings) {
   std::unique_ptr<RecordedDrawRun> run = begin_run(settings);
   read_sides(settings, run->pipeline, &run->options);
   plan_run(run.get());
+  if (settings.draw.latents_file.is_given()) run->latents = open_latents(*run);
   return run;
 }
 

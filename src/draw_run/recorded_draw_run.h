@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/align.h"
+#include "src/checkpoint/safetensors.h"
 #include "src/draw/drawer.h"
 #include "src/draw_run/picture_files.h"
 #include "src/draw_run/picture_list.h"
@@ -16,6 +17,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+inline constexpr char kLatentsTensor[] = "latents";  // of draw.latents_file
 
 // Categories of its plan beside the session's.
 inline constexpr char kDrawingMemory[] = "drawing", kPictureMemory[] = "pictures";
@@ -28,6 +31,7 @@ struct RecordedDrawRun {
   DrawingOptions options;
   Session session;
   RecordedDrawing recorded;
+  TensorSource latents;  // draw.latents_file, where it is given
   int threads = 0;
   std::unique_ptr<PictureFiles> files;
   MemoryPlan plan;

@@ -14,8 +14,6 @@
 namespace bascule {
 namespace {
 
-constexpr char kLatentsTensor[] = "latents";
-
 // Numbers that are not finite have the largest exponent, and so the largest bits but for the sign.
 bool are_finite(const float* values, std::int64_t count) noexcept {
   std::uint32_t largest = 0;
@@ -46,7 +44,8 @@ SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const st
   drawer_.seal(arena_->at(run_.plan[kDrawingMemory]), run_.session);
   bytes_ = arena_->as<std::uint8_t>(run_.plan[kPictureMemory]);
   run_.files->seal(arena_->at(run_.plan[kPictureMemory]) + run_.files_offset());
-  if (run_.settings.draw.latents_file.is_given()) open_latents();
+  if (run_.settings.draw.latents_file.is_given())
+    noise_.resize(static_cast<std::size_t>(run_.recorded.latents.channels * run_.recorded.latents.pixels));
 }
 
 void SealedDrawRun::load(void (*say)(const std::string& line)) {
@@ -88,27 +87,6 @@ void SealedDrawRun::refuse_not_finite_weights() {
   work.run(threads_);
 }
 
-void SealedDrawRun::open_latents() {
-  const PathSetting& file = run_.settings.draw.latents_file;
-  latents_ = open_safetensors(file.resolved);
-  const StoredTensor* const stored = latents_.find(kLatentsTensor);
-  if (stored == nullptr)
-    throw Error(ErrorKind::kData, file.shown(), "has no tensor \"latents\"", "write the noise of all pictures into it");
-  const LatentSlots& slots = run_.recorded.latents;
-  const std::int64_t pictures = static_cast<std::int64_t>(run_.list.pictures.size());
-  const std::vector<std::int64_t> needed = {pictures, slots.channels, run_.recorded.shape.height,
-                                            run_.recorded.shape.width};
-  const auto text = [](const std::vector<std::int64_t>& shape) {
-    std::string all;
-    for (const std::int64_t n : shape) all += (all.empty() ? "(" : ", ") + std::to_string(n);
-    return all + ")";
-  };
-  if (stored->shape != needed)
-    throw Error(ErrorKind::kData, file.shown(),
-                "\"latents\" has shape " + text(stored->shape) + ", but the pictures need " + text(needed));
-  noise_.resize(static_cast<std::size_t>(slots.channels * slots.pixels));
-}
-
 std::int32_t SealedDrawRun::place_of(std::int32_t text, std::int64_t batch) noexcept {
   const auto found = std::find(kept_.begin(), kept_.end(), text);
   std::size_t place = static_cast<std::size_t>(found - kept_.begin());
@@ -129,7 +107,8 @@ Status SealedDrawRun::set_noise(const ListedPicture& picture, std::int64_t numbe
     return ok_status();
   }
   const std::int64_t count = static_cast<std::int64_t>(noise_.size());
-  BASCULE_TRY(latents_.try_read_float32(noise_.data(), *latents_.find(kLatentsTensor), number * count, count));
+  const StoredTensor& stored = *run_.latents.find(kLatentsTensor);
+  BASCULE_TRY(run_.latents.try_read_float32(noise_.data(), stored, number * count, count));
   drawer_.set_noise(place, noise_.data());
   return ok_status();
 }

@@ -44,7 +44,6 @@ class SealedDrawRun {
  private:
   void load(void (*say)(const std::string& line));
   void refuse_not_finite_weights();
-  void open_latents();
   // The place of a text's keys and values, encoded if they are not there.
   std::int32_t place_of(std::int32_t text, std::int64_t batch) noexcept;
   Status set_noise(const ListedPicture& picture, std::int64_t number, std::int64_t place) noexcept;
@@ -55,7 +54,6 @@ class SealedDrawRun {
   std::unique_ptr<Arena> arena_;
   Drawer drawer_;
   std::uint8_t* bytes_ = nullptr;
-  TensorSource latents_;
   std::vector<float> noise_;          // of one picture, where latents come from a file
   std::vector<std::int32_t> kept_;    // by place: the text there; -1: none
   std::vector<std::int64_t> used_;    // by place: the last batch that read it

@@ -54,6 +54,7 @@ std::string sampler_names(const char* first) {
   return listed(names);
 }
 
+// key: "" where `where` names it.
 template <typename Value, std::size_t kCount>
 Value value_named(const Named<Value> (&values)[kCount], const std::string& name, const char* key, ErrorKind kind,
                   const std::string& where) {
@@ -62,7 +63,8 @@ Value value_named(const Named<Value> (&values)[kCount], const std::string& name,
     if (name == one.name) return one.value;
     names.emplace_back(one.name);
   }
-  throw Error(kind, where, std::string(key) + " = \"" + name + "\" is not supported", "use " + listed(names));
+  throw Error(kind, where, (*key != '\0' ? std::string(key) + " = " : "") + "\"" + name + "\" is not supported",
+              "use " + listed(names));
 }
 
 const Sampler& sampler_of(const Json& config, const std::string& where, const std::string& wanted) {
@@ -125,7 +127,7 @@ SamplerOptions sampler_options_of(const Json& config, const std::string& where, 
                                    "prediction_type", ErrorKind::kData, where);
   options.spacing = sampler.spacing;
   if (!spacing.empty()) {
-    options.spacing = value_named(kSpacings, spacing, "timestep_spacing", ErrorKind::kSettings, "settings");
+    options.spacing = value_named(kSpacings, spacing, "", ErrorKind::kSettings, "timestep_spacing");
   } else if (find_member(config, "timestep_spacing", where) != nullptr) {
     options.spacing = value_named(kSpacings, get_string(config, "timestep_spacing", where), "timestep_spacing",
                                   ErrorKind::kData, where);

@@ -82,7 +82,7 @@ TEST(SamplerOptions, TheSpacingAskedForCountsBeforeThatOfTheFile) {
   EXPECT_EQ(read(text, "default", "linspace").spacing, TimestepSpacing::kLinspace);
   EXPECT_EQ(read(text, "euler", "leading").spacing, TimestepSpacing::kLeading);
   EXPECT_EQ(error_of([&] { read(text, "default", "karras"); }, ErrorKind::kSettings),
-            "settings: timestep_spacing = \"karras\" is not supported; use \"leading\", \"linspace\" or \"trailing\"");
+            "timestep_spacing: \"karras\" is not supported; use \"leading\", \"linspace\" or \"trailing\"");
 }
 
 TEST(SamplerOptions, TheOffsetIsOneAndNothingIsClippedWhateverTheFileSays) {
