@@ -92,6 +92,8 @@ void check_outputs(const std::vector<OutputOption>& outputs, const CommandReads&
       if (!folder.empty() && belongs_to(folder, output.path))
         refuse(output, "a file of the model or the run in " + folder);
     }
+    if (!reads.pipeline.empty() && lies_below(canonical(output.path), canonical(reads.pipeline)))
+      refuse(output, "in the folder of the pipeline");
     const bool is_picture =
         !reads.pictures.empty() && has_picture_name(output.path) && fs::exists(output.path, ignored);
     if (is_picture && lies_below(canonical(output.path), canonical(reads.pictures)))

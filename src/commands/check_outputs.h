@@ -21,6 +21,7 @@ struct CommandReads {
   std::vector<ReadFile> files;
   // Folders of models and runs: no output replaces what Bascule itself reads or writes there, but for a search's page.
   std::vector<std::string> folders;
+  std::string pipeline;  // a folder into which nothing is written, however deep; "": none
   std::string pictures;  // a folder of pictures, however deep; "": none
 };
 

@@ -344,7 +344,7 @@ void add_draw(CLI::App& app, Chosen* chosen) {
     arguments->draw.prompts = {*prompt};
     *chosen = [=] {
       CommandReads reads;
-      reads.folders = {arguments->folder};
+      reads.pipeline = arguments->folder;
       check_outputs({{"--output", arguments->output}}, reads);
       catch_stop_signals(false);
       return draw_command(*arguments, stop_signal());

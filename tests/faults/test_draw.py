@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`bascule run` with [draw], `bascule draw`, `bascule plan` and `bascule settings` of it: what they leave and print, and what is refused in one line.
+
+Bits of pictures: tests/draw_run. Killed runs and full disks: test_draw_killed.py.
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, instruction_sets, run, settings
+from drawing import PIPELINES, change, copy_pipeline, damage, drawing, pictures, rows
+from small_run import small_settings
+
+SETTINGS, DATA, MEMORY, DISK = 2, 3, 4, 6
+V1, V2 = PIPELINES / "sd_v1", PIPELINES / "sd_v2"
+
+
+def texts_of(png):
+    """The tEXt and iTXt chunks of a PNG file, and (width, height, bit depth, colour type)."""
+    data, at, found, header = png.read_bytes(), 8, {}, None
+    while at < len(data):
+        size, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+        body = data[at + 8:at + 8 + size]
+        at += 12 + size
+        if kind == b"IHDR":
+            header = (int.from_bytes(body[:4], "big"), int.from_bytes(body[4:8], "big"), body[8], body[9])
+        elif kind in (b"tEXt", b"iTXt"):
+            key, _, rest = body.partition(b"\0")
+            found[key.decode()] = (rest if kind == b"tEXt" else rest[2:].split(b"\0", 2)[2]).decode()
+    return found, header
+
+
+class Drawing(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def run_well(self, *arguments, **options):
+        done = run(*arguments, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def assert_refused(self, code, *words, arguments=None, **keys):
+        """One line, without a word of progress before it where nothing had begun. Returns it."""
+        done = run(*(arguments or ("run", drawing(self.folder, **keys))))
+        self.assertEqual(done.returncode, code, done.stderr)
+        errors = [line for line in done.stderr.splitlines() if not re.match(r"bascule: (plan: \d|weights: |seal: )", line)]
+        self.assertEqual(len(errors), 1, done.stderr)
+        for word in words:
+            self.assertIn(str(word), errors[0])
+        self.assertNotIn("bug", errors[0])
+        return errors[0]
+
+
+class Results(Drawing):
+    def test_a_run_leaves_pictures_lines_and_figures(self):
+        text = "caf\u00e9 \\\"\U0001f600\\\""
+        done = self.run_well("run", drawing(self.folder, prompts=f'["a cat", "{text}"]', batch_size="3", throughput_warmup_batches="1", height="16", width="24"))
+        folder = self.folder / "run"
+        names = [f"0000{n}.png" for n in range(4)]
+        self.assertEqual(sorted(pictures(folder)), names)
+        lines = rows(folder)
+        self.assertEqual([row["file"] for row in lines], names)
+        self.assertEqual([row["prompt"] for row in lines], ["a cat"] * 2 + ["caf\u00e9 \"\U0001f600\""] * 2)
+        self.assertEqual({row["seed"] for row in lines}, {42})
+        self.assertEqual({row["negative_prompt"] for row in lines}, {""})
+        self.assertEqual(len({row["digest"] for row in lines}), 4)
+        results = json.loads((folder / "all_results.json").read_text())
+        self.assertEqual((results["pictures"], results["pictures_drawn"], results["pictures_found"], results["calls_per_picture"]), (4, 4, 0, 3))
+        self.assertGreater(results["draw_pictures_per_second"], 0)
+        found, header = texts_of(folder / names[3])
+        self.assertEqual(header, (24, 16, 8, 2))
+        self.assertEqual((found["prompt"], found["seed"]), ("caf\u00e9 \"\U0001f600\"", "42"))
+        self.assertRegex(found["settings digest"], "^[0-9a-f]{16}$")
+        self.assertIn("4", done.stdout)
+        self.assertEqual([path.name for path in folder.iterdir() if path.name.startswith(".tmp")], [])
+        again = self.run_well("run", self.folder / "run.toml", "--json")
+        self.assertIn("already finished", again.stderr)
+        self.assertEqual(json.loads(again.stdout), results)
+
+    def test_json_prints_the_results_and_nothing_else(self):
+        done = self.run_well("run", "--json", drawing(self.folder, png_text="false"))
+        self.assertEqual(json.loads(done.stdout), json.loads((self.folder / "run" / "all_results.json").read_text()))
+        self.assertEqual(texts_of(self.folder / "run" / "00000.png")[0], {})
+
+    def test_the_files_do_not_depend_on_batch_threads_or_instruction_set(self):
+        first = None
+        for number, (batch, threads, isa) in enumerate([(1, 1, "auto"), (3, 2, "auto"), *((4, 1, isa) for isa in instruction_sets() if isa != "avx512_bf16")]):
+            folder = self.folder / str(number)
+            folder.mkdir()
+            self.run_well("run", drawing(folder, batch_size=str(batch), tables=f'[machine]\nthreads = {threads}\nisa = "{isa}"\n'))
+            found = pictures(folder / "run"), {row["file"]: row["digest"] for row in rows(folder / "run")}
+            first = first or found
+            self.assertEqual(found, first, (batch, threads, isa))
+
+    def test_the_command_draws_what_the_run_does(self):
+        self.run_well("run", drawing(self.folder, prompts='["a cat"]', num_images_per_prompt="1", negative_prompt='"blurry"', seed="7", guidance_scale="3.0", scheduler='"ddim"', timestep_spacing='"trailing"', width="24"))
+        picture = self.folder / "one.png"
+        done = self.run_well("draw", V1, "a cat", "-o", picture, "--steps", 2, "--negative-prompt", "blurry", "--seed", 7, "--guidance-scale", 3, "--scheduler", "ddim", "--timestep-spacing", "trailing",
+                             "--width", 24, "--json")
+        document = json.loads(done.stdout)
+        self.assertEqual((document["file"], document["width"], document["height"], document["seed"]), (str(picture), 24, 16, 7))
+        own, theirs = texts_of(picture), texts_of(self.folder / "run" / "00000.png")
+        for key in ("prompt", "seed"):
+            self.assertEqual(own[0][key], theirs[0][key])
+        self.assertEqual(own[1], theirs[1])
+        # The same pixels: the files differ in the digest of the settings alone.
+        cut = lambda path: path.read_bytes()[path.read_bytes().index(b"IDAT") - 4:]
+        self.assertEqual(cut(picture), cut(self.folder / "run" / "00000.png"))
+        plain = self.run_well("draw", V2, "", "--steps", 1, cwd=self.folder)
+        self.assertEqual(plain.stdout, "picture.png\n")
+        self.assertEqual(texts_of(self.folder / "picture.png")[1][:2], (32, 32))
+
+    def test_the_plan_says_how_much_and_is_kept(self):
+        toml = drawing(self.folder, batch_size="2")
+        plan = json.loads(self.run_well("plan", "--json", toml).stdout)
+        text = self.run_well("plan", toml, "--svg", self.folder / "a.svg").stdout
+        self.assertIn("4 pictures of 16 x 16 pixels, 2 at a time, 3 calls of the UNet each", text)
+        self.assertIn("<svg", (self.folder / "a.svg").read_text())
+        self.assertFalse((self.folder / "run").exists())
+        results = json.loads(self.run_well("run", "--json", toml).stdout)
+        self.assertLess(results["resident_bytes"], results["planned_bytes"])
+        self.assertTrue(plan)
+
+    def test_settings_are_printed_and_read_back(self):
+        toml = drawing(self.folder)
+        printed = self.run_well("settings", toml).stdout
+        self.assertIn("\n[draw]\n", printed)
+        (self.folder / "again.toml").write_text(printed)
+        self.assertEqual(self.run_well("settings", self.folder / "again.toml").stdout, printed)
+        values = json.loads(self.run_well("settings", "--json", toml).stdout)["settings"]
+        self.assertEqual(values["draw.num_inference_steps"], "2")
+        self.assertFalse([key for key in values if key.startswith(("training.", "data."))])
+        rules = {row["key"]: row["may_change"] for row in json.loads(self.run_well("settings", "--json", "--resume", toml).stdout)["keys"]}
+        self.assertEqual((rules["draw.batch_size"], rules["draw.num_inference_steps"], rules["draw.prompts_file"]), ("yes", "no", "same content"))
+        self.assertIn("### [draw]", self.run_well("settings", "--markdown").stdout)
+
+    def test_a_long_prompt_is_cut_and_said(self):
+        done = self.run_well("run", drawing(self.folder, prompts=f'["{"cat " * 80}end"]', num_images_per_prompt="1"))
+        self.assertRegex(done.stderr, r'run\.toml:\d+:\d+: cut by 6 tokens to the length that the model reads: "cat cat cat cat cat end"')
+        self.assertEqual(len(pictures(self.folder / "run")), 1)
+        done = self.run_well("draw", V1, "cat " * 80, "-o", self.folder / "x.png", "--steps", 1)
+        self.assertIn("cut by 5 tokens", done.stderr)
+
+    def test_prompts_come_from_a_file(self):
+        (self.folder / "p.jsonl").write_text('{"prompt": "cat", "seed": 9}\r\n\n{"prompt": "dog", "negative_prompt": "x"}\n')
+        self.run_well("run", drawing(self.folder, prompts_file='"p.jsonl"', negative_prompt='"y"', num_images_per_prompt="1"))
+        self.assertEqual([(row["prompt"], row["negative_prompt"], row["seed"]) for row in rows(self.folder / "run")], [("cat", "y", 9), ("dog", "x", 42)])
+
+
+class Refused(Drawing):
+    def test_pipelines_that_are_none(self):
+        name = iter(range(100))
+
+        def changed(file=None, remove=None, **members):
+            model = copy_pipeline(self.folder / f"m{next(name)}")
+            if remove:
+                (model / remove).unlink()
+            if file:
+                change(model / file, **members)
+            return model
+
+        index, unet, vae, scheduler = "model_index.json", "unet/config.json", "vae/config.json", "scheduler/scheduler_config.json"
+        for words, model in [
+            ("\"unet\" is a UNet3DConditionModel, which is not supported", changed(index, unet=["diffusers", "UNet3DConditionModel"])),
+            ("has no \"vae\", which the pipeline needs", changed(index, vae=None)),
+            ("StableDiffusionXLPipeline, which is not supported", changed(index, _class_name="StableDiffusionXLPipeline")),
+            ("in_channels = 9", changed(unet, in_channels=9)),
+            ("addition_embed_type = \"text_time\" is not supported", changed(unet, addition_embed_type="text_time")),
+            ("transformer_layers_per_block = [1,2,10] is not supported", changed(unet, transformer_layers_per_block=[1, 2, 10])),
+            ("but the text encoder's hidden_size is 24", changed(unet, cross_attention_dim=32)),
+            ("shift_factor = 0.1 is not supported", changed(vae, shift_factor=0.1)),
+            ("latent_channels = 16 is not supported", changed(vae, latent_channels=16)),
+            ("has 1514 tokens, but the text encoder has only 1000", changed("text_encoder/config.json", vocab_size=1000)),
+            ("_class_name = \"DPMSolverMultistepScheduler\" is not supported", changed(scheduler, _class_name="DPMSolverMultistepScheduler")),
+            ("beta_schedule = \"squaredcos_cap_v2\" is not supported", changed(scheduler, beta_schedule="squaredcos_cap_v2")),
+            ("prediction_type = \"sample\" is not supported", changed(scheduler, prediction_type="sample")),
+            ("skip_prk_steps = false", changed(scheduler, skip_prk_steps=False)),
+            ("thresholding = true", changed(scheduler, thresholding=True)),
+            ("use_karras_sigmas = true", changed(scheduler, use_karras_sigmas=True)),
+            ("rescale_betas_zero_snr = true", changed(scheduler, rescale_betas_zero_snr=True)),
+            ("trained_betas = [0.1]", changed(scheduler, trained_betas=[0.1])),
+            ("scheduler_config.json", changed(remove=scheduler)),
+            ("unet", changed(remove=unet)),
+            ("diffusion_pytorch_model", changed(remove="unet/diffusion_pytorch_model.safetensors")),
+            ("tokenizer", changed(remove="tokenizer/vocab.json")),
+        ]:
+            with self.subTest(words=words):
+                line = self.assert_refused(DATA, words, str(model), model=model, output_dir=f'"{model}-run"')
+                self.assertEqual(self.assert_refused(DATA, words, arguments=("draw", model, "x", "-o", self.folder / "x.png", "--steps", 1)), line)
+        self.assertEqual(list(self.folder.glob("*.png")), [])
+
+    def test_weights_that_are_not_numbers_are_named(self):
+        for file in ("unet/diffusion_pytorch_model.safetensors", "vae/diffusion_pytorch_model.safetensors", "text_encoder/model.safetensors"):
+            with self.subTest(file=file), tempfile.TemporaryDirectory() as folder:
+                model = copy_pipeline(pathlib.Path(folder) / "m")
+                tensor = damage(model / file)
+                name = f"{file.split('/')[0]}/{tensor}"
+                self.assert_refused(DATA, f"tensor {name} has numbers that are not finite", "the weights are damaged", model=model, output_dir=f'"{folder}/run"')
+                self.assert_refused(DATA, f"tensor {name} has numbers", arguments=("draw", model, "a", "--steps", 1, "-o", f"{folder}/x.png"))
+
+    def test_settings_that_cannot_be(self):
+        for words, keys in [
+            ("draw.height = 20 is not a multiple of 8", {"height": "20"}),
+            ("draw.width = 12 is not a multiple of 8", {"width": "12"}),
+            ("draw.num_inference_steps = 0 is out of range", {"num_inference_steps": "0"}),
+            ("draw.num_inference_steps: 1000 steps of timestep_spacing leading would begin at timestep 1000", {"num_inference_steps": "1000"}),
+            ("draw.guidance_scale = -1 is out of range", {"guidance_scale": "-1"}),
+            ("draw.scheduler: \"heun\" is unknown", {"scheduler": '"heun"'}),
+            ("draw.timestep_spacing: \"uniform\" is not supported", {"timestep_spacing": '"uniform"'}),
+            ("[draw] has neither prompts nor prompts_file", {"prompts": None}),
+        ]:
+            with self.subTest(keys=keys):
+                self.assertIn("run.toml", self.assert_refused(SETTINGS, words, **keys))
+        for words, arguments in [("--steps", ("--steps", 0)), ("--guidance-scale", ("--guidance-scale", -1)), ("\"heun\" is unknown", ("--scheduler", "heun")), ("not a multiple of 8", ("--width", 12)),
+                                 ("1000", ("--steps", 1000)), ("--seed", ("--seed", -1)), ("no effect without guidance", ("--guidance-scale", 1, "--negative-prompt", "x"))]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(SETTINGS, words, arguments=("draw", V1, "x", "-o", self.folder / "x.png", *arguments))
+
+    def test_what_does_not_fit_into_memory(self):
+        line = self.assert_refused(MEMORY, "machine.memory_limit_gib allows 64.0 MiB", "pixels would fit", height="1024", width="1024", tables="[machine]\nmemory_limit_gib = 0.0625\n")
+        side = int(re.search(r"pictures of (\d+) x \1 pixels would fit", line).group(1))
+        self.run_well("plan", drawing(self.folder, height=str(side), width=str(side), tables="[machine]\nmemory_limit_gib = 0.0625\n"))
+        self.assertEqual(run("plan", drawing(self.folder, height=str(side + 8), width=str(side + 8), tables="[machine]\nmemory_limit_gib = 0.0625\n")).returncode, MEMORY)
+
+    def test_prompts_that_cannot_be_read(self):
+        self.assert_refused(DATA, "UTF-8", arguments=("draw", V1, b"a \xff cat".decode(errors="surrogateescape"), "-o", self.folder / "x.png"))
+        for name, content, words in [("p.txt", b"a cat\nb \xff\n", "p.txt:2: "), ("p.jsonl", b'{"prompt": "a", "sed": 1}\n', "p.jsonl:1: unknown key \"sed\""), ("p.txt", b"\n\r\n", "p.txt: has no prompt"),
+                                     ("p.jsonl", b'{"prompt": 1}\n', "p.jsonl:1: "), ("p.jsonl", b'{"prompt": "a", "seed": -1}\n', "p.jsonl:1: seed is negative")]:
+            with self.subTest(words=words):
+                (self.folder / name).write_bytes(content)
+                self.assert_refused(DATA, words, prompts_file=f'"{name}"')
+        self.assert_refused(DATA, "missing.txt", prompts_file='"missing.txt"')
+        self.assert_refused(DATA, str(self.folder), prompts_file=f'"{self.folder}"')
+
+    def test_a_huge_file_of_prompts_is_refused_without_being_read(self):
+        with open(self.folder / "p.txt", "wb") as file:
+            file.truncate(1 << 30)
+        line = subprocess.run(["sh", "-c", 'ulimit -v 2000000; exec "$0" "$@"', str(PROGRAM), "run", str(drawing(self.folder, prompts_file='"p.txt"'))], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(line.returncode, DATA, line.stderr)
+        self.assertEqual(len(line.stderr.splitlines()), 1, line.stderr)
+        self.assertIn("p.txt", line.stderr)
+
+    def test_latents_that_do_not_fit(self):
+        self.assert_refused(DATA, "has no tensor \"latents\"", latents_file=f'"{V1}/batch.safetensors"')
+        self.assert_refused(DATA, "missing.safetensors", latents_file='"missing.safetensors"')
+        (self.folder / "l.safetensors").write_bytes(b"no tensors at all, but a text")
+        self.assert_refused(DATA, "l.safetensors", latents_file='"l.safetensors"')
+
+    def test_a_folder_that_is_not_ours(self):
+        (self.folder / "run").mkdir()
+        (self.folder / "run" / "00000.png").write_bytes(b"somebody's")
+        self.assert_refused(SETTINGS, "run.toml:4:14", "choose an empty folder")
+        self.assertEqual((self.folder / "run" / "00000.png").read_bytes(), b"somebody's")
+        self.assertEqual(len(list((self.folder / "run").iterdir())), 1)
+        self.assert_refused(SETTINGS, "is not a folder", output_dir=f'"{self.folder}/run.toml"')
+        self.assert_refused(SETTINGS, "also the folder of the model", output_dir=f'"{V1}"')
+
+    def test_the_folder_of_a_training_run(self):
+        self.run_well("run", small_settings(self.folder, training__max_steps="1"))
+        self.assert_refused(SETTINGS, "holds a run that trains or evaluates", "choose another folder")
+        self.assert_refused(SETTINGS, "holds a run that trains or evaluates", resume='"never"')
+
+    def test_a_training_run_leaves_the_folder_of_pictures_alone(self):
+        self.run_well("run", drawing(self.folder))
+        before = pictures(self.folder / "run")
+        self.assert_refused(SETTINGS, "choose another folder", arguments=("run", small_settings(self.folder, training__max_steps="1")))
+        self.assertEqual(pictures(self.folder / "run"), before)
+        self.assertEqual(len(rows(self.folder / "run")), 4)
+
+    def test_pictures_of_other_settings(self):
+        self.run_well("run", drawing(self.folder))
+        before = pictures(self.folder / "run")
+        self.assert_refused(SETTINGS, "holds pictures of other settings", "draw.resume = \"never\"", num_inference_steps="3")
+        self.assertEqual(pictures(self.folder / "run"), before)
+        self.run_well("run", drawing(self.folder, num_inference_steps="3", resume='"never"'))
+        after = pictures(self.folder / "run")
+        self.assertEqual(sorted(after), sorted(before))
+        self.assertFalse([name for name in after if after[name] == before[name]])
+        self.assertEqual(len(rows(self.folder / "run")), 4)
+
+    def test_two_runs_in_one_folder(self):
+        toml = drawing(self.folder, num_images_per_prompt="20", num_inference_steps="30")
+        first = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(first.communicate)
+        self.addCleanup(first.kill)
+        for line in first.stderr:
+            if line.startswith("bascule: seal"):
+                break
+        first.send_signal(signal.SIGSTOP)
+        done = run("run", toml)
+        self.assertEqual(done.returncode, SETTINGS, done.stderr)
+        self.assertIn("run.toml:4:14: another run is using this folder; wait for it to end", done.stderr)
+        first.send_signal(signal.SIGCONT)
+        self.assertEqual(first.wait(timeout=60), 0)
+        self.assertEqual(len(rows(self.folder / "run")), 40)
+
+    def test_where_a_picture_may_go(self):
+        model = copy_pipeline(self.folder / "m")
+        (self.folder / "folder").mkdir()
+        (self.folder / "link.png").symlink_to(model / "unet" / "config.json")
+        before = (model / "unet" / "config.json").read_bytes()
+        for target, words in ((model / "x.png", "in the folder of the pipeline"), (model / "unet" / "config.json", "in the folder of the pipeline"), (self.folder / "link.png", "in the folder of the pipeline"),
+                              (self.folder / "missing" / "x.png", "there is no folder"), (self.folder / "folder", "folder")):
+            with self.subTest(target=target):
+                self.assert_refused(SETTINGS, words, arguments=("draw", model, "x", "-o", target, "--steps", 1))
+        self.assertFalse((model / "x.png").exists())
+        self.assertEqual((model / "unet" / "config.json").read_bytes(), before)
+
+    def test_models_that_draw_and_models_that_train(self):
+        self.assert_refused(SETTINGS, "draws no pictures, but the file has [draw]", model=EMOJI / "model")
+        self.assert_refused(SETTINGS, "holds a pipeline that draws pictures, and cannot be trained", "write [draw]", arguments=("run", settings(self.folder, model__model_name_or_path=f'"{V1}"')))
+        self.assert_refused(DATA, "is missing: the folder holds no pipeline", arguments=("draw", EMOJI / "model", "x", "-o", self.folder / "x.png"))
+        self.assert_refused(DATA, "nowhere", arguments=("draw", self.folder / "nowhere", "x", "-o", self.folder / "x.png"))
+        self.assert_refused(DATA, "nowhere", model=self.folder / "nowhere")
+        for command in ("bench", "search", "classify", "fill", "generate"):
+            with self.subTest(command=command):
+                toml = drawing(self.folder)
+                arguments = {"bench": (toml,), "search": (V1, "x"), "classify": (V1, EMOJI), "fill": (V1, "[MASK]"), "generate": (V1, "x")}[command]
+                done = run(command, *arguments)
+                self.assertIn(done.returncode, (SETTINGS, DATA), done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertNotIn("bug", done.stderr)
+        for option in ("--inputs", "--frontier"):
+            self.assert_refused(SETTINGS, option, arguments=("plan", "--json", option, drawing(self.folder)))
+
+    def test_json_errors(self):
+        for arguments, code in ((("run", "--json", drawing(self.folder, scheduler='"x"')), SETTINGS), (("draw", self.folder / "nowhere", "x", "--json"), DATA), (("plan", "--json", drawing(self.folder, height="20")), SETTINGS)):
+            done = run(*arguments)
+            self.assertEqual(done.returncode, code, done.stderr)
+            document = json.loads(done.stdout)
+            self.assertEqual(document["error"]["exit_code"], code)
+
+    def test_descriptors_that_are_closed_and_readers_that_go_away(self):
+        expected = None
+        for name, shell in [("plain", ""), ("out", ">&-"), ("err", "2>&-"), ("in", "<&-"), ("all", "<&- >&- 2>&-"), ("reader", "2>&1 | true")]:
+            with self.subTest(name=name):
+                folder = self.folder / name
+                folder.mkdir()
+                subprocess.run(["sh", "-c", f'"$0" "$@" {shell}; echo $? > {folder}/code', str(PROGRAM), "run", str(drawing(folder))], capture_output=True, timeout=60, check=False)
+                found = pictures(folder / "run")
+                expected = expected or found
+                self.assertEqual(found, expected)
+                self.assertEqual(len(rows(folder / "run")), 4)
+                subprocess.run(["sh", "-c", f'"$0" "$@" {shell}', str(PROGRAM), "draw", str(V1), "x", "--steps", "1", "-o", str(folder / "x.png")], capture_output=True, timeout=60, check=False)
+                self.assertTrue((folder / "x.png").read_bytes().endswith(b"IEND\xaeB`\x82"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that draws may be killed, stopped or left without disk at any instant: what is there is whole, and the same command ends with the files of an unbroken run.
+
+BASCULE_KILLS sets how many runs are killed (10). BASCULE_TEST_SEED repeats the instants.
+"""
+import json
+import os
+import pathlib
+import random
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import PROGRAM, run
+from drawing import PIPELINES, drawing, pictures, rows
+
+DISK = 6
+
+
+def long_drawing(folder, **keys):
+    return drawing(folder, **{"num_images_per_prompt": "12", "batch_size": "5", "num_inference_steps": "8", "seed": "3", **keys})
+
+
+def start(toml, **options):
+    return subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options)
+
+
+def left(folder):
+    """Files of pictures, and the digest of each by its file; lines that are cut or there twice fail."""
+    lines = rows(folder / "run")
+    digests = {row["file"]: row["digest"] for row in lines}
+    assert len(digests) == len(lines), "a picture has two lines"
+    return pictures(folder / "run"), digests
+
+
+def left_of_broken(folder):
+    text = (folder / "run" / "images.jsonl").read_text()
+    whole = [json.loads(line) for line in text.split("\n")[:-1]]  # a kill may leave a cut line behind them
+    return pictures(folder / "run"), {row["file"]: row["digest"] for row in whole}
+
+
+def leftovers(folder):
+    return [path.name for path in (folder / "run").iterdir() if path.name.startswith(".tmp-")]
+
+
+def pictures_changed(folder, old):
+    return sum(1 for name, digest in pictures(folder / "run").items() if old.get(name) != digest)
+
+
+def wait_for_lines(folder, count, process):
+    while process.poll() is None:
+        try:
+            if (folder / "run" / "images.jsonl").read_text().count("\n") >= count:
+                return
+        except FileNotFoundError:
+            pass
+        time.sleep(0.001)
+
+
+class Broken(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        folder = pathlib.Path(temporary.name)
+        began = time.monotonic()
+        done = run("run", long_drawing(folder))
+        cls.seconds = time.monotonic() - began
+        assert done.returncode == 0, done.stderr
+        cls.whole = left(folder)
+        assert len(cls.whole[0]) == 24
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def judge_broken(self):
+        """Every picture that has a line is whole, and the one of an unbroken run."""
+        if not (self.folder / "run" / "images.jsonl").exists():
+            return 0
+        files, digests = left_of_broken(self.folder)
+        for name, digest in digests.items():
+            self.assertEqual(digest, self.whole[1][name])
+            self.assertEqual(files[name], self.whole[0][name])
+        return len(digests)
+
+    def judge_resumed(self, done, found=None):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(left(self.folder), self.whole)
+        self.assertEqual(leftovers(self.folder), [])
+        results = json.loads((self.folder / "run" / "all_results.json").read_text())
+        self.assertEqual(results["pictures"], 24)
+        if found is not None:
+            self.assertEqual((results["pictures_found"], results["pictures_drawn"]), (found, 24 - found))
+
+
+class Killed(Broken):
+    def test_at_any_instant(self):
+        seed = int(os.environ.get("BASCULE_TEST_SEED", "20261125"))
+        draw = random.Random(seed)
+        reached = []
+        for kill in range(int(os.environ.get("BASCULE_KILLS", "10"))):
+            with self.subTest(kill=kill, seed=seed):
+                self.doCleanups()
+                self.setUp()
+                toml = long_drawing(self.folder)
+                process = start(toml)
+                time.sleep(draw.uniform(0.0, self.seconds))
+                process.kill()
+                process.communicate()
+                reached.append(self.judge_broken())
+                # Batch, threads and instruction set may be others when it goes on.
+                done = run("run", long_drawing(self.folder, batch_size="3", tables="[machine]\nthreads = 1\n"))
+                self.judge_resumed(done, reached[-1] if reached[-1] < 24 else None)
+        self.assertTrue([count for count in reached if 0 < count < 24], f"no run was killed between two pictures: {reached}")
+
+    def test_while_all_is_drawn_anew(self):
+        """The pictures of the settings before are not taken for those of the settings now."""
+        for lines in (2,):
+            with self.subTest(lines=lines):
+                self.doCleanups()
+                self.setUp()
+                self.assertEqual(run("run", long_drawing(self.folder, num_inference_steps="2")).returncode, 0)
+                old = pictures(self.folder / "run")
+                process = start(long_drawing(self.folder, resume='"never"', batch_size="1"))
+                if lines == 0:
+                    for line in process.stderr:
+                        if line.startswith("bascule: weights"):  # the folder is marked with the new settings, and nothing is drawn
+                            break
+                else:
+                    while process.poll() is None and pictures_changed(self.folder, old) < lines:
+                        time.sleep(0.001)
+                process.kill()
+                process.communicate()
+                self.judge_resumed(run("run", long_drawing(self.folder)))
+
+
+class Stopped(Broken):
+    def test_by_a_signal_between_two_calls(self):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            with self.subTest(signal=number):
+                self.doCleanups()
+                self.setUp()
+                process = start(long_drawing(self.folder, batch_size="2"))
+                wait_for_lines(self.folder, 4, process)
+                process.send_signal(number)
+                text = process.communicate(timeout=60)[1]
+                self.assertEqual(process.returncode, code, text)
+                found = self.judge_broken()
+                self.assertEqual(len(pictures(self.folder / "run")), found)
+                self.assertIn(f"run: stopped; {found} of 24 pictures are there; run the same command again to draw the others", text)
+                self.judge_resumed(run("run", long_drawing(self.folder)), found)
+        again = run("run", self.folder / "run.toml")
+        self.assertIn("already finished", again.stderr)
+
+    def test_a_single_picture_by_a_signal(self):
+        picture = self.folder / "x.png"
+        process = subprocess.Popen([str(PROGRAM), "draw", str(PIPELINES / "sd_v1"), "x", "-o", str(picture), "--steps", "999", "--height", "256", "--width", "256"], stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        process.terminate()
+        text = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 143, text)
+        self.assertIn("draw: stopped; no picture was written", text)
+        self.assertFalse(picture.exists())
+
+
+class WithoutDisk(Broken):
+    def test_files_that_may_grow_no_more(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+
+        process = start(long_drawing(self.folder), preexec_fn=limit)
+        text = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, DISK, text)
+        errors = [line for line in text.splitlines() if "File too large" in line]
+        self.assertEqual(len(errors), 1, text)
+        found = self.judge_broken()
+        self.assertGreater(found, 5)
+        self.assertLess(found, 24)
+        self.assertEqual(leftovers(self.folder), [])
+        self.judge_resumed(run("run", long_drawing(self.folder)), found)
+
+    def test_a_file_system_that_is_full(self):
+        script = f"""
+mkdir -p {self.folder}/disk
+mount -t tmpfs -o size=64k none {self.folder}/disk || exit 77
+{PROGRAM} run {long_drawing(self.folder, output_dir=f'"{self.folder}/disk/run"')} 2> {self.folder}/log
+code=$?
+cp -r {self.folder}/disk/run {self.folder}/run
+mount -o remount,size=1m {self.folder}/disk
+{PROGRAM} run {self.folder}/run.toml || exit 1
+cp -r {self.folder}/disk/run {self.folder}/resumed
+exit $code
+"""
+        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode == 77 or "unshare" in done.stderr:
+            self.skipTest("no mount namespaces here")
+        log = (self.folder / "log").read_text()
+        self.assertEqual(done.returncode, DISK, log + done.stderr)
+        self.assertEqual(len([line for line in log.splitlines() if "No space left on device" in line]), 1, log)
+        found = self.judge_broken()
+        self.assertGreater(found, 2)
+        self.assertLess(found, 24)
+        (self.folder / "run").rename(self.folder / "full")
+        (self.folder / "resumed").rename(self.folder / "run")
+        self.judge_resumed(subprocess.CompletedProcess([], 0), found)
+
+
+class Damaged(Broken):
+    def test_pictures_that_are_gone_are_drawn_again(self):
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        for name in ("00003.png", "00017.png"):
+            (self.folder / "run" / name).unlink()
+        self.judge_resumed(run("run", long_drawing(self.folder)), 22)
+
+    def test_a_cut_line_is_drawn_again(self):
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        path = self.folder / "run" / "images.jsonl"
+        path.write_bytes(path.read_bytes()[:-30])
+        self.judge_resumed(run("run", long_drawing(self.folder)), 23)
+
+    def test_never_draws_all_anew(self):
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        before = {path.name: path.stat().st_ino for path in (self.folder / "run").glob("*.png")}
+        self.judge_resumed(run("run", long_drawing(self.folder, resume='"never"')), 0)
+        after = {path.name: path.stat().st_ino for path in (self.folder / "run").glob("*.png")}
+        self.assertFalse([name for name in before if before[name] == after[name]])
+
+
+if __name__ == "__main__":
+    unittest.main()
