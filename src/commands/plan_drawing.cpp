@@ -44,10 +44,12 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
   if (arguments.json) {
     std::printf("%s\n", json_text(plan_json(run->plan, too_large), 2).c_str());
   } else {
-    std::printf("%s%lld pictures of %lld x %lld pixels, %lld at a time, %zu calls of the UNet each\n",
-                print_memory_plan(run->plan).c_str(), static_cast<long long>(run->list.pictures.size()),
-                static_cast<long long>(run->options.width), static_cast<long long>(run->options.height),
-                static_cast<long long>(run->options.batch), run->program.calls.size());
+    const std::int64_t pictures = static_cast<std::int64_t>(run->list.pictures.size());
+    std::printf("%s%lld %s of %lld x %lld pixels, %lld at a time, %zu calls of the UNet each\n",
+                print_memory_plan(run->plan).c_str(), static_cast<long long>(pictures),
+                pictures == 1 ? "picture" : "pictures", static_cast<long long>(run->options.width),
+                static_cast<long long>(run->options.height), static_cast<long long>(run->options.batch),
+                run->program.calls.size());
   }
   return too_large ? report_error(*too_large, false) : 0;
 }

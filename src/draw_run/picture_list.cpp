@@ -63,7 +63,8 @@ std::vector<PromptRow> rows_of_file(const DrawSettings& draw) {
   const std::string text = text_of_file(path, kMostBytes);
   std::vector<PromptRow> rows;
   std::int64_t number = 0;
-  for (std::size_t at = 0; at < text.size();) {
+  const bool has_byte_order_mark = text.rfind("\xEF\xBB\xBF", 0) == 0;
+  for (std::size_t at = has_byte_order_mark ? 3 : 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     std::string line = text.substr(at, end - at);
     at = end + 1;
@@ -100,6 +101,8 @@ PictureList list_pictures(const Settings& settings, const PromptTokenizer& token
   PictureList list;
   std::map<std::string, std::int32_t> numbers;
   const auto number_of = [&](const std::string& text, const std::string& where) {
+    if (text.find('\0') != std::string::npos)
+      throw Error(ErrorKind::kData, where, "has a NUL character", "remove it: the file of a picture cannot hold it");
     const auto [found, is_new] = numbers.try_emplace(text, static_cast<std::int32_t>(list.texts.size()));
     if (is_new) {
       EncodedPrompt encoded = tokenizer.encode(text, where);

@@ -227,6 +227,10 @@ RecordedFolder open_record(const std::string& path) {
                 "name the folder of a run that has finished");
   }
   const Json* const record = find_member(json, "record", file);
+  if (record == nullptr && get_string(json, "settings", file, "").find("[draw]") != std::string::npos) {
+    throw Error(ErrorKind::kData, file, "is of a run that draws, which this version cannot repeat",
+                "run its settings in another folder, and compare the digests of images.jsonl");
+  }
   if (record == nullptr) {
     throw Error(ErrorKind::kData, file, "has no record: an older version of Bascule wrote it",
                 "run it again with this version");

@@ -69,6 +69,12 @@ TEST_F(PictureLists, LinesOfATextFileArePrompts) {
   EXPECT_EQ(prompts(of_file("p.txt", "a cat\n\n  \t\n two  dogs \r\n\r\n{\"prompt\": 1}\nno line break")),
             (Texts{"a cat", " two  dogs ", "{\"prompt\": 1}", "no line break"}));
   EXPECT_EQ(prompts(of_file("p", "a\n")), Texts{"a"});
+  EXPECT_EQ(prompts(of_file("p.txt",
+                            "\xEF\xBB\xBF"
+                            "a\n")),
+            Texts{"a"})
+      << "a byte order mark is no text";
+  EXPECT_EQ(prompts(of_file("p.jsonl", "\xEF\xBB\xBF{\"prompt\": \"a\"}\n")), Texts{"a"});
 }
 
 TEST_F(PictureLists, RowsOfAJsonFileHaveTextsAndSeedsOfTheirOwn) {
@@ -116,6 +122,8 @@ TEST_F(PictureLists, ABadRowIsRefusedByItsLine) {
   EXPECT_NE(refusal("p.jsonl", "{\"prompt\": \"a\", \"seed\": 3}\n", ":1", "latents_file = \"l\"\n")
                 .find("seed has no effect"),
             std::string::npos);
+  EXPECT_NE(refusal("p.jsonl", "{\"prompt\": \"a\\u0000b\"}\n", ":1").find("has a NUL character"), std::string::npos);
+  EXPECT_NE(refusal("p.txt", std::string("a\nb\0c\n", 6), ":2").find("has a NUL character"), std::string::npos);
   EXPECT_NE(refusal("p.txt", "a\n" + std::string(65537, 'b') + "\n", ":2").find("has 65537 bytes in one line"),
             std::string::npos);
 }
