@@ -146,6 +146,7 @@ std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyVa
     if (from != to) changes.push_back({key, from, to, effect});
   };
   for (const Key& key : all_keys()) {
+    if (!is_present(key, now) && key.table != std::string_view(kSimulationTable)) continue;
     const std::string name = qualified_name(key);
     const std::string* then = find(numbers, name);
     if (then == nullptr) then = find(others, name);

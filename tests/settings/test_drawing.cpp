@@ -106,6 +106,18 @@ TEST(DrawingSettings, RulesNameTheKeysThatARunHas) {
   }
 }
 
+// Seed and folder have a key in [training] and one in [draw].
+TEST(DrawingSettings, AChangedSeedIsOneChange) {
+  for (const auto& [text, key] : {std::pair{std::string(kLeast), "training.seed"}, {kLeastDraw, "draw.seed"}}) {
+    const Settings before = settings_of(text);
+    Settings now = before;
+    now.run.seed = 7;
+    const std::vector<SettingChange> changes = setting_changes(number_keys(before), other_keys(before), now);
+    ASSERT_EQ(changes.size(), 1u);
+    EXPECT_EQ(changes[0].key, key);
+  }
+}
+
 TEST(DrawingSettings, AreSealedWithTheirTable) {
   const std::string text = settings_as_cpp(settings_of(kLeastDraw + "seed = 9\n"), "x.toml");
   for (const char* line : {"  s.draw.is_given = true;\n", "  s.draw.prompts = {\"a cat\"};\n", "  s.run.seed = 9;\n",
