@@ -2,7 +2,8 @@
 // Which pictures a run draws: prompts of the settings or of a file, their seeds, the noise that each begins with.
 #include "src/draw_run/picture_list.h"
 
-#include <functional>
+#include <algorithm>
+#include <string>
 #include <tuple>
 
 #include "tests/draw_run/small_drawing.h"

@@ -2,6 +2,7 @@
 // What a picture depends on: its texts, its noise and the model; not on the batch it is drawn in, on its neighbours, on
 // what was drawn before, on threads or on the instruction set.
 #include <cstdlib>
+#include <limits>
 #include <set>
 
 #include "kernels/isa.h"

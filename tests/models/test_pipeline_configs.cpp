@@ -2,6 +2,7 @@
 // config.json of a pipeline's three models: what is read, with which defaults, and each key that is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
