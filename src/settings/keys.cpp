@@ -40,9 +40,9 @@ bool is_present(const Key& key, const Settings& settings) {
 }
 
 bool is_idle_in_drawing(const Key& key) {
-  constexpr std::string_view kIdle[] = {"model.head",       "model.freeze",         "model.dropout",
-                                        "model.image_size", "machine.step_seconds", "report.tensorboard",
-                                        "report.profile",   "report.hash_steps"};
+  constexpr std::string_view kIdle[] = {"model.head",         "model.freeze",         "model.dropout",
+                                        "model.image_size",   "machine.step_seconds", "machine.products",
+                                        "report.tensorboard", "report.profile",       "report.hash_steps"};
   return std::find(std::begin(kIdle), std::end(kIdle), qualified_name(key)) != std::end(kIdle);
 }
 

@@ -50,7 +50,7 @@ TEST(DrawingSettings, PrintedReadBackToTheSame) {
                            "latents_file = \"l.safetensors\"\n", "guidance_scale = 3.5\n", "png_text = false\n"})
     EXPECT_TRUE(has(printed, line)) << line;
   for (const char* idle : {"\nseed = ", "\nhead = ", "\nfreeze = ", "\ndropout = ", "\nimage_size = ",
-                           "\nstep_seconds = ", "\ntensorboard = ", "\nprofile = ", "\nhash_steps = "})
+                           "\nstep_seconds = ", "\nproducts = ", "\ntensorboard = ", "\nprofile = ", "\nhash_steps = "})
     EXPECT_FALSE(has(printed, idle)) << idle;
   EXPECT_TRUE(has(printed, "\nprecision = \"float32\"\n"));
   const Settings canonical = read_canonical_settings(printed, "bascule.json", test_words("sd-pipeline"));
@@ -159,6 +159,7 @@ TEST(DrawingSettings, ContradictionsAreRefusedWithWhatToDo) {
       {kModel + "precision = \"bf16\"\n[draw]\noutput_dir = \"o\"\nprompts = [\"a\"]\n", "draws in float32 only"},
       {kLeastDraw + "[distributed]\nworld_size = 2\n", "one rank only"},
       {kLeastDraw + "[machine]\nstep_seconds = 0.5\n", "machine.step_seconds has no effect"},
+      {kLeastDraw + "[machine]\nproducts = \"onednn\"\n", "machine.products has no effect"},
       {kLeastDraw + "[report]\ntensorboard = false\n", "report.tensorboard has no effect"},
       {kLeastDraw + "[report]\nprofile = true\n", "report.profile has no effect"},
       {kLeastDraw + "[report]\nhash_steps = 1\n", "report.hash_steps has no effect"},
