@@ -13,7 +13,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/notify_socket.h"
-#include "src/checkpoint/output_dir.h"
+#include "src/draw_run/draw_folder.h"
 #include "src/draw_run/draw_results.h"
 #include "src/draw_run/sealed_draw_run.h"
 #include "src/files/durable_write.h"
@@ -32,23 +32,6 @@ namespace {
 constexpr char kResultsFile[] = "/all_results.json";
 
 void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
-
-// That the folder is free, or holds a run of the same settings.
-void check_folder(const Settings& settings) {
-  const std::string& folder = settings.run.output_dir.resolved;
-  const std::string where = where_written(settings, "draw.output_dir"), shown = settings.run.output_dir.shown();
-  const OutputDir found = classify_output_dir(folder);
-  if (found.kind == OutputDirKind::kOther)
-    throw Error(ErrorKind::kSettings, where, shown + " " + found.problem,
-                "choose an empty folder, or that of an earlier run");
-  const RunMarker marker = read_run_marker(folder);
-  if (!marker.exists) return;
-  if (marker.settings.find("[draw]") == std::string::npos)
-    throw Error(ErrorKind::kSettings, where, shown + " holds a run that trains or evaluates", "choose another folder");
-  if (settings.draw.resume == ResumeDrawing::kAuto && marker.settings_digest != settings_digest(settings))
-    throw Error(ErrorKind::kSettings, where, shown + " holds pictures of other settings",
-                "choose another folder, or set draw.resume = \"never\" to draw all anew");
-}
 
 // One batch after another, until all are there or a signal comes.
 class DrawLoop final : public DrawingWatch {
@@ -185,9 +168,9 @@ int finish(const RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawRe
 }  // namespace
 
 int run_drawing(const Settings& settings, bool json, const volatile int* stop) {
-  check_folder(settings);
+  check_draw_folder(settings);
   const FolderLock lock(settings.run, settings.origin, FolderUser::kProcess);
-  if (lock.has_waited()) check_folder(settings);
+  if (lock.has_waited()) check_draw_folder(settings);
   const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
   PictureFiles& files = *run->files;
   if (settings.draw.resume == ResumeDrawing::kAuto) files.read_done();
@@ -200,14 +183,14 @@ int run_drawing(const Settings& settings, bool json, const volatile int* stop) {
     return 0;
   }
   check_drawing_fits(*run, read_process_limits());
+  // Before the folder says that it is of these settings.
+  if (settings.draw.resume == ResumeDrawing::kNever) remove_pictures(folder);
   begin_folder(*run);
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   SealedDrawRun sealed(*run, isa, &say);
   say("seal: " + std::string(isa_name(isa)) + ", " + std::to_string(run->threads) + " threads");
   RunStatus status;
   status.open(folder, settings.report.status_seconds, NotifySocket::from_environment());
-  if (settings.draw.resume == ResumeDrawing::kNever)
-    throw_if_failed(remove_tree((folder + "/" + kPictureLogFile).c_str()), folder, "images.jsonl cannot be removed");
   files.open();
   DrawLoop loop(*run, sealed, &status, stop);
   int signal = 0;

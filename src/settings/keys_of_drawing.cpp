@@ -42,7 +42,7 @@ constexpr Key kKeys[] = {
      "`leading`, `linspace` or `trailing`; empty: as the model folder says"},
     {kDrawTable, "seed", integer<&Run::seed>(0, kMaxSeed), kNumbers,
      "seed of the noise that pictures begin with, together with their number", nullptr, nullptr, "run"},
-    {kDrawTable, "latents_file", path<&Draw::latents_file>(), kSameFiles,
+    {kDrawTable, "latents_file", path<&Draw::latents_file>(), kNumbers,
      "safetensors file whose tensor `latents` is that noise: (pictures, 4, height, width) of the latents"},
     {kDrawTable, "png_text", boolean<&Draw::png_text>(), kFromThereOn,
      "write prompt, seed and settings digest into each picture's file"},

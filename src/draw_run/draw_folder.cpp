@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/draw_run/draw_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "src/base/error.h"
+#include "src/checkpoint/output_dir.h"
+#include "src/files/durable_write.h"
+#include "src/pictures/picture_log.h"
+#include "src/run_folder/run_marker.h"
+#include "src/settings/resume_rules.h"
+
+namespace bascule {
+namespace {
+
+bool has_pictures(const std::string& folder) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(folder + "/" + kPictureLogFile, error);
+  return !error && bytes > 0;
+}
+
+// Five digits or more, as PictureName writes them.
+bool is_picture(const std::string& name) {
+  constexpr std::size_t kDigits = 5;
+  const std::size_t dot = name.rfind(".png");
+  return dot != std::string::npos && dot >= kDigits && dot + 4 == name.size() &&
+         std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The first setting that draws other pictures. A list of prompts may have moved: each line of images.jsonl is compared
+// with it.
+std::optional<SettingChange> change_of_pictures(const RunMarker& marker, const Settings& settings) {
+  const Settings before = marker_settings(marker, settings.words);
+  for (const SettingChange& change : setting_changes(number_keys(before), other_keys(before), settings)) {
+    const bool keeps_pictures = change.effect == KeyEffect::kFree || change.effect == KeyEffect::kFromThereOn ||
+                                change.effect == KeyEffect::kWhileTraining || change.key == "draw.prompts_file";
+    if (!keeps_pictures) return change;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void check_draw_folder(const Settings& settings) {
+  const std::string& folder = settings.run.output_dir.resolved;
+  const std::string where = where_written(settings, "draw.output_dir"), shown = settings.run.output_dir.shown();
+  const OutputDir found = classify_output_dir(folder);
+  if (found.kind == OutputDirKind::kOther)
+    throw Error(ErrorKind::kSettings, where, shown + " " + found.problem,
+                "choose an empty folder, or that of an earlier run");
+  const RunMarker marker = read_run_marker(folder);
+  if (!marker.exists) return;
+  if (marker.settings.find("[draw]") == std::string::npos)
+    throw Error(ErrorKind::kSettings, where, shown + " holds a run that trains or evaluates", "choose another folder");
+  if (settings.draw.resume == ResumeDrawing::kNever || !has_pictures(folder)) return;
+  if (const std::optional<SettingChange> change = change_of_pictures(marker, settings))
+    throw Error(ErrorKind::kSettings, where,
+                shown + " holds pictures of other settings: " + change->key + " was " + change->from,
+                "choose another folder, or set draw.resume = \"never\" to draw all anew");
+}
+
+void remove_pictures(const std::string& folder) {
+  const std::string log = folder + "/" + kPictureLogFile;
+  throw_if_failed(remove_tree(log.c_str()), log, "cannot be removed");
+  throw_if_failed(sync_folder(folder.c_str()), folder, "cannot be synced");
+  for (const std::string& name : folder_entries(folder)) {
+    const std::string path = folder + "/" + name;
+    if (is_picture(name)) throw_if_failed(remove_tree(path.c_str()), path, "cannot be removed");
+  }
+}
+
+}  // namespace bascule
