@@ -246,6 +246,15 @@ class Refused(Drawing):
         self.assertEqual(len(line.stderr.splitlines()), 1, line.stderr)
         self.assertIn("p.txt", line.stderr)
 
+    def test_settings_that_did_not_work_may_be_mended(self):
+        """A folder without a picture takes pictures of any settings."""
+        model = copy_pipeline(self.folder / "m")
+        weights = model / "vae" / "diffusion_pytorch_model.safetensors"
+        weights.rename(self.folder / "weights")
+        self.assert_refused(DATA, "diffusion_pytorch_model", model=model)
+        (self.folder / "weights").rename(weights)
+        self.run_well("run", drawing(self.folder, model=model, num_inference_steps="3"))
+
     def test_latents_that_do_not_fit(self):
         self.assert_refused(DATA, "has no tensor \"latents\"", latents_file=f'"{V1}/batch.safetensors"')
         self.assert_refused(DATA, "missing.safetensors", latents_file='"missing.safetensors"')
@@ -283,6 +292,18 @@ class Refused(Drawing):
         self.assertEqual(sorted(after), sorted(before))
         self.assertFalse([name for name in after if after[name] == before[name]])
         self.assertEqual(len(rows(self.folder / "run")), 4)
+
+    def test_what_the_rules_let_change_may_change(self):
+        """As `bascule settings --resume` says: paths to the same content, and what is written into files from there on."""
+        (self.folder / "p.txt").write_text("a cat\n")
+        (self.folder / "moved.txt").write_text("a cat\n")
+        self.run_well("run", drawing(self.folder, prompts_file='"p.txt"'))
+        before = pictures(self.folder / "run")
+        for keys in ({"prompts_file": '"moved.txt"'}, {"prompts_file": '"p.txt"', "png_text": "false"}):
+            with self.subTest(keys=keys):
+                done = self.run_well("run", drawing(self.folder, **keys))
+                self.assertIn("already finished", done.stderr)
+                self.assertEqual(pictures(self.folder / "run"), before)
 
     def test_two_runs_in_one_folder(self):
         toml = drawing(self.folder, num_images_per_prompt="20", num_inference_steps="30")

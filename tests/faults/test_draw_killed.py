@@ -120,7 +120,7 @@ class Killed(Broken):
 
     def test_while_all_is_drawn_anew(self):
         """The pictures of the settings before are not taken for those of the settings now."""
-        for lines in (2,):
+        for lines in (0, 2):
             with self.subTest(lines=lines):
                 self.doCleanups()
                 self.setUp()
@@ -229,6 +229,23 @@ class Damaged(Broken):
         self.judge_resumed(run("run", long_drawing(self.folder, resume='"never"')), 0)
         after = {path.name: path.stat().st_ino for path in (self.folder / "run").glob("*.png")}
         self.assertFalse([name for name in before if before[name] == after[name]])
+
+    def test_lines_that_are_none_are_refused_and_drawn_anew_when_asked(self):
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        path = self.folder / "run" / "images.jsonl"
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(lines[:2] + ["no JSON\n"] + lines[3:]))
+        done = run("run", long_drawing(self.folder))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("images.jsonl", done.stderr)
+        self.judge_resumed(run("run", long_drawing(self.folder, resume='"never"')), 0)
+
+
+    def test_fewer_pictures_leave_none_of_the_others(self):
+        """What a run with draw.resume = "never" does not draw is not in its folder."""
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        self.assertEqual(run("run", long_drawing(self.folder, num_images_per_prompt="2", resume='"never"')).returncode, 0)
+        self.assertEqual(sorted(pictures(self.folder / "run")), sorted(row["file"] for row in rows(self.folder / "run")))
 
 
 if __name__ == "__main__":
