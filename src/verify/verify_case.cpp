@@ -5,8 +5,8 @@
 #include <set>
 
 #include "src/verify/verify_bf16.h"
-#include "src/verify/verify_files.h"
 #include "src/verify/verify_drawing.h"
+#include "src/verify/verify_files.h"
 #include "src/verify/verify_generation.h"
 #include "src/verify/verify_gradients.h"
 #include "src/verify/verify_judgement.h"
