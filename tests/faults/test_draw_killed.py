@@ -47,7 +47,11 @@ def leftovers(folder):
 
 
 def pictures_changed(folder, old):
-    return sum(1 for name, digest in pictures(folder / "run").items() if old.get(name) != digest)
+    try:
+        now = pictures(folder / "run")
+    except FileNotFoundError:  # the run has just removed one
+        return 0
+    return sum(1 for name, digest in now.items() if old.get(name) != digest)
 
 
 def wait_for_lines(folder, count, process):
