@@ -45,7 +45,7 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
     std::printf("%s\n", json_text(plan_json(run->plan, too_large), 2).c_str());
   } else {
     const std::int64_t pictures = static_cast<std::int64_t>(run->list.pictures.size());
-    std::printf("%s%lld %s of %lld x %lld pixels, %lld at a time, %zu calls of the UNet each\n",
+    std::printf("%s%lld %s of %lld x %lld pixels, %lld at a time, %zu calls of the UNet for each picture\n",
                 print_memory_plan(run->plan).c_str(), static_cast<long long>(pictures),
                 pictures == 1 ? "picture" : "pictures", static_cast<long long>(run->options.width),
                 static_cast<long long>(run->options.height), static_cast<long long>(run->options.batch),

@@ -78,7 +78,8 @@ int draw_command(const DrawArguments& arguments, const volatile int* stop) {
   }
   const std::uint8_t* const pixels = sealed.decode(0);
   if (pixels == nullptr)
-    throw Error(ErrorKind::kData, arguments.folder, "the latents are not finite", "its weights may be damaged");
+    throw Error(ErrorKind::kData, arguments.folder, "the picture is not finite",
+                "the weights may be damaged, or --guidance-scale too large");
   const double seconds = monotonic_seconds() - since;
   write_png(arguments.output, {pixels, run->options.width, run->options.height},
             {{"prompt", settings.draw.prompts.front()},
@@ -93,7 +94,8 @@ int draw_command(const DrawArguments& arguments, const volatile int* stop) {
                             .c_str());
   } else {
     std::printf("%s\n", arguments.output.c_str());
-    say("draw: " + std::to_string(run->program.calls.size()) + " calls of the UNet and the decoder in " +
+    const std::size_t calls = run->program.calls.size();
+    say("draw: " + std::to_string(calls) + (calls == 1 ? " call" : " calls") + " of the UNet and the decoder in " +
         readable_seconds(seconds).c_str());
   }
   return 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/draw_run/draw_folder.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -20,15 +19,6 @@ bool has_pictures(const std::string& folder) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(folder + "/" + kPictureLogFile, error);
   return !error && bytes > 0;
-}
-
-// Five digits or more, as PictureName writes them.
-bool is_picture(const std::string& name) {
-  constexpr std::size_t kDigits = 5;
-  const std::size_t dot = name.rfind(".png");
-  return dot != std::string::npos && dot >= kDigits && dot + 4 == name.size() &&
-         std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot),
-                     [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // The first setting that draws other pictures. A list of prompts may have moved: each line of images.jsonl is compared
@@ -52,9 +42,9 @@ void check_draw_folder(const Settings& settings) {
   if (found.kind == OutputDirKind::kOther)
     throw Error(ErrorKind::kSettings, where, shown + " " + found.problem,
                 "choose an empty folder, or that of an earlier run");
+  if (found.kind == OutputDirKind::kFree) return;
   const RunMarker marker = read_run_marker(folder);
-  if (!marker.exists) return;
-  if (marker.settings.find("[draw]") == std::string::npos)
+  if (!marker.draws)
     throw Error(ErrorKind::kSettings, where, shown + " holds a run that trains or evaluates", "choose another folder");
   if (settings.draw.resume == ResumeDrawing::kNever || !has_pictures(folder)) return;
   if (const std::optional<SettingChange> change = change_of_pictures(marker, settings))
@@ -63,13 +53,22 @@ void check_draw_folder(const Settings& settings) {
                 "choose another folder, or set draw.resume = \"never\" to draw all anew");
 }
 
-void remove_pictures(const std::string& folder) {
+void remove_pictures(const std::string& folder, const std::vector<std::string>& names) {
   const std::string log = folder + "/" + kPictureLogFile;
+  std::vector<std::string> pictures = names;
+  try {
+    for (const auto& row : read_picture_log(log)) pictures.push_back(row.file);
+  } catch (const Error&) {  // damaged lines name nothing
+  }
   throw_if_failed(remove_tree(log.c_str()), log, "cannot be removed");
   throw_if_failed(sync_folder(folder.c_str()), folder, "cannot be synced");
-  for (const std::string& name : folder_entries(folder)) {
+  for (const std::string& name : pictures) {
     const std::string path = folder + "/" + name;
-    if (is_picture(name)) throw_if_failed(remove_tree(path.c_str()), path, "cannot be removed");
+    std::error_code error;
+    const std::filesystem::file_type type = std::filesystem::symlink_status(path, error).type();
+    const bool is_file = type == std::filesystem::file_type::regular || type == std::filesystem::file_type::symlink;
+    if (is_file && name.find('/') == std::string::npos)
+      throw_if_failed(remove_tree(path.c_str()), path, "cannot be removed");
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/settings/settings.h"
 
@@ -13,8 +14,8 @@ namespace bascule {
 // that it holds a drawing run. A folder without a picture may be of any settings. Throws Error kSettings.
 void check_draw_folder(const Settings& settings);
 
-// Removes images.jsonl, and then the pictures: so that a kill leaves no line of a picture of other settings. Throws
-// Error kDisk.
-void remove_pictures(const std::string& folder);
+// Removes images.jsonl, and then the pictures that it and `names` name: so that a kill leaves no line of a picture of
+// other settings. Other files stay. Throws Error kDisk.
+void remove_pictures(const std::string& folder, const std::vector<std::string>& names);
 
 }  // namespace bascule

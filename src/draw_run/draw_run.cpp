@@ -58,6 +58,7 @@ class DrawLoop final : public DrawingWatch {
         results->timed_pictures += static_cast<std::int64_t>(under_way_);
         results->timed_seconds += monotonic_seconds() - since;
       }
+      if (*signal == 0 && first + batch < missing_.size()) *signal = *stop_;
     }
     results->seconds = monotonic_seconds() - began;
     results->replays = replays_;
@@ -111,12 +112,24 @@ class DrawLoop final : public DrawingWatch {
   Progress progress_ = Progress::on_stderr();
 };
 
+void say_run(const RecordedDrawRun& run) {
+  const std::size_t pictures = run.list.pictures.size();
+  for (const std::string& note : run.notes) say(note);
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " + std::to_string(pictures) +
+      (pictures == 1 ? " picture of " : " pictures of ") + std::to_string(run.options.width) + " x " +
+      std::to_string(run.options.height));
+}
+
+// Once everything is there that the run needs. What is drawn anew is removed before the folder says that it is of these
+// settings.
 void begin_folder(const RecordedDrawRun& run) {
   const std::string& folder = run.settings.run.output_dir.resolved;
-  for (const std::string& note : run.notes) say(note);
-  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
-      std::to_string(run.list.pictures.size()) + " pictures of " + std::to_string(run.options.width) + " x " +
-      std::to_string(run.options.height));
+  if (run.settings.draw.resume == ResumeDrawing::kNever) {
+    std::vector<std::string> names;
+    const std::size_t pictures = run.list.pictures.size();
+    for (std::size_t n = 0; n < pictures; ++n) names.emplace_back(PictureName(n, pictures).text());
+    remove_pictures(folder, names);
+  }
   write_run_marker(run.settings, {}, {}, {});
   remove_leftovers(folder);
 }
@@ -127,9 +140,12 @@ void begin_folder(const RecordedDrawRun& run) {
     case StatusCode::kNotFinite:
       throw Error(
           ErrorKind::kData, PictureName(static_cast<std::size_t>(status.detail[0]), run.list.pictures.size()).text(),
-          "its latents are not finite", "the weights of the model may be damaged, or draw.guidance_scale too large");
+          "its numbers are not finite", "the weights of the model may be damaged, or draw.guidance_scale too large");
     case StatusCode::kReadFailed:
-      throw Error(ErrorKind::kData, run.settings.draw.latents_file.shown(), "cannot be read any more");
+      throw Error(ErrorKind::kData, run.settings.draw.latents_file.shown(),
+                  status.detail[0] < 0 ? "cannot be read any more"
+                                       : "\"latents\" of picture " + std::to_string(status.detail[0]) +
+                                             " have numbers that are not finite");
     default:
       throw Error(ErrorKind::kDisk, folder,
                   std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
@@ -183,12 +199,11 @@ int run_drawing(const Settings& settings, bool json, const volatile int* stop) {
     return 0;
   }
   check_drawing_fits(*run, read_process_limits());
-  // Before the folder says that it is of these settings.
-  if (settings.draw.resume == ResumeDrawing::kNever) remove_pictures(folder);
-  begin_folder(*run);
+  say_run(*run);
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   SealedDrawRun sealed(*run, isa, &say);
   say("seal: " + std::string(isa_name(isa)) + ", " + std::to_string(run->threads) + " threads");
+  begin_folder(*run);
   RunStatus status;
   status.open(folder, settings.report.status_seconds, NotifySocket::from_environment());
   files.open();

@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <string_view>
+#include <system_error>
 
 #include "src/base/align.h"
 #include "src/base/digest.h"
+#include "src/base/error.h"
 #include "src/files/durable_write.h"
+#include "src/files/temporary_name.h"
 
 namespace bascule {
 namespace {
@@ -17,6 +22,19 @@ std::size_t longest_text(const PictureList& list) {
   std::size_t longest = 1;
   for (const DrawnText& text : list.texts) longest = std::max(longest, text.text.size());
   return longest;
+}
+
+// A file that ends as a PNG file does, and is no link to one elsewhere.
+bool is_whole_png(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::regular) return false;
+  constexpr std::string_view kBegin = "\x89PNG\r\n\x1a\n", kEnd = "IEND\xae\x42\x60\x82";
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(kBegin.size(), '\0'), end(kEnd.size(), '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end);
+  file.read(end.data(), static_cast<std::streamsize>(end.size()));
+  return file && begin == kBegin && end == kEnd;
 }
 
 constexpr std::size_t kPngTexts = 3;  // prompt, seed, settings digest
@@ -54,26 +72,35 @@ PictureLogView PictureFiles::row_of(const DrawnPicture& picture, const PictureNa
           is_guided_ ? text(listed.negative) : std::string_view(),
           static_cast<std::int64_t>(listed.seed),
           picture.seconds,
-          picture.digest};
+          picture.digest,
+          listed.noise};
 }
 
 void PictureFiles::read_done() {
-  const std::vector<PictureLogRow<std::string>> rows = read_picture_log(folder_ + "/" + kPictureLogFile);
+  const std::string path = folder_ + "/" + kPictureLogFile;
+  const std::vector<PictureLogRow<std::string>> rows = read_picture_log(path);
   lines_ = rows.size();
   if (rows.empty()) return;
   std::map<std::string, std::size_t> numbers;
   for (std::size_t n = 0; n < is_done_.size(); ++n) numbers[PictureName(n, is_done_.size()).text()] = n;
-  for (const PictureLogRow<std::string>& row : rows) {
+  for (std::size_t line = 0; line < rows.size(); ++line) {
+    const PictureLogRow<std::string>& row = rows[line];
+    if (!is_whole_png(folder_ + "/" + row.file)) continue;
     const auto found = numbers.find(row.file);
-    if (found == numbers.end() || is_done_[found->second]) continue;
-    const DrawnPicture picture = {found->second, row.seconds, row.digest};
-    const PictureLogView expected = row_of(picture, PictureName(picture.number, is_done_.size()));
-    const bool is_same =
-        row.prompt == expected.prompt && row.negative_prompt == expected.negative_prompt && row.seed == expected.seed;
-    if (!is_same || !std::filesystem::is_regular_file(folder_ + "/" + row.file)) continue;
-    is_done_[picture.number] = true;
-    done_.push_back(picture);
+    if (found != numbers.end() && is_done_[found->second]) continue;
+    if (found == numbers.end() || !is_of_list(row, found->second))
+      throw Error(ErrorKind::kSettings, path + ":" + std::to_string(line + 1),
+                  row.file + " was drawn of another prompt or seed than the settings have for it",
+                  "choose another folder, or set draw.resume = \"never\" to draw all anew");
+    is_done_[found->second] = true;
+    done_.push_back({found->second, row.seconds, row.digest});
   }
+}
+
+bool PictureFiles::is_of_list(const PictureLogRow<std::string>& row, std::size_t number) const {
+  const PictureLogView expected = row_of({number, row.seconds, row.digest}, PictureName(number, is_done_.size()));
+  return row.prompt == expected.prompt && row.negative_prompt == expected.negative_prompt &&
+         row.seed == expected.seed && row.noise == expected.noise;
 }
 
 std::vector<std::int64_t> PictureFiles::missing() const {
@@ -92,12 +119,16 @@ void PictureFiles::seal(std::byte* memory) {
 
 void PictureFiles::open() {
   const std::string path = folder_ + "/" + kPictureLogFile;
-  if (lines_ == done_.size()) return log_.open(path);
-  throw_if_failed(remove_tree(path.c_str()), path, "cannot be removed");
+  if (lines_ != done_.size()) {
+    const std::string beside = folder_ + "/" + kTemporaryPrefix + kPictureLogFile;
+    throw_if_failed(remove_tree(beside.c_str()), beside, "cannot be removed");
+    log_.open(beside);
+    for (const DrawnPicture& picture : done_)
+      throw_if_failed(log_.append(row_of(picture, PictureName(picture.number, is_done_.size()))), beside,
+                      "cannot be written");
+    throw_if_failed(publish_file(folder_.c_str(), kPictureLogFile), path, "cannot be replaced");
+  }
   log_.open(path);
-  for (const DrawnPicture& picture : done_)
-    throw_if_failed(log_.append(row_of(picture, PictureName(picture.number, is_done_.size()))), path,
-                    "cannot be written");
 }
 
 Status PictureFiles::add(std::size_t number, const std::uint8_t* pixels, double seconds) noexcept {

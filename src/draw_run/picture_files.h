@@ -43,8 +43,8 @@ class PictureFiles {
   PictureFiles(const PictureList& list, std::int64_t width, std::int64_t height, const Settings& settings);
 
   std::size_t bytes() const noexcept;
-  // Reads images.jsonl. Lines of pictures that are not in the list as they say, and lines without a file, do not count:
-  // those pictures are drawn again. Throws Error kData for a line that is none.
+  // Reads images.jsonl. A line without a whole file does not count: its picture is drawn again. Throws Error kData for
+  // a line that is none, kSettings for a picture that the list does not have as the line says.
   void read_done();
   const std::vector<DrawnPicture>& done() const { return done_; }
   std::vector<std::int64_t> missing() const;
@@ -57,6 +57,7 @@ class PictureFiles {
   Status add(std::size_t number, const std::uint8_t* pixels, double seconds) noexcept;
 
  private:
+  bool is_of_list(const PictureLogRow<std::string>& row, std::size_t number) const;
   PictureLogView row_of(const DrawnPicture& picture, const PictureName& name) const noexcept;
   std::string_view text(std::int32_t number) const noexcept {
     return list_.texts[static_cast<std::size_t>(number)].text;

@@ -109,6 +109,7 @@ Status SealedDrawRun::set_noise(const ListedPicture& picture, std::int64_t numbe
   const std::int64_t count = static_cast<std::int64_t>(noise_.size());
   const StoredTensor& stored = *run_.latents.find(kLatentsTensor);
   BASCULE_TRY(run_.latents.try_read_float32(noise_.data(), stored, number * count, count));
+  if (!are_finite(noise_.data(), count)) return {StatusCode::kReadFailed, {number, 0}};
   drawer_.set_noise(place, noise_.data());
   return ok_status();
 }
@@ -144,6 +145,7 @@ const std::uint8_t* SealedDrawRun::decode(std::int64_t place) noexcept {
   const float* const latents = drawer_.latents(run_.program.calls.back().next, place);
   if (!are_finite(latents, slots.pixels * slots.channels)) return nullptr;
   drawer_.decode(place, threads_);
+  if (!are_finite(drawer_.picture(), 3 * run_.picture_pixels())) return nullptr;
   fill_picture_bytes(bytes_, drawer_.picture(), 3 * run_.picture_pixels());
   add_seconds(&seconds_.decoding, since);
   return bytes_;

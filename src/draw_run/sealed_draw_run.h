@@ -33,8 +33,8 @@ class SealedDrawRun {
   // The pictures with these numbers in the list, at most a batch. signal: 0, or what the watch gave, and then nothing
   // was drawn. kReadFailed where latents cannot be read.
   Status draw(Span<const std::int64_t> numbers, DrawingWatch* watch, int* signal) noexcept;
-  // Of those drawn last, by its place among them: (height, width, 3), until the next call. Null: its latents are not
-  // finite.
+  // Of those drawn last, by its place among them: (height, width, 3), until the next call. Null: its latents or
+  // its pixels are not finite.
   const std::uint8_t* decode(std::int64_t place) noexcept;
 
   const DrawingSeconds& seconds() const { return seconds_; }

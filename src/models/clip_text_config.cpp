@@ -15,6 +15,8 @@ ClipTextConfig read_clip_text_config(const std::string& path) {
                        {"num_hidden_layers", &config.num_hidden_layers},
                        {"num_attention_heads", &config.num_attention_heads},
                        {"max_position_embeddings", &config.max_position_embeddings}});
+  if (config.max_position_embeddings < 2)
+    refuse_config(path, "max_position_embeddings = 1 leaves no room for a prompt between its special tokens");
   check_width_of_heads(config.hidden_size, config.num_attention_heads, path);
   const std::string activation = get_string(json, "hidden_act", path, "quick_gelu");
   config.hidden_act = activation_of_name(activation, "hidden_act", activation, path);

@@ -75,6 +75,7 @@ Status PictureLog::append(const PictureLogView& row) noexcept {
   line.key("prompt").string(row.prompt);
   line.key("negative_prompt").string(row.negative_prompt);
   line.key("seed").integer(row.seed);
+  line.key("noise").integer(row.noise);
   line.key("seconds").number(row.seconds);
   line.key("digest").string({digest.text, kDigits});
   line.end_object().line_break();
@@ -100,7 +101,8 @@ std::vector<PictureLogRow<std::string>> read_picture_log(const std::string& path
     if (!line.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object");
     rows.push_back({get_string(line, "file", where), get_string(line, "prompt", where),
                     get_string(line, "negative_prompt", where), get_int(line, "seed", where),
-                    get_number(line, "seconds", where), digest_of_text(get_string(line, "digest", where), where)});
+                    get_number(line, "seconds", where), digest_of_text(get_string(line, "digest", where), where),
+                    get_int(line, "noise", where)});
   }
   return rows;
 }

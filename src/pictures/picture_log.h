@@ -22,7 +22,8 @@ namespace bascule {
 
 inline constexpr char kPictureLogFile[] = "images.jsonl";
 
-// {"file": "00000.png", "prompt": "...", "negative_prompt": "...", "seed": 42, "seconds": 1.23, "digest": "16 digits"}
+// {"file": "00000.png", "prompt": "...", "negative_prompt": "...", "seed": 42, "noise": 0, "seconds": 1.23,
+//  "digest": "16 digits"}
 template <typename Text>
 struct PictureLogRow {
   Text file;  // texts are UTF-8: read_picture_log() refuses others
@@ -30,6 +31,7 @@ struct PictureLogRow {
   std::int64_t seed = 0;
   double seconds = 0.0;      // that drawing it took; finite
   std::uint64_t digest = 0;  // of the pixels
+  std::int64_t noise = 0;    // the number of the noise under the seed
 };
 using PictureLogView = PictureLogRow<std::string_view>;
 

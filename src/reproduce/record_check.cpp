@@ -227,7 +227,7 @@ RecordedFolder open_record(const std::string& path) {
                 "name the folder of a run that has finished");
   }
   const Json* const record = find_member(json, "record", file);
-  if (record == nullptr && get_string(json, "settings", file, "").find("[draw]") != std::string::npos) {
+  if (record == nullptr && get_string(json, "settings", file, "").find("\n[draw]\n") != std::string::npos) {
     throw Error(ErrorKind::kData, file, "is of a run that draws, which this version cannot repeat",
                 "run its settings in another folder, and compare the digests of images.jsonl");
   }

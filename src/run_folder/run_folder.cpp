@@ -99,6 +99,9 @@ std::optional<SettingChange> change_of_results(const RunMarker& marker, const st
 void check_kind(const Settings& settings, const RunMarker& marker, bool has_checkpoints) {
   const TrainingSettings& training = settings.training;
   const std::string where = where_written(settings, "training.output_dir");
+  if (marker.draws)
+    throw Error(ErrorKind::kSettings, where, settings.run.output_dir.shown() + " holds a run that draws pictures",
+                "choose another folder");
   if (settings.run.resume == Resume::kNever && (marker.finished || has_checkpoints)) {
     throw Error(ErrorKind::kSettings, where,
                 settings.run.output_dir.shown() + " already holds a run, and training.resume = \"never\"",

@@ -20,6 +20,8 @@ RunMarker read_run_marker(const std::string& output_dir) {
   marker.trained = get_bool(json, "trained", path, false);
   marker.settings_digest = get_string(json, "settings_digest", path, "");
   marker.settings = get_string(json, "settings", path, "");
+  // A line of its own: a value has no line breaks.
+  marker.draws = marker.settings.find("\n[draw]\n") != std::string::npos;
   marker.global_step = get_int(json, "global_step", path, 0);
   marker.not_finite_at = get_int(json, "not_finite_at", path, 0);
   return marker;

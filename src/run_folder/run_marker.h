@@ -16,6 +16,7 @@ struct RunMarker {
   bool exists = false;
   bool finished = false;
   bool trained = false;  // the finished run trained; else it only evaluated
+  bool draws = false;    // the run draws pictures
   std::string settings_digest;
   std::string settings;  // as TOML
   std::int64_t global_step = 0;

@@ -66,6 +66,8 @@ void check_drawing(const Settings& s) {
   const bool is_of_model = output == s.model.model_name_or_path.resolved || output == s.model.tokenizer_name.resolved;
   if (s.run.output_dir.is_given() && is_of_model)
     refuse(s, "draw.output_dir", "draw.output_dir is also the folder of the model or tokenizer", "choose another");
+  if (!(draw.guidance_scale >= 0.0))
+    refuse(s, "draw.guidance_scale", "draw.guidance_scale is not a number", "write 7.5, or another number");
   check_idle_keys(s);
 }
 

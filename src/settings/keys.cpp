@@ -43,7 +43,8 @@ bool is_idle_in_drawing(const Key& key) {
   constexpr std::string_view kIdle[] = {"model.head",         "model.freeze",         "model.dropout",
                                         "model.image_size",   "machine.step_seconds", "machine.products",
                                         "report.tensorboard", "report.profile",       "report.hash_steps"};
-  return std::find(std::begin(kIdle), std::end(kIdle), qualified_name(key)) != std::end(kIdle);
+  const bool is_of_ranks = key.table == std::string_view("distributed") && key.name != std::string_view("world_size");
+  return is_of_ranks || std::find(std::begin(kIdle), std::end(kIdle), qualified_name(key)) != std::end(kIdle);
 }
 
 bool is_required(const Key& key) {

@@ -38,6 +38,37 @@ struct DrawingCase {
   }
 };
 
+// That each tensor that is read has its type and shape. Sets the number of pictures.
+void check_tensors(DrawingCase* files) {
+  const auto check = [&](const TensorSource& source, const std::string& name, DType type,
+                         const std::vector<std::int64_t>& shape) {
+    const StoredTensor* const stored = source.find(name);
+    if (stored == nullptr) throw Error(ErrorKind::kData, files->folder, "has no tensor \"" + name + "\"");
+    if (stored->dtype != type || stored->shape != shape)
+      throw Error(ErrorKind::kData, files->folder,
+                  name + " has shape " + shape_text(stored->shape) + " or a type that does not fit; it must have " +
+                      shape_text(shape));
+  };
+  const StoredTensor* const ids = files->batch.find("batch0.prompt_ids");
+  if (ids == nullptr || ids->shape.size() != 2 || ids->shape[0] < 1)
+    throw Error(ErrorKind::kData, files->folder, "batch0.prompt_ids is missing, or has no row for each picture");
+  const std::int64_t pictures = files->pictures = ids->shape[0], tokens = files->pipeline.prompt_tokens();
+  const std::int64_t factor = files->pipeline.factor(), channels = files->pipeline.unet.in_channels;
+  const std::vector<std::int64_t> latents = {pictures, channels, files->height / factor, files->width / factor};
+  const std::vector<std::int64_t> picture = {pictures, 3, files->height, files->width};
+  for (const char* name : {"batch0.prompt_ids", "batch0.negative_ids"})
+    check(files->batch, name, DType::kInt64, {pictures, tokens});
+  for (const char* name : {"batch0.latents", "batch0.unet_sample", "batch0.vae_latents"})
+    check(files->batch, name, DType::kFloat32, latents);
+  check(files->expected, "text_embeddings", DType::kFloat32, {pictures, tokens, files->pipeline.text.hidden_size});
+  check(files->expected, "unet_output", DType::kFloat32, latents);
+  check(files->expected, "vae_picture", DType::kFloat32, picture);
+  for (const auto& [name, config] : get_object(files->description, "schedulers", files->where).items()) {
+    check(files->expected, name + ".picture", DType::kFloat32, picture);
+    check(files->expected, name + ".bytes", DType::kUInt8, {pictures, files->height, files->width, 3});
+  }
+}
+
 DrawingCase open_drawing_case(const std::string& folder) {
   DrawingCase files;
   files.folder = folder;
@@ -51,10 +82,7 @@ DrawingCase open_drawing_case(const std::string& folder) {
   files.width = get_int(files.description, "width", files.where);
   check_picture_side(files.pipeline, files.height, files.where, "height");
   check_picture_side(files.pipeline, files.width, files.where, "width");
-  const StoredTensor* const ids = files.batch.find("batch0.prompt_ids");
-  if (ids == nullptr || ids->shape.size() != 2 || ids->shape[1] != files.pipeline.prompt_tokens())
-    throw Error(ErrorKind::kData, folder, "batch0.prompt_ids is missing or does not have the tokens of a prompt");
-  files.pictures = ids->shape[0];
+  check_tensors(&files);
   return files;
 }
 
@@ -185,11 +213,8 @@ void judge_calls(const DrawingCase& files, Isa isa, int threads, Judgement* judg
 
 void judge_bytes(const DrawingCase& files, const std::string& name, const std::vector<std::uint8_t>& ours,
                  Judgement* judgement) {
-  const StoredTensor* const stored = files.expected.find(name);
   std::vector<std::uint8_t> truth(ours.size());
-  if (stored == nullptr || element_count(stored->shape) != static_cast<std::int64_t>(ours.size()))
-    throw Error(ErrorKind::kData, files.folder, name + " is missing or has another size");
-  files.expected.read_bytes(truth.data(), *stored);
+  files.expected.read_bytes(truth.data(), *files.expected.find(name));
   double largest = 0.0, different = 0.0;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     largest = std::max(largest, std::fabs(static_cast<double>(ours[i]) - static_cast<double>(truth[i])));
@@ -203,7 +228,11 @@ void judge_bytes(const DrawingCase& files, const std::string& name, const std::v
 void judge_sampler(const DrawingCase& files, const std::string& name, const Json& config, Isa isa, int threads,
                    Judgement* judgement) {
   const SamplerOptions sampler = sampler_options_of(config, files.where + ", schedulers." + name);
-  const int steps = static_cast<int>(get_int(files.description, "num_inference_steps", files.where));
+  constexpr std::int64_t kMostSteps = 1000;
+  const std::int64_t asked = get_int(files.description, "num_inference_steps", files.where);
+  if (asked < 1 || asked > kMostSteps)
+    throw Error(ErrorKind::kData, files.where, "num_inference_steps = " + std::to_string(asked) + " is out of range");
+  const int steps = static_cast<int>(asked);
   const float guidance = static_cast<float>(get_number(files.description, "guidance_scale", files.where));
   DrawingModel model(files, options_of(files, guidance), sampling_program(sampler, steps), isa, threads);
   std::vector<float> timesteps;

@@ -217,8 +217,9 @@ TEST(PicturesAlone, NoiseThatIsNotFiniteGivesNoPicture) {
       drawing_settings("prompts = [\"a\"]\nnum_inference_steps = 1\nlatents_file = \"" + file + "\"\n"));
   int signal = 0;
   const std::int64_t first[] = {0};
-  ASSERT_TRUE(drawing.sealed.draw({first, 1}, nullptr, &signal).ok());
-  EXPECT_EQ(drawing.sealed.decode(0), nullptr);
+  const Status status = drawing.sealed.draw({first, 1}, nullptr, &signal);
+  EXPECT_EQ(status.code, StatusCode::kReadFailed);
+  EXPECT_EQ(status.detail[0], 0);  // the picture's number
 }
 
 class StopAt final : public DrawingWatch {

@@ -120,7 +120,7 @@ class Results(Drawing):
         toml = drawing(self.folder, batch_size="2")
         plan = json.loads(self.run_well("plan", "--json", toml).stdout)
         text = self.run_well("plan", toml, "--svg", self.folder / "a.svg").stdout
-        self.assertIn("4 pictures of 16 x 16 pixels, 2 at a time, 3 calls of the UNet each", text)
+        self.assertIn("4 pictures of 16 x 16 pixels, 2 at a time, 3 calls of the UNet for each picture", text)
         self.assertIn("<svg", (self.folder / "a.svg").read_text())
         self.assertFalse((self.folder / "run").exists())
         results = json.loads(self.run_well("run", "--json", toml).stdout)
@@ -291,6 +291,32 @@ class Refused(Drawing):
         after = pictures(self.folder / "run")
         self.assertEqual(sorted(after), sorted(before))
         self.assertFalse([name for name in after if after[name] == before[name]])
+        self.assertEqual(len(rows(self.folder / "run")), 4)
+
+    def test_pictures_of_other_prompts(self):
+        """Of a prompts_file that was changed in place, or of a seed that is now the row's own."""
+        path = self.folder / "p.jsonl"
+        path.write_text('{"prompt": "a cat"}\n{"prompt": "a dog"}\n')
+        self.run_well("run", drawing(self.folder, prompts_file='"p.jsonl"', seed="7"))
+        before = pictures(self.folder / "run")
+        for text in ('{"prompt": "a dog"}\n{"prompt": "a cat"}\n', '{"prompt": "a cat"}\n', '{"prompt": "a cat"}\n{"prompt": "a dog", "seed": 7}\n'):
+            with self.subTest(text=text):
+                path.write_text(text)
+                self.assert_refused(SETTINGS, "of another prompt or seed", "images.jsonl:", prompts_file='"p.jsonl"', seed="7")
+                self.assertEqual(pictures(self.folder / "run"), before)
+        path.write_text('{"prompt": "a cat"}\n{"prompt": "a dog"}\n{"prompt": "a hen"}\n')
+        self.run_well("run", drawing(self.folder, prompts_file='"p.jsonl"', seed="7"))
+        after = pictures(self.folder / "run")
+        self.assertEqual({name: after[name] for name in before}, before)
+        self.assertEqual(len(after), 6)
+
+    def test_damaged_weights_cost_no_picture(self):
+        model = copy_pipeline(self.folder / "m")
+        self.run_well("run", drawing(self.folder, model=model))
+        before = pictures(self.folder / "run")
+        damage(model / "unet" / "diffusion_pytorch_model.safetensors")
+        self.assert_refused(DATA, "numbers that are not finite", model=model, resume='"never"')
+        self.assertEqual(pictures(self.folder / "run"), before)
         self.assertEqual(len(rows(self.folder / "run")), 4)
 
     def test_what_the_rules_let_change_may_change(self):

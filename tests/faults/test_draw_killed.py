@@ -17,7 +17,7 @@ import unittest
 from bascule_run import PROGRAM, run
 from drawing import PIPELINES, drawing, pictures, rows
 
-DISK = 6
+SETTINGS, DISK = 2, 6
 
 
 def long_drawing(folder, **keys):
@@ -140,7 +140,12 @@ class Killed(Broken):
                         time.sleep(0.001)
                 process.kill()
                 process.communicate()
-                self.judge_resumed(run("run", long_drawing(self.folder)))
+                done = run("run", long_drawing(self.folder))
+                if done.returncode == SETTINGS:  # killed before anything was removed: the old pictures are all there
+                    self.assertIn("holds pictures of other settings", done.stderr)
+                    self.assertEqual(pictures(self.folder / "run"), old)
+                    done = run("run", long_drawing(self.folder, resume='"never"'))
+                self.judge_resumed(done)
 
 
 class Stopped(Broken):
@@ -244,6 +249,35 @@ class Damaged(Broken):
         self.assertIn("images.jsonl", done.stderr)
         self.judge_resumed(run("run", long_drawing(self.folder, resume='"never"')), 0)
 
+    def test_pictures_that_are_not_whole_are_drawn_again(self):
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        (self.folder / "run" / "00002.png").write_bytes(b"")
+        cut = self.folder / "run" / "00005.png"
+        cut.write_bytes(cut.read_bytes()[:-5])
+        link = self.folder / "run" / "00007.png"
+        link.unlink()
+        link.symlink_to(self.folder / "run" / "00008.png")
+        self.judge_resumed(run("run", long_drawing(self.folder)), 21)
+
+    def test_never_leaves_what_is_not_of_the_run(self):
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        (self.folder / "run" / "20240101.png").write_bytes(b"somebody's")
+        (self.folder / "run" / "77777.png").mkdir()
+        (self.folder / "run" / "77777.png" / "file").write_bytes(b"somebody's")
+        self.assertEqual(run("run", long_drawing(self.folder, resume='"never"')).returncode, 0)
+        self.assertEqual((self.folder / "run" / "20240101.png").read_bytes(), b"somebody's")
+        self.assertTrue((self.folder / "run" / "77777.png" / "file").exists())
+
+    def test_lines_are_rewritten_whole_or_not_at_all(self):
+        """A picture is gone, and images.jsonl cannot be written anew: no other line is lost."""
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        (self.folder / "run" / "00003.png").unlink()
+        lines = (self.folder / "run" / "images.jsonl").read_text()
+        script = f'ulimit -f 2; exec "{PROGRAM}" run "{long_drawing(self.folder)}"'
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, DISK, done.stderr)
+        self.assertEqual((self.folder / "run" / "images.jsonl").read_text(), lines)
+        self.judge_resumed(run("run", long_drawing(self.folder)), 23)
 
     def test_fewer_pictures_leave_none_of_the_others(self):
         """What a run with draw.resume = "never" does not draw is not in its folder."""

@@ -22,17 +22,17 @@ namespace {
 using Row = PictureLogRow<std::string>;
 constexpr char kFox[] =
     "{\"file\": \"00000.png\", \"prompt\": \"a fox\", \"negative_prompt\": \"\", \"seed\": 42, "
-    "\"seconds\": 1.23, \"digest\": \"00000000000000ff\"}\n";
+    "\"noise\": 7, \"seconds\": 1.23, \"digest\": \"00000000000000ff\"}\n";
 
 PictureLogView view_of(const Row& row) {
-  return {row.file, row.prompt, row.negative_prompt, row.seed, row.seconds, row.digest};
+  return {row.file, row.prompt, row.negative_prompt, row.seed, row.seconds, row.digest, row.noise};
 }
 
 const Row kRows[] = {
-    {"00000.png", "a fox", "", 42, 1.23, 0xff},
+    {"00000.png", "a fox", "", 42, 1.23, 0xff, 7},
     {"00001.png", "a \"quoted\" \\ fox,\n\ttwo lines\x01\x7f", "na\xC3\xAFve \xF0\x9F\xA6\x8A", -1, 0.1,
-     ~std::uint64_t{0}},
-    {"00002.png", "", "\xE2\x80\xA8", std::numeric_limits<std::int64_t>::max(), 1e-300, 0x0123456789abcdef}};
+     ~std::uint64_t{0}, 0},
+    {"00002.png", "", "\xE2\x80\xA8", std::numeric_limits<std::int64_t>::max(), 1e-300, 0x0123456789abcdef, 1}};
 
 class PictureLogFile : public ::testing::Test {
  protected:
@@ -58,6 +58,7 @@ void expect_rows(const std::vector<Row>& rows, std::size_t count) {
     EXPECT_EQ(rows[i].seed, kRows[i].seed);
     EXPECT_EQ(rows[i].seconds, kRows[i].seconds);
     EXPECT_EQ(rows[i].digest, kRows[i].digest);
+    EXPECT_EQ(rows[i].noise, kRows[i].noise);
   }
 }
 
