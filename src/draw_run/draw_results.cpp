@@ -24,7 +24,8 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
                        (results.found > 0 ? ", " + std::to_string(results.found) + " of them found" : "")});
   figures.push_back({"size", std::to_string(run.options.width) + " x " + std::to_string(run.options.height) +
                                  " pixels, " + std::to_string(run.program.calls.size()) +
-                                 " calls of the UNet for each picture"});
+                                 (run.program.calls.size() == 1 ? " call" : " calls") +
+                                 " of the UNet for each picture"});
   if (results.pictures > 0) {
     figures.push_back({"time", std::string(readable_seconds(results.seconds).c_str()) + ", " +
                                    readable_seconds(per(results.seconds, drawn)).c_str() + " a picture"});
