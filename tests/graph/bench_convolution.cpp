@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/graph/graph_run.h"
+#include "tests/support/bench_time.h"
 
 namespace bascule::test {
 namespace {
@@ -56,17 +57,6 @@ struct Arguments {
   int threads = 1, repeats = 0;
   std::string word;
 };
-
-double seconds_of(bool one_thread) {
-  timespec now{};
-  clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 class Bench {
  public:

@@ -19,6 +19,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/table.h"
 #include "src/runtime/threads.h"
+#include "tests/support/bench_time.h"
 #include "tests/support/own_products.h"
 
 namespace bascule {
@@ -41,17 +42,6 @@ struct Arguments {
   int threads = 1, repeats = 9;
   std::string word;
 };
-
-double seconds_of(bool one_thread) {
-  timespec now{};
-  clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 struct Free {
   void operator()(float* block) const { std::free(block); }

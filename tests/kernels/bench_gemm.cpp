@@ -24,6 +24,7 @@
 #include "src/runtime/threads.h"
 #include "tests/kernels/lanes_probe.h"
 #include "tests/kernels/onednn_bf16.h"
+#include "tests/support/bench_time.h"
 #include "tests/support/own_products.h"
 
 namespace bascule {
@@ -67,17 +68,6 @@ struct Arguments {
   bool bf16 = false;
   std::string word;
 };
-
-double seconds_of(bool one_thread) {
-  timespec now{};
-  clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 // A product as one step of a tape, whose tasks the threads share.
 struct Product {
