@@ -165,6 +165,22 @@ TEST(Drawers, GuidanceGoesFromTheNegativePromptToThePrompt) {
   EXPECT_GT(moved, 1e-3);
 }
 
+// Latents of 10 x 14, then 5 x 7, then 3 x 4: on the way up a picture is enlarged to the size of the skip, which is not
+// always twice its own. Against Diffusers: tools/fuzz_against_transformers.py.
+TEST(Drawers, PicturesOfOddSizesAreEnlargedToThatOfTheirSkips) {
+  const Pipeline pipeline = open_pipeline(folder_of("sd_v1"));
+  const SamplingProgram program = sampling_program(read_sampler_options(pipeline.scheduler_file()), 4);
+  DrawingOptions options = options_of(1, 7.5f);
+  options.height = 20;
+  options.width = 28;
+  Session session;
+  const RecordedDrawing recorded = record_drawing(&session, pipeline, options, program);
+  const Graph& graph = session.graph(recorded.noise);
+  EXPECT_EQ(graph.max_rows(recorded.model_output), 2 * 10 * 14);
+  EXPECT_EQ(graph.max_rows(graph.find("up_blocks.1/up_blocks.1.upsamplers.0.conv")), 2 * 10 * 14);
+  EXPECT_EQ(graph.max_rows(graph.find("up_blocks.0/up_blocks.0.upsamplers.0.conv")), 2 * 5 * 7);
+}
+
 // The noise of a file is (channels, height, width), that of a state (pixels, channels), times the sampler's scale.
 TEST(Drawers, NoiseIsScaledAndTransposed) {
   SmallDrawer small(options_of(2, 1.0f), best_isa(), 1, "euler");
