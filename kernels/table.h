@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
+#include "kernels/adafactor.h"
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
 #include "kernels/average.h"
