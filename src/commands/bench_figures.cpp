@@ -151,6 +151,7 @@ Json column_json(const BenchColumn& column) {
           {"tokens_per_second", column.tokens > 0.0 ? Json(column.tokens) : Json(nullptr)},
           {"ceiling_samples_per_second", column.ceiling},
           {"step_seconds", column.step_seconds},
+          {"losses", column.losses},
           {"phases", phases},
           {"loader_samples_per_second", column.could_deliver},
           {"ring_occupancy", column.ring_occupancy},
@@ -167,6 +168,7 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
   BenchColumn column;
   column.engine = media_engine_query(run.data.loader.engine).name;
   column.step_seconds = steps.seconds;
+  column.losses = steps.losses;
   std::vector<double> rates;
   for (std::size_t i = 0; i < steps.seconds.size(); ++i) {
     rates.push_back(static_cast<double>(steps.samples[i]) / steps.seconds[i]);

@@ -39,6 +39,7 @@ struct BenchColumn {
   std::int64_t batch = 0, image_size = 0, max_seq_length = 0;  // 0: no picture, no text
   std::string engine;
   std::vector<double> step_seconds;
+  std::vector<double> losses;                    // of each update, before it; empty where none is trained
   double median = 0.0, least = 0.0, most = 0.0;  // samples/s of a step
   double tokens = 0.0;                           // generated a second, median; 0: none
   double ceiling = 0.0;                          // samples/s of a mean step if every operation ran at the limits

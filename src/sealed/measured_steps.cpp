@@ -41,6 +41,7 @@ struct Progressed {
   double phases[kStepPhases] = {};  // seconds
   BatchCounts rows;
   std::int64_t tokens = 0;  // generated
+  double loss_sum = 0.0;    // of updates
   std::int64_t batches = 0;
 };
 
@@ -57,6 +58,7 @@ class TrainingSteps {
     std::copy_n(loop_.interval().seconds, kStepPhases, all.phases);
     all.rows = loop_.times().rows;
     all.batches = loop_.times().micro_batches;
+    all.loss_sum = loop_.position().loss_sum;
     return all;
   }
 
@@ -113,7 +115,8 @@ class EvaluationSteps {
 
 template <typename Steps>
 Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<double> seconds,
-                 Span<std::int64_t> samples, Span<std::int64_t> tokens, MeasuredSteps* measured) noexcept {
+                 Span<std::int64_t> samples, Span<std::int64_t> tokens, Span<double> losses,
+                 MeasuredSteps* measured) noexcept {
   steps.begin(warmup + static_cast<std::int64_t>(seconds.size()));
   for (std::int64_t i = 0; i < warmup; ++i) BASCULE_TRY(steps.step());
   const StreamStatistics loaded_before = stream.statistics();
@@ -125,6 +128,7 @@ Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<d
     seconds[i] = monotonic_seconds() - began;
     samples[i] = steps.so_far().rows.samples() - step_before.rows.samples();
     tokens[i] = steps.so_far().tokens - step_before.tokens;
+    if (!losses.empty()) losses[i] = steps.so_far().loss_sum - step_before.loss_sum;
   }
   const Progressed after = steps.so_far();
   for (int phase = 0; phase < kStepPhases; ++phase)
@@ -141,7 +145,8 @@ Status run_sealed(Steps& steps, const Stream& stream, std::int64_t warmup, Measu
   seal_memory();
   const Status status = run_steps(steps, stream, warmup, {measured->seconds.data(), measured->seconds.size()},
                                   {measured->samples.data(), measured->samples.size()},
-                                  {measured->tokens.data(), measured->tokens.size()}, measured);
+                                  {measured->tokens.data(), measured->tokens.size()},
+                                  {measured->losses.data(), measured->losses.size()}, measured);
   open_memory();
   return status;
 }
@@ -173,6 +178,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   measured.samples.resize(static_cast<std::size_t>(count));
   measured.tokens.resize(static_cast<std::size_t>(count));
   const bool trains = run.graphs.trains();
+  if (trains) measured.losses.resize(static_cast<std::size_t>(count));
   const RecordedSplit& split = trains ? *run.data.find(Split::kTrain) : *run.data.last_judged();
   const Tape& tape = run.session.tape(run.graphs[trains ? Use::kTrain : Use::kEvaluate].number);
   Generator* const generator = run.graphs.texts ? run.graphs.texts->generator.get() : nullptr;

@@ -20,6 +20,7 @@ struct MeasuredSteps {
   std::vector<double> seconds;        // of each step: an update, or a batch of the evaluation
   std::vector<std::int64_t> samples;  // of each step
   std::vector<std::int64_t> tokens;   // that each step generated, where texts are
+  std::vector<double> losses;         // of each update, before it; empty where none is trained
   double phases[kStepPhases] = {};    // seconds, summed
   BatchCounts rows;                   // mean of a micro-batch
   std::int64_t micro_batches = 0;     // of nodes: with those before the measurement
