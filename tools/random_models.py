@@ -181,6 +181,8 @@ def draw_t5(seed, with_run):
         spec["ignore_pad_token_for_loss"] = False
     if with_run:
         spec["train"] = dict(weight_decay=draw.choice([0.0, 0.05]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
+        if draw.random() < 0.4:
+            spec["train"].update(optimizer="adafactor", learning_rate=3e-3)
     return spec
 
 

@@ -53,14 +53,14 @@ int ParameterSet::add(Parameter parameter) {
 
 namespace {
 
-// A vector has as many rows as elements, a scalar has one.
-void set_rows(ParameterLayout::Run* run, const Parameter& parameter, std::size_t piece) {
-  run->rows = parameter.rows;
-  run->cols = parameter.cols;
-  if (parameter.pieces.empty()) return;
-  const ParameterPiece& tensor = parameter.pieces[piece];
-  run->rows = tensor.shape.empty() ? 1 : tensor.shape.front();
-  run->cols = tensor.elements / run->rows;
+void set_matrices(ParameterLayout::Run* run, const Parameter& parameter, std::size_t piece) {
+  std::vector<std::int64_t> shape = {parameter.rows, parameter.cols};
+  if (!parameter.pieces.empty()) shape = parameter.pieces[piece].shape;
+  const std::int64_t elements = parameter.pieces.empty() ? parameter.elements() : parameter.pieces[piece].elements;
+  const bool is_matrix = shape.size() > 1;
+  run->cols = shape.empty() ? 1 : shape.back();
+  run->rows = is_matrix ? shape[shape.size() - 2] : 1;
+  run->matrices = is_matrix ? elements / (run->rows * run->cols) : 0;
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const in
         layout.runs.push_back({layout.trained_elements + begin, 0, parameter.decayed, group});
       }
       layout.runs.back().elements += end - begin;
-      if (division == RunDivision::kByRow) set_rows(&layout.runs.back(), parameter, i);
+      if (division == RunDivision::kByMatrix) set_matrices(&layout.runs.back(), parameter, i);
     }
     layout.trained_elements += room;
   }

@@ -82,7 +82,9 @@ struct ParameterLayout {
     std::int64_t offset = 0, elements = 0;
     bool decayed = false;
     int group = -1;
-    std::int64_t rows = 0, cols = 0;  // of its tensor, which may end before the run; 0 unless RunDivision::kByRow
+    // Of its tensor, which may end before the run; 0 unless RunDivision::kByMatrix. A tensor's last two dimensions are
+    // the rows and columns of a matrix, those before them count its matrices. A vector or a scalar is no matrix: a row.
+    std::int64_t matrices = 0, rows = 0, cols = 0;
   };
   std::vector<Place> places;  // by parameter index
   std::vector<Run> runs;      // cover the trained range, in order; gaps between parameters are zero and stay zero
@@ -94,7 +96,7 @@ struct ParameterLayout {
 enum class RunDivision {
   kByRule,    // where the decay or the group changes
   kByTensor,  // behind every tensor of a checkpoint, for an optimizer that measures tensors; the gap belongs to it
-  kByRow,     // the same, and the update keeps the rows of a tensor whole: the indices of its first dimension
+  kByMatrix,  // the same, and the update keeps the rows of a tensor's matrices whole
 };
 
 // `order`: the trained parameters in the order in which backward finishes their gradients; those missing there follow

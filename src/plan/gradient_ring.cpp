@@ -12,15 +12,21 @@ namespace {
 
 struct Writes {
   int first = -1, last = -1;  // nodes; negative: none
+  int last_read = -1;         // of the parameter's values
 };
+
+// What takes a bucket.
+enum class Taking { kSum, kUpdate };
 
 std::vector<Writes> writes_of_gradients(const Graph& graph) {
   std::vector<Writes> writes(static_cast<std::size_t>(graph.parameters().size()));
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     for (const Operand& operand : graph.nodes()[n].operands) {
-      if (!operand || operand.access == Access::kRead) continue;
+      if (!operand) continue;
       const TensorInfo& info = graph[operand.tensor];
-      if (info.storage != Storage::kGradient) continue;
+      if (info.storage == Storage::kParameter)
+        writes[static_cast<std::size_t>(info.parameter)].last_read = static_cast<int>(n);
+      if (info.storage != Storage::kGradient || operand.access == Access::kRead) continue;
       Writes& w = writes[static_cast<std::size_t>(info.parameter)];
       if (w.first < 0) w.first = static_cast<int>(n);
       w.last = static_cast<int>(n);
@@ -50,13 +56,14 @@ std::vector<GradientRingPlan::Piece> pieces_in_order(const Graph& graph, const P
 constexpr std::size_t kFewestBuckets = 8;
 
 std::vector<GradientRingPlan::Bucket> cut(const std::vector<GradientRingPlan::Piece>& pieces,
-                                          const std::vector<Writes>& writes, std::size_t bucket_bytes) {
+                                          const std::vector<Writes>& writes, std::size_t bucket_bytes, Taking taking) {
   std::vector<GradientRingPlan::Bucket> buckets;
   std::size_t bytes = 0;
   for (const GradientRingPlan::Piece& piece : pieces) bytes += bytes_of(piece);
   bucket_bytes = std::min(bucket_bytes, bytes / kFewestBuckets);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const int end_node = writes[static_cast<std::size_t>(pieces[i].parameter)].last + 1;
+    const Writes& w = writes[static_cast<std::size_t>(pieces[i].parameter)];
+    const int end_node = (taking == Taking::kUpdate ? std::max(w.last, w.last_read) : w.last) + 1;
     const bool is_later = buckets.empty() || end_node > buckets.back().end_node;
     if (is_later && (buckets.empty() || bytes + bytes_of(pieces[i]) > bucket_bytes)) {
       buckets.push_back({});
@@ -70,10 +77,12 @@ std::vector<GradientRingPlan::Bucket> cut(const std::vector<GradientRingPlan::Pi
 }
 
 // Node n writes at time 2n + 1; what is final when the nodes below n have run is summed at time 2n.
-std::vector<BufferRequest> lifetimes(const GradientRingPlan& plan, const std::vector<Writes>& writes, int nodes) {
+std::vector<BufferRequest> lifetimes(const GradientRingPlan& plan, const std::vector<Writes>& writes, int nodes,
+                                     Taking taking) {
   std::vector<BufferRequest> requests;
   for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
-    const int released = b + 1 < plan.buckets.size() ? plan.buckets[b + 1].end_node : nodes;
+    int released = b + 1 < plan.buckets.size() ? plan.buckets[b + 1].end_node : nodes;
+    if (taking == Taking::kUpdate) released = plan.buckets[b].end_node;
     while (static_cast<std::int64_t>(requests.size()) < plan.buckets[b].pieces_end) {
       const GradientRingPlan::Piece& piece = plan.pieces[requests.size()];
       const int first = writes[static_cast<std::size_t>(piece.parameter)].first;
@@ -83,14 +92,12 @@ std::vector<BufferRequest> lifetimes(const GradientRingPlan& plan, const std::ve
   return requests;
 }
 
-}  // namespace
-
-GradientRingPlan plan_gradient_ring(const Graph& graph, const ParameterLayout& layout, std::size_t bucket_bytes) {
+GradientRingPlan plan_ring(const Graph& graph, const ParameterLayout& layout, std::size_t bucket_bytes, Taking taking) {
   const std::vector<Writes> writes = writes_of_gradients(graph);
   GradientRingPlan plan;
   plan.pieces = pieces_in_order(graph, layout, writes);
-  plan.buckets = cut(plan.pieces, writes, bucket_bytes);
-  const std::vector<BufferRequest> requests = lifetimes(plan, writes, static_cast<int>(graph.nodes().size()));
+  plan.buckets = cut(plan.pieces, writes, bucket_bytes, taking);
+  const std::vector<BufferRequest> requests = lifetimes(plan, writes, static_cast<int>(graph.nodes().size()), taking);
   const Placement placement = place_buffers(requests);
   BASCULE_CHECK(!first_overlap(requests, placement).has_value());
   plan.bytes = placement.peak_bytes;
@@ -99,6 +106,26 @@ GradientRingPlan plan_gradient_ring(const Graph& graph, const ParameterLayout& l
   for (std::size_t i = 0; i < plan.pieces.size(); ++i) {
     plan.pieces[i].ring_offset = static_cast<std::int64_t>(placement.offsets[i] / sizeof(float));
     plan.ring_offset[static_cast<std::size_t>(plan.pieces[i].parameter)] = plan.pieces[i].ring_offset;
+  }
+  return plan;
+}
+
+}  // namespace
+
+GradientRingPlan plan_gradient_ring(const Graph& graph, const ParameterLayout& layout, std::size_t bucket_bytes) {
+  return plan_ring(graph, layout, bucket_bytes, Taking::kSum);
+}
+
+GradientRingPlan plan_update_ring(const Graph& graph, const ParameterLayout& layout) {
+  GradientRingPlan plan = plan_ring(graph, layout, 0, Taking::kUpdate);
+  const std::vector<Writes> writes = writes_of_gradients(graph);
+  for (int p = 0; p < graph.parameters().size(); ++p) {
+    const std::size_t index = static_cast<std::size_t>(p);
+    if (!layout.places[index].trained || writes[index].first >= 0) continue;
+    const std::size_t room =
+        align_up(static_cast<std::size_t>(graph.parameters()[p].elements()) * sizeof(float), kCacheLine);
+    plan.bytes = std::max(plan.bytes, room);
+    plan.lower_bound_bytes = std::max(plan.lower_bound_bytes, room);
   }
   return plan;
 }

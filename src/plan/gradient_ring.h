@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient ring: where a rank's gradients lie when they are summed over the ranks bucket by bucket during backward,
-// and need not stay. Each parameter's gradient has a place from its first write to the end of its bucket's sum; places
-// are used again.
+// The gradient ring: where a rank's gradients lie when they are taken bucket by bucket during backward, for a sum over
+// the ranks or for the update of their parameters, and need not stay. Each parameter's gradient has a place from its
+// first write until its bucket has been taken; places are used again.
 #pragma once
 
 #include <cstddef>
@@ -40,5 +40,10 @@ struct GradientRingPlan {
 // together. A bucket's places are free when the next one's gradients are final: where ranks meet before each sum, all
 // have read them by then. Checks itself: an overlap is a bug and ends the program.
 GradientRingPlan plan_gradient_ring(const Graph& graph, const ParameterLayout& layout, std::size_t bucket_bytes);
+
+// For one rank that updates a bucket's parameters when their gradients are final: a bucket has one parameter, and all
+// that become final together. It also waits for the last node that reads one of them, and its places are free when it
+// has been taken. Has room for the largest trained parameter without a gradient.
+GradientRingPlan plan_update_ring(const Graph& graph, const ParameterLayout& layout);
 
 }  // namespace bascule

@@ -29,6 +29,7 @@ TrainingOptions training_options(const Settings& settings, int nodes) {
   if (is_sharded && distributed.sharded_stage > 1)
     options.bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
   if (is_sharded) options.state_nodes = nodes;
+  options.fuses_update = settings.training.fused_update;
   return options;
 }
 

@@ -151,9 +151,11 @@ std::string TensorHashes::open(const std::string& folder, std::int64_t step, con
 }
 
 void TensorHashes::see(std::size_t block, const float* values, const float* gradients) const noexcept {
-  for (std::size_t i = first_part_[block]; i < first_part_[block + 1]; ++i) {
-    values_[i] = hash_of(values + parts_[i].offset, parts_[i].count);
-    gradients_[i] = hash_of(gradients + parts_[i].offset, parts_[i].count);
+  const std::size_t first = first_part_[block];
+  for (std::size_t i = first; i < first_part_[block + 1]; ++i) {
+    const std::int64_t from = parts_[i].offset - parts_[first].offset;  // a block begins with its first part
+    values_[i] = hash_of(values + from, parts_[i].count);
+    gradients_[i] = hash_of(gradients + from, parts_[i].count);
   }
 }
 

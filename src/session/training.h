@@ -16,6 +16,7 @@
 #include "src/runtime/arena.h"
 #include "src/runtime/tape.h"
 #include "src/update/bucket_sums.h"
+#include "src/update/fused_update.h"
 #include "src/update/gradient_ring.h"
 #include "src/update/optimizer_states.h"
 #include "src/update/update.h"
@@ -34,6 +35,9 @@ struct TrainingOptions {
   std::optional<std::size_t> bucket_bytes;
   // So many nodes share out the optimizer's states.
   int state_nodes = 1;
+  // Parameters are updated while backward runs (FusedUpdate). Only of one rank, whose every replay that writes
+  // gradients is an update's only one, with an optimizer that divides the range by matrix.
+  bool fuses_update = false;
 };
 
 class Training {
@@ -47,7 +51,7 @@ class Training {
   const TrainingOptions& options() const { return options_; }
   // Whether activations have room in the gradients, with so many ranks on a node.
   bool leaves_room(int local_ranks) const {
-    return options_.activations_in_gradients && !(options_.bucket_bytes && local_ranks > 1);
+    return options_.activations_in_gradients && !options_.fuses_update && !(options_.bucket_bytes && local_ranks > 1);
   }
   // graph: with a backward part. Returns the arena's categories: gradients, ring, states of the optimizer, averages,
   // partial sums of the norm.
@@ -64,10 +68,11 @@ class Training {
   // Before the first step: gradients are summed over the ranks in buckets of so many bytes while the backward part of
   // the tape runs.
   void overlap_reduction(std::size_t bucket_bytes);
-  float* gradients() const { return gradients_; }  // of this rank
+  float* gradients() const { return gradients_; }  // of this rank; with a ring: that
   float* averages() const { return averages_; }    // laid out like the trained parameters; null: none are held
   GradientRing* ring() { return ring_.get(); }     // null: none was planned
   const OptimizerStates& optimizer_states() const { return states_; }
+  FusedUpdate* fused() { return fused_.get(); }  // null: parameters are updated when backward has run
   Update& update() { return *update_; }
 
  private:
@@ -76,6 +81,7 @@ class Training {
   const TrainingOptions options_;
   StateSharing sharing_;
   std::optional<GradientRingPlan> ring_plan_;
+  std::vector<std::int64_t> part_begins_;  // of a fused update
   const ParameterLayout* layout_ = nullptr;
   const KernelTable* kernels_ = nullptr;
   Group* group_ = nullptr;
@@ -87,6 +93,7 @@ class Training {
   const Tape* tape_ = nullptr;
   std::unique_ptr<Update> update_;
   std::unique_ptr<BucketSums> bucket_sums_;
+  std::unique_ptr<FusedUpdate> fused_;
   std::unique_ptr<GradientRing> ring_;
 };
 

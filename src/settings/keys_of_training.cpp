@@ -11,7 +11,7 @@ constexpr const char* kSchedulers[] = {"linear",         "cosine",
                                        "polynomial",     "cosine_with_restarts",
                                        "inverse_sqrt",   "cosine_with_min_lr",
                                        "polynomial_jump"};
-constexpr const char* kOptimizers[] = {"adamw", "lamb"};
+constexpr const char* kOptimizers[] = {"adamw", "lamb", "adafactor"};
 constexpr const char* kEarlyStoppings[] = {"true", "false", "never"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "selective", "full", "fit"};
@@ -54,8 +54,10 @@ constexpr Key kKeys[] = {
     {"training", "weight_decay", real<&Training::weight_decay>(0.0, 1e3), kNumbers,
      "decoupled weight decay of matrices and embedding tables; biases and norms have none"},
     {"training", "optimizer", choice<&Training::optimizer>(kOptimizers), kNumbers,
-     "`adamw`, or `lamb` (steps scaled by each tensor's norm) for very large batches; both correct bias", nullptr,
-     "\"adamw\""},
+     "`adamw`; `lamb` (steps scaled by each tensor's norm) for very large batches; or `adafactor` (squares of "
+     "gradients by "
+     "row and column), whose states take next to no memory",
+     nullptr, "\"adamw\""},
     {"training", "adam_beta1", real_below<&Training::adam_beta1>(0.0, 1.0), kNumbers, "decay rate of the first moment"},
     {"training", "adam_beta2", real_below<&Training::adam_beta2>(0.0, 1.0), kNumbers,
      "decay rate of the second moment"},
@@ -63,6 +65,10 @@ constexpr Key kKeys[] = {
      "added to the square root of the second moment"},
     {"training", "max_grad_norm", real<&Training::max_grad_norm>(0.0, 1e30), kNumbers,
      "clip gradients to this global norm; 0: no clipping"},
+    {"training", "fused_update", boolean<&Training::fused_update>(), kFree,
+     "update each parameter as soon as backward has its gradient, whose memory is then free; with `adafactor`, in one "
+     "process, without clipping or accumulation; the results are the same",
+     nullptr, "false"},
     {"training", "label_smoothing_factor", real_below<&Training::label_smoothing_factor>(0.0, 1.0), kNumbers,
      "fraction of each label spread evenly over all classes, for heads with classes; applies to the "
      "training loss and, as in Trainer, to the evaluation loss, but not to that of image classification"},

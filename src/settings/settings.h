@@ -77,7 +77,7 @@ enum class Scheduler {
   kCosineWithMinLr,
   kPolynomialJump
 };
-enum class Optimizer { kAdamW, kLamb };
+enum class Optimizer { kAdamW, kLamb, kAdafactor };
 enum class Interval { kNo, kSteps, kEpoch };
 // When the search of a sample ends before its sequences are full: once the finished list is full (kYes), or once no
 // going sequence is likely to beat the worst of the finished list. Its best score to come is estimated with the length
@@ -224,6 +224,7 @@ struct TrainingSettings {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
+  bool fused_update = false;
   double label_smoothing_factor = 0.0;
   double ema_decay = 0.0;      // of the averaged weights; 0: there are none
   std::int64_t ema_steps = 1;  // the average takes a step every so many updates

@@ -156,61 +156,6 @@ void check_length(const Settings& s) {
   }
 }
 
-void check_schedule(const Settings& s) {
-  const TrainingSettings& t = s.training;
-  const bool warms_up = t.warmup_steps > 0 || t.warmup_ratio > 0.0;
-  if (t.warmup_steps > 0 && t.warmup_ratio > 0.0) {
-    refuse(s, "training.warmup_ratio", "training.warmup_steps and training.warmup_ratio are both set", "remove one");
-  }
-  if (t.warmup_start_ratio > 0.0 && (!warms_up || t.lr_scheduler_type == Scheduler::kPolynomialJump)) {
-    refuse(s, "training.warmup_start_ratio",
-           warms_up ? "lr_scheduler_type = \"polynomial_jump\" warms up from 0"
-                    : "training.warmup_start_ratio is set, but nothing warms up",
-           warms_up ? "remove it" : "set training.warmup_ratio or training.warmup_steps");
-  }
-  if (warms_up && t.lr_scheduler_type == Scheduler::kConstant) {
-    refuse(s, t.warmup_steps > 0 ? "training.warmup_steps" : "training.warmup_ratio",
-           "lr_scheduler_type = \"constant\" has no warm-up", "use \"constant_with_warmup\"");
-  }
-}
-
-// A key of one schedule does nothing beside another.
-void check_schedule_keys(const Settings& s) {
-  const TrainingSettings& t = s.training;
-  const TrainingSettings defaults;
-  const struct {
-    bool is_given;
-    const char* key;
-    Scheduler kind;
-    const char* name;
-  } keys[] = {
-      {t.lr_end != defaults.lr_end, "lr_end", Scheduler::kPolynomial, "polynomial"},
-      {t.lr_num_cycles != defaults.lr_num_cycles, "lr_num_cycles", Scheduler::kCosineWithRestarts,
-       "cosine_with_restarts"},
-      {t.lr_timescale != defaults.lr_timescale, "lr_timescale", Scheduler::kInverseSqrt, "inverse_sqrt"},
-      {t.min_lr_ratio != defaults.min_lr_ratio, "min_lr_ratio", Scheduler::kCosineWithMinLr, "cosine_with_min_lr"}};
-  for (const auto& [is_given, key, kind, name] : keys) {
-    if (!is_given || t.lr_scheduler_type == kind) continue;
-    refuse(s, std::string("training.") + key,
-           std::string("training.") + key + " applies only to lr_scheduler_type = \"" + name + "\"",
-           "remove it, or use that schedule");
-  }
-  if (t.lr_power != defaults.lr_power && t.lr_scheduler_type != Scheduler::kPolynomial &&
-      t.lr_scheduler_type != Scheduler::kPolynomialJump) {
-    refuse(s, "training.lr_power",
-           "training.lr_power applies only to lr_scheduler_type = \"polynomial\" or \"polynomial_jump\"",
-           "remove it, or use one of these schedules");
-  }
-  if (t.lr_scheduler_type == Scheduler::kPolynomial && t.lr_end >= t.learning_rate) {
-    refuse(s, "training.lr_end", "training.lr_end is not below training.learning_rate",
-           "lower it: the schedule falls from learning_rate to lr_end");
-  }
-  if (t.lr_scheduler_type == Scheduler::kCosineWithMinLr && t.min_lr_ratio == 0.0) {
-    refuse(s, "training.lr_scheduler_type", "lr_scheduler_type = \"cosine_with_min_lr\" needs training.min_lr_ratio",
-           "set it, or use lr_scheduler_type = \"cosine\"");
-  }
-}
-
 // One of the pairs eval_strategy and eval_steps, save_strategy and save_steps.
 void check_interval(const Settings& s, const std::string& what, Interval strategy, std::int64_t steps) {
   const std::string strategy_key = "training." + what + "_strategy", steps_key = "training." + what + "_steps";
@@ -364,8 +309,7 @@ void check_settings(const Settings& settings) {
   check_corpus(settings);
   check_folders(settings);
   check_length(settings);
-  check_schedule(settings);
-  check_schedule_keys(settings);
+  check_updates(settings);
   check_interval(settings, "eval", settings.training.eval_strategy, settings.training.eval_steps);
   check_interval(settings, "save", settings.training.save_strategy, settings.training.save_steps);
   check_best(settings);

@@ -16,6 +16,9 @@ void check_tables(const Settings& settings);
 // Keys of a run that draws. Throws Error{kSettings}.
 void check_drawing(const Settings& settings);
 
+// Keys of the learning rate and the optimizer. Throws Error{kSettings}.
+void check_updates(const Settings& settings);
+
 // Keys of samples that are a source and a target. Throws Error{kSettings}.
 void check_targets(const Settings& settings);
 

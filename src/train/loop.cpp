@@ -119,7 +119,7 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
   const double loaded = monotonic_seconds();
   interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
   p_.group.set_phase(RankPhase::kComputing);
-  double backward = 0.0, reduction = 0.0;
+  double backward = 0.0, taken = 0.0;  // taken: seconds in which the ring's gradients were summed or used
   BASCULE_TRY(count_batch(next, batch, number, batches));
   if (run_.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run_.settings.machine.step_seconds);
@@ -130,17 +130,19 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
       p_.group.position().begin_gradients(at_.global_step + 1);
       p_.session.training().update().begin(at_.global_step + 1);
     }
+    if (FusedUpdate* const fused = p_.session.training().fused()) fused->begin(update_settings());
     BASCULE_TRY(replay(*batch, number == 0));
     backward = tape.seconds(true) - backward_before;
-    if (p_.session.training().ring() != nullptr) reduction = p_.session.training().ring()->reduction_seconds();
+    if (p_.session.training().ring() != nullptr) taken = p_.session.training().ring()->reduction_seconds();
   }
   *samples += batch->counts.samples();
   for (int i = 0; i < kMaxStreams; ++i) times_.rows[i] += batch->counts[i];
   ++times_.micro_batches;
   stream.release();
-  interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward - reduction;
+  const StepPhase ring_phase = p_.session.training().fused() != nullptr ? StepPhase::kUpdate : StepPhase::kReduction;
+  interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward - taken;
   interval_.seconds[static_cast<int>(StepPhase::kBackward)] += backward;
-  interval_.seconds[static_cast<int>(StepPhase::kReduction)] += reduction;
+  interval_.seconds[static_cast<int>(ring_phase)] += taken;
   return ok_status();
 }
 
@@ -178,11 +180,9 @@ double TrainingLoop::average_share(std::int64_t step) const noexcept {
   return step <= run_.pace.schedule.warmup_steps ? 1.0 : 1.0 - training.ema_decay;
 }
 
-// The gradients' sum, clipping, the optimizer and the average of the weights.
-Status TrainingLoop::update() noexcept {
+// Of the update that is being made, when its micro-batches are counted.
+UpdateSettings TrainingLoop::update_settings() const noexcept {
   const TrainingSettings& training = run_.settings.training;
-  const double began = monotonic_seconds();
-  p_.group.set_phase(RankPhase::kUpdating);
   UpdateSettings settings;
   settings.learning_rate = rate_;
   settings.beta1 = training.adam_beta1;
@@ -194,10 +194,19 @@ Status TrainingLoop::update() noexcept {
   settings.gradient_factor = weights_.factor();
   settings.groups = run_.pace.group_rules;
   settings.average_share = average_share(settings.step);
-  const bool hashes = p_.hashes != nullptr && settings.step % run_.settings.report.hash_steps == 0;
-  if (hashes) settings.observer = p_.hashes;
-  Update& update = p_.session.training().update();
-  norm_ = update.run(p_.threads, settings);
+  if (p_.hashes != nullptr && settings.step % run_.settings.report.hash_steps == 0) settings.observer = p_.hashes;
+  return settings;
+}
+
+// The gradients' sum, clipping, the optimizer and the average of the weights; where it is fused, the rest of it.
+Status TrainingLoop::update() noexcept {
+  const double began = monotonic_seconds();
+  p_.group.set_phase(RankPhase::kUpdating);
+  const UpdateSettings settings = update_settings();
+  const bool hashes = settings.observer != nullptr;
+  Training& training = p_.session.training();
+  Update& update = training.update();
+  norm_ = training.fused() != nullptr ? training.fused()->finish(p_.threads) : update.run(p_.threads, settings);
   times_.wire_seconds += update.wire_seconds();
   if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
   if (hashes && p_.group.is_first()) BASCULE_TRY(p_.hashes->keep(settings.step));

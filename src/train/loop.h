@@ -131,6 +131,7 @@ class TrainingLoop {
   bool replay_without_samples(bool first) noexcept;
   Status sum_over_ranks(const Status& computed, std::int64_t* samples) noexcept;
   double average_share(std::int64_t step) const noexcept;
+  UpdateSettings update_settings() const noexcept;
   Status update() noexcept;
   Status evaluate_average(const RecordedSplit& recorded) noexcept;
   void report(const EvaluationRecord& record) noexcept;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/graph/parameters.h"
 
 namespace bascule {
@@ -18,14 +19,27 @@ struct UpdateBlock {
   std::int64_t offset = 0, count = 0;  // in the trained range
   bool decayed = false;
   int group = -1;
-  std::int32_t run = 0;             // of the layout
-  std::int64_t rows = 0, cols = 0;  // of its tensor, whole rows; 0 unless the layout is divided by rows
+  std::int32_t run = 0;  // of the layout
+  // 0 unless the layout is divided by matrices. Of whole matrices, or of one part of a matrix: whole rows. Of a vector,
+  // or a part of it: one row.
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t matrix_rows = 0;      // of one matrix; 0: a vector
+  std::int32_t part = 0, parts = 1;  // of its matrix
+  std::int64_t rows_before = 0;      // in its matrix
 };
 
-// At most kUpdateBlockElements each; in a layout divided by rows as many rows as fit into that, at least one.
+// At most kUpdateBlockElements each. In a layout divided by matrices as many of those as fit into that, or of the rows
+// of one: at least one row.
 std::vector<UpdateBlock> cut_into_blocks(const ParameterLayout& layout);
 // Without a list: layouts are planned that no machine could hold.
 std::size_t block_count(const ParameterLayout& layout);
+
+// Floats that an optimizer which measures columns needs for a block: a row of sums for each of its matrices, or for its
+// part of one, and a number behind each row. The room of a matrix's parts lies end to end.
+std::int64_t column_room(const UpdateBlock& block);
+// Of all its blocks, without a list. part_begins: elements of the trained range, ascending, at which the room is used
+// again: of parts that are updated one after another.
+std::int64_t column_room(const ParameterLayout& layout, Span<const std::int64_t> part_begins = {});
 
 // A rank's slice of every bucket of blocks. Between nodes the owners of its blocks take turns.
 struct OwnBlocks {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "src/base/elementary.h"
+#include "src/update/adafactor.h"
 #include "src/update/gradient_norm.h"
 
 namespace bascule {
@@ -25,7 +26,7 @@ Arguments moments_of(const OptimizerBlock& b) noexcept {
   a.exp_avg = b.states[0];
   a.exp_avg_sq = b.states[1];
   a.gradient = b.gradient;
-  a.count = b.count;
+  a.count = b.block.count;
   a.gradient_scale = b.gradient_scale;
   a.one_minus_beta1 = static_cast<float>(1.0 - s.beta1);
   a.beta2 = static_cast<float>(s.beta2);
@@ -51,8 +52,8 @@ void lamb_direction_block(const OptimizerBlock& b) noexcept {
   a.weight_decay = static_cast<float>(b.weight_decay);
   a.inverse_correction1 = static_cast<float>(1.0 / bias_correction(b.settings.beta1, b.settings));
   b.kernels.lamb_direction(a);
-  b.kernels.sum_of_squares({b.measures[kOfParameters], a.parameter, b.count});
-  b.kernels.sum_of_squares({b.measures[kOfDirection], a.gradient, b.count});
+  b.kernels.sum_of_squares({b.measures[kOfParameters], a.parameter, a.count});
+  b.kernels.sum_of_squares({b.measures[kOfDirection], a.gradient, a.count});
 }
 
 // The trust ratio of the block's tensor; 1 if nothing decays it or either norm is 0.
@@ -64,7 +65,7 @@ double trust_ratio(const OptimizerBlock& b) noexcept {
 }
 
 void lamb_step_block(const OptimizerBlock& b) noexcept {
-  b.kernels.lamb_step({b.parameter, b.gradient, b.count, static_cast<float>(b.learning_rate * trust_ratio(b))});
+  b.kernels.lamb_step({b.parameter, b.gradient, b.block.count, static_cast<float>(b.learning_rate * trust_ratio(b))});
 }
 
 constexpr OptimizerPass kAdamWPasses[] = {&adamw_block};
@@ -75,6 +76,9 @@ const OptimizerKind kLamb = {{kMoments, 2}, {kLambPasses, 2}, 2, RunDivision::kB
 
 }  // namespace
 
-const OptimizerKind& optimizer_kind(Optimizer optimizer) { return optimizer == Optimizer::kLamb ? kLamb : kAdamW; }
+const OptimizerKind& optimizer_kind(Optimizer optimizer) {
+  if (optimizer == Optimizer::kAdafactor) return kAdafactor;
+  return optimizer == Optimizer::kLamb ? kLamb : kAdamW;
+}
 
 }  // namespace bascule

@@ -19,7 +19,10 @@ namespace bascule {
 struct OptimizerState {
   enum class Lies {
     kByElement,  // like the trained parameters: one value an element, gaps included
-    kByRow,      // one value a row of a tensor, tensors in the order of the trained range; needs RunDivision::kByRow
+    // Tensor by tensor in the order of the trained range; these need RunDivision::kByMatrix.
+    kByRow,      // one value a row of a matrix, none of a vector
+    kByColumn,   // one value a column of each matrix, none of a vector
+    kOfVectors,  // one value an element of a vector, none of a matrix
   };
   const char* name;  // its category in the memory plan; in a checkpoint it stands before a tensor's name, with a dot
   Lies lies = Lies::kByElement;
@@ -31,27 +34,32 @@ inline constexpr std::size_t kMostStates = 4, kMostMeasures = 2;
 struct OptimizerBlock {
   const UpdateSettings& settings;
   const KernelTable& kernels;
+  const UpdateBlock& block;
   double learning_rate, weight_decay;  // of the block's group
-  float* parameter;                    // (count)
-  float* gradient;                     // (count): the sum over all samples; a pass may overwrite it for the next one
-  std::int64_t count;
-  std::int64_t rows, cols;  // whole rows, which the block's elements begin with; 0 unless the layout is divided by rows
-  float gradient_scale;     // times `gradient` it is the gradient, clipped
-  float* states[kMostStates];                   // the block's values of each state: `count` by element, `rows` by row
-  double* measures[kMostMeasures];              // the block's own; the first pass writes them
-  Span<const double> of_tensor[kMostMeasures];  // those of all blocks of its run, in later passes
+  float* parameter;                    // (block.count)
+  float* gradient;                     // (block.count): the sum of all samples; a pass may overwrite it for the next
+  float gradient_scale;                // times `gradient` it is the gradient, clipped
+  std::int64_t tensor_elements;        // of the block's run
+  // The block's values of each state: by element, or by row; by column those of its first matrix, or of the one of
+  // which it is a part.
+  float* states[kMostStates];
+  float* columns;                               // column_room(block), where the kind measures columns
+  double* measures[kMostMeasures];              // the block's own
+  Span<const double> of_tensor[kMostMeasures];  // those of all blocks of its run, written in an earlier pass
 };
 using OptimizerPass = void (*)(const OptimizerBlock& block) noexcept;
 
 struct OptimizerKind {
   Span<const OptimizerState> states;  // at most kMostStates
   Span<const OptimizerPass> passes;   // over all blocks, one after another
-  std::size_t measures = 0;           // numbers that the first pass takes of a block and others read; kMostMeasures
+  std::size_t measures = 0;           // numbers that one pass takes of a block and later ones read; kMostMeasures
   RunDivision runs = RunDivision::kByRule;
+  bool measures_columns = false;  // of matrices: blocks have room for sums of columns
+  bool is_shared_out = true;      // between the nodes of `sharded`; false: all nodes hold all states, which are small
 };
 
 // AdamW: exp_avg and exp_avg_sq. LAMB (You et al. 2020, algorithm 2): the same, and each tensor moves in proportion to
-// its norm (kernels/lamb.h).
+// its norm (kernels/lamb.h). Adafactor (kernels/adafactor.h): means of squares by row and column of each matrix.
 const OptimizerKind& optimizer_kind(Optimizer optimizer);
 
 }  // namespace bascule

@@ -8,19 +8,49 @@
 namespace bascule {
 namespace {
 
+using Lies = OptimizerState::Lies;
+
+// Columns belong to the block that begins their matrix.
 std::int64_t values_of_block(const OptimizerState& state, const UpdateBlock& block) {
-  return state.lies == OptimizerState::Lies::kByRow ? block.rows : block.count;
+  const bool is_matrix = block.matrix_rows > 0;
+  switch (state.lies) {
+    case Lies::kByElement: return block.count;
+    case Lies::kByRow: return is_matrix ? block.rows : 0;
+    case Lies::kByColumn: return is_matrix && block.part == 0 ? column_room(block) / (block.cols + 1) * block.cols : 0;
+    case Lies::kOfVectors: return is_matrix ? 0 : block.cols;
+  }
+  return 0;
+}
+
+std::int64_t values_of_run(const OptimizerState& state, const ParameterLayout::Run& run) {
+  BASCULE_CHECK(run.rows > 0);  // the layout must be divided by matrices
+  switch (state.lies) {
+    case Lies::kByElement: return run.elements;
+    case Lies::kByRow: return run.matrices * run.rows;
+    case Lies::kByColumn: return run.matrices * run.cols;
+    case Lies::kOfVectors: return run.matrices > 0 ? 0 : run.cols;
+  }
+  return 0;
 }
 
 // Those of the trained range below this element, at which a tensor begins or the range ends.
 std::int64_t values_below(const OptimizerState& state, const ParameterLayout& layout, std::int64_t element) {
-  if (state.lies == OptimizerState::Lies::kByElement) return element;
-  std::int64_t rows = 0;
+  if (state.lies == Lies::kByElement) return element;
+  std::int64_t values = 0;
   for (const ParameterLayout::Run& run : layout.runs) {
-    BASCULE_CHECK(run.rows > 0);  // the layout must be divided by rows
-    if (run.offset < element) rows += run.rows;
+    if (run.offset < element) values += values_of_run(state, run);
   }
-  return rows;
+  return values;
+}
+
+// The shape of a tensor's values of the state, from the tensor's; false: it has none.
+bool shape_values(const OptimizerState& state, std::vector<std::int64_t>* shape) {
+  const bool is_matrix = shape->size() > 1;
+  if (state.lies == Lies::kByElement) return true;
+  if (is_matrix == (state.lies == Lies::kOfVectors)) return false;
+  if (state.lies == Lies::kByRow) shape->pop_back();
+  if (state.lies == Lies::kByColumn) shape->erase(shape->end() - 2);
+  return true;
 }
 
 // One node's without a list: layouts are planned that no machine could hold.
@@ -54,7 +84,8 @@ StateShards shard_state(const OptimizerState& state, const ParameterLayout& layo
     std::int64_t& end = ends[static_cast<std::size_t>(block.node)];
     block.first = first;
     block.count = values_of_block(state, blocks[b]);
-    block.place = end;
+    const bool continues = state.lies == Lies::kByColumn && blocks[b].part > 0;
+    block.place = continues ? end - blocks[b].cols : end;
     first += block.count;
     end += block.count;
   }
@@ -70,7 +101,7 @@ std::vector<StateTensor> state_tensors(const OptimizerState& state, const Parame
     if (!place.trained) continue;
     for (const ParameterPiece& piece : set[p].pieces) {
       std::vector<std::int64_t> shape = piece.shape;
-      if (state.lies == OptimizerState::Lies::kByRow && !shape.empty()) shape.resize(1);
+      if (!shape_values(state, &shape)) continue;
       tensors.push_back({std::string(state.name) + "." + piece.name, std::move(shape),
                          values_below(state, layout, place.offset + piece.first_element)});
     }

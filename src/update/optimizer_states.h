@@ -29,7 +29,7 @@ struct StateShards {
   struct Block {
     std::int64_t first = 0, count = 0;  // among all values of the state
     int node = 0;
-    std::int64_t place = 0;  // in its node's range
+    std::int64_t place = 0;  // in its node's range; of columns where its matrix has them
   };
   std::vector<Block> blocks;
   std::int64_t elements = 0;  // of the largest node's range
@@ -46,7 +46,7 @@ struct StateTensor {
   std::vector<std::int64_t> shape;
   std::int64_t first = 0;
 };
-// The state of all trained tensors, parameter by parameter.
+// The state of all trained tensors that have one, parameter by parameter.
 std::vector<StateTensor> state_tensors(const OptimizerState& state, const ParameterSet& set,
                                        const ParameterLayout& layout);
 

@@ -14,7 +14,8 @@
 namespace bascule {
 
 Update::Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients,
-               const OptimizerStates& states, double* partials, const KernelTable& kernels, Group* group)
+               const OptimizerStates& states, double* partials, const KernelTable& kernels, Group* group,
+               Span<const std::int64_t> part_begins)
     : blocks_(cut_into_blocks(layout)),
       parameters_(parameters),
       gradients_(std::move(gradients)),
@@ -30,6 +31,14 @@ Update::Update(const ParameterLayout& layout, float* parameters, std::vector<flo
     if (i == 0 || blocks_[i].run != blocks_[i - 1].run) first_of_run_.push_back(i);
   }
   first_of_run_.push_back(blocks_.size());
+  for (const ParameterLayout::Run& run : layout.runs)
+    elements_of_run_.push_back(std::max<std::int64_t>(1, run.matrices) * run.rows * run.cols);
+  std::int64_t columns = 0;
+  for (std::size_t i = 0; states.kind->measures_columns && i < blocks_.size(); ++i) {
+    if (std::binary_search(part_begins.begin(), part_begins.end(), blocks_[i].offset)) columns = 0;
+    columns_of_block_.push_back(columns);
+    columns += column_room(blocks_[i]);
+  }
   take_slices(static_cast<std::int64_t>(blocks_.size()));
 }
 
@@ -123,22 +132,23 @@ bool Update::merge(std::size_t first, std::size_t count) noexcept {
   return wait_for_ranks();
 }
 
-void Update::move_block(OptimizerPass pass, std::size_t number, const UpdateSettings& settings,
-                        float gradient_scale) const noexcept {
+void Update::move_block(OptimizerPass pass, std::size_t number, const UpdateSettings& settings, float gradient_scale,
+                        float* gradient) const noexcept {
   const UpdateBlock& one = blocks_[number];
   OptimizerBlock b{settings,
                    kernels_,
+                   one,
                    settings.learning_rate_of(one),
                    settings.weight_decay_of(one),
                    parameters_ + one.offset,
-                   own_gradients_ + one.offset,
-                   one.count,
-                   one.rows,
-                   one.cols,
+                   gradient,
                    gradient_scale,
+                   elements_of_run_[static_cast<std::size_t>(one.run)],
                    {},
+                   nullptr,
                    {},
                    {}};
+  if (!columns_of_block_.empty()) b.columns = columns_of(number);
   for (std::size_t i = 0; i < states_.ranges.size(); ++i) b.states[i] = states_.ranges[i].of_block(number);
   const std::size_t first = first_of_run_[static_cast<std::size_t>(one.run)];
   const std::size_t end = first_of_run_[static_cast<std::size_t>(one.run) + 1];
@@ -153,12 +163,13 @@ void Update::move_block(OptimizerPass pass, std::size_t number, const UpdateSett
 bool Update::move_weights(Threads& threads, const UpdateSettings& settings, float gradient_scale) noexcept {
   const Span<const OptimizerPass> passes = states_.kind->passes;
   for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-    if (pass == 1 && !merge(1, states_.kind->measures)) return false;
-    if (pass > 1 && !wait_for_ranks()) return false;
+    if (pass > 0 && !merge(1, states_.kind->measures)) return false;
     run_tasks(threads, static_cast<std::int64_t>(updated_.size()), [&](std::int64_t task) {
       const std::size_t number = static_cast<std::size_t>(updated_[static_cast<std::size_t>(task)]);
-      if (pass == 0 && settings.observer != nullptr) settings.observer->see(number, parameters_, own_gradients_);
-      move_block(passes[pass], number, settings, gradient_scale);
+      const std::int64_t offset = blocks_[number].offset;
+      if (pass == 0 && settings.observer != nullptr)
+        settings.observer->see(number, parameters_ + offset, own_gradients_ + offset);
+      move_block(passes[pass], number, settings, gradient_scale, own_gradients_ + offset);
     });
   }
   return !lane_ || lane_->spread_weights();
@@ -178,6 +189,37 @@ bool Update::parameters_are_finite(Threads& threads) noexcept {
     kernels_.sum_of_squares({partials_ + number, parameters_ + one.offset, one.count});
   });
   return std::isfinite(sum_in_order(partials(0)));
+}
+
+bool Update::run_part(Threads& threads, const UpdateSettings& settings, std::size_t first, std::size_t end,
+                      float* gradient, std::int64_t step) noexcept {
+  const auto for_blocks = [&](const auto& work) {
+    run_tasks(
+        threads, static_cast<std::int64_t>(end - first),
+        [&](std::int64_t task) {
+          const std::size_t number = first + static_cast<std::size_t>(task);
+          work(number, gradient + (blocks_[number].offset - blocks_[first].offset));
+        },
+        step);
+  };
+  for_blocks([&](std::size_t number, float* own) {
+    kernels_.sum_of_squares({partials_ + number, own, blocks_[number].count});
+    if (settings.observer != nullptr) settings.observer->see(number, parameters_ + blocks_[number].offset, own);
+  });
+  if (!std::isfinite(sum_in_order(partials(0).subspan(first, end - first)))) return false;
+  const float scale = static_cast<float>(settings.gradient_factor);
+  for (const OptimizerPass pass : states_.kind->passes)
+    for_blocks([&](std::size_t number, float* own) { move_block(pass, number, settings, scale, own); });
+  if (averages_ == nullptr || settings.average_share == 0.0) return true;
+  for_blocks([&](std::size_t number, float*) {
+    const UpdateBlock& one = blocks_[number];
+    average_weights(kernels_, averages_ + one.offset, parameters_ + one.offset, one.count, settings.average_share);
+  });
+  return true;
+}
+
+double Update::norm_of_parts(const UpdateSettings& settings) const noexcept {
+  return gradient_norm(partials(0), settings);
 }
 
 double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {

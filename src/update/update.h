@@ -38,7 +38,8 @@ class Update {
   // sum is when run() is called. states: of a kind whose division the layout has; outlive this. group: null for a run
   // of one process.
   Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, const OptimizerStates& states,
-         double* partials, const KernelTable& kernels, Group* group = nullptr);
+         double* partials, const KernelTable& kernels, Group* group = nullptr,
+         Span<const std::int64_t> part_begins = {});
   ~Update();
   Update(const Update&) = delete;
   Update& operator=(const Update&) = delete;
@@ -68,11 +69,23 @@ class Update {
   std::int64_t sent_bytes() const noexcept { return lane_ ? lane_->sent_bytes() : 0; }
   std::int64_t received_bytes() const noexcept { return lane_ ? lane_->received_bytes() : 0; }
 
+  // In place of run(), in a run of one process that updates its parameters part by part (FusedUpdate); after the seal.
+  // A part: blocks [first, end), whose gradients lie end to end from `gradient` on. If they are not finite nothing is
+  // changed and the norm of the parts is not finite either.
+  bool run_part(Threads& threads, const UpdateSettings& settings, std::size_t first, std::size_t end, float* gradient,
+                std::int64_t step) noexcept;
+  // When every block has been in a part: as run() returns it.
+  double norm_of_parts(const UpdateSettings& settings) const noexcept;
+  const std::vector<UpdateBlock>& blocks() const { return blocks_; }
+
   // Whether all trained parameters are finite; by one rank alone. After the seal.
   bool parameters_are_finite(Threads& threads) noexcept;
 
-  static std::size_t partials_count(const ParameterLayout& layout, const OptimizerKind& kind) {
-    return block_count(layout) * (1 + kind.measures);
+  // part_begins: see column_room(); the constructor is given the same.
+  static std::size_t partials_count(const ParameterLayout& layout, const OptimizerKind& kind,
+                                    Span<const std::int64_t> part_begins = {}) {
+    const std::size_t floats = kind.measures_columns ? static_cast<std::size_t>(column_room(layout, part_begins)) : 0;
+    return block_count(layout) * (1 + kind.measures) + (floats + 1) / 2;
   }
 
  private:
@@ -82,12 +95,16 @@ class Update {
   void sum_over_ranks(const UpdateBlock& block) const noexcept;
   bool measure_gradients(Threads& threads) noexcept;
   bool move_weights(Threads& threads, const UpdateSettings& settings, float gradient_scale) noexcept;
-  void move_block(OptimizerPass pass, std::size_t number, const UpdateSettings& settings,
-                  float gradient_scale) const noexcept;
+  void move_block(OptimizerPass pass, std::size_t number, const UpdateSettings& settings, float gradient_scale,
+                  float* gradient) const noexcept;
   void average(Threads& threads, double share) const noexcept;
   // Measures of the gradient and of the optimizer: of all blocks, on every rank.
   bool merge(std::size_t first, std::size_t count) noexcept;
   bool wait_for_ranks() const noexcept { return group_ == nullptr || group_->local_barrier(); }
+  float* columns_of(std::size_t number) const noexcept {
+    void* const first = partials_ + (1 + states_.kind->measures) * blocks_.size();
+    return static_cast<float*>(first) + columns_of_block_[number];
+  }
   const UpdateBlock& block(std::int32_t number) const noexcept { return blocks_[static_cast<std::size_t>(number)]; }
   // By block: 0: squares of the gradient; 1 + m: the optimizer's measure m.
   Span<double> partials(std::size_t which) const noexcept {
@@ -95,7 +112,9 @@ class Update {
   }
 
   const std::vector<UpdateBlock> blocks_;
-  std::vector<std::size_t> first_of_run_;  // block, by run, and the number of blocks
+  std::vector<std::size_t> first_of_run_;       // block, by run, and the number of blocks
+  std::vector<std::int64_t> elements_of_run_;   // of its tensor, in a layout by matrix
+  std::vector<std::int64_t> columns_of_block_;  // where its room begins; empty unless the kind measures columns
   OwnBlocks own_;
   std::vector<std::int32_t> updated_;  // of own_: those that this node updates
 

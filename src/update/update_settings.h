@@ -16,7 +16,7 @@ struct GroupRule {
   double weight_decay = -1.0;  // of all tensors of the group; below 0: as the rule for all says
 };
 
-// Is shown every block of an update: the values before it, the gradients' sum. Ranges as Update has them; any thread.
+// Is shown every block of an update: its values before it, the sum of its gradients. Any thread.
 class BlockObserver {
  public:
   virtual ~BlockObserver() = default;

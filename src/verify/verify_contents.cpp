@@ -12,7 +12,8 @@ struct Named {
   Value value;
 };
 
-constexpr Named<Optimizer> kOptimizers[] = {{"adamw", Optimizer::kAdamW}, {"lamb", Optimizer::kLamb}};
+constexpr Named<Optimizer> kOptimizers[] = {
+    {"adamw", Optimizer::kAdamW}, {"lamb", Optimizer::kLamb}, {"adafactor", Optimizer::kAdafactor}};
 constexpr Named<Scheduler> kSchedulers[] = {{"linear", Scheduler::kLinear}, {"cosine", Scheduler::kCosine}};
 
 template <typename Value, std::size_t kCount>

@@ -143,6 +143,7 @@ KEYS = {
     "training.lr_timescale": (PARAMETERS, {"training__lr_scheduler_type": '"inverse_sqrt"'}, "2"),
     "training.min_lr_ratio": (PARAMETERS, {"training__lr_scheduler_type": '"cosine_with_min_lr"', "training__min_lr_ratio": "0.1"}, "0.5"),
     "training.gradient_accumulation_steps": (PARAMETERS, CONTRASTIVE, "2"),
+    "training.fused_update": (NOTHING, {"training__optimizer": '"adafactor"', "training__max_grad_norm": "0.0"}, "true"),
     "training.gradient_checkpointing": (NOTHING, CONTRASTIVE, '"full"'),
     "training.gather_negatives": (PARAMETERS, TWO_RANKS, "true"),
     "training.logging_steps": (NOTHING, CONTRASTIVE, "2"),

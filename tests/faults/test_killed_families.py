@@ -27,7 +27,8 @@ TARGETS = {**COMMON, "model__model_name_or_path": f'"{DATA}/emoji-keywords/model
            "data__max_source_length": "32", "data__max_target_length": "40", "training__gradient_accumulation_steps": "2", "training__label_smoothing_factor": "0.1"}
 HEADS = {
     "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
-    "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0"},
+    "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0", "training__optimizer": '"adafactor"',
+               "training__fused_update": "true", "training__max_grad_norm": "0.0"},
     "masked_lm": {**TEXTS, "model__head": '"masked_lm"', "data__masking": '"bernoulli"'},
     "pretraining": {**TEXTS, "model__head": '"pretraining"', "data__dupe_factor": "1", "training__gradient_accumulation_steps": "2"},
     "conditional_generation": TARGETS,

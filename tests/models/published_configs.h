@@ -40,6 +40,13 @@ inline const std::map<std::string, std::string> kPublishedConfigs = {
     {"t5-small", R"({"model_type": "t5", "decoder_start_token_id": 0})"},
     {"t5-base", R"({"model_type": "t5", "decoder_start_token_id": 0, "d_model": 768, "d_ff": 3072, "num_layers": 12,
                     "num_heads": 12})"},
+    {"t5-large", R"({"model_type": "t5", "decoder_start_token_id": 0, "d_model": 1024, "d_ff": 4096, "num_layers": 24,
+                     "num_heads": 16})"},
+    {"t5-3b", R"({"model_type": "t5", "decoder_start_token_id": 0, "d_model": 1024, "d_kv": 128, "d_ff": 16384,
+                  "num_layers": 24, "num_heads": 32})"},
+    {"flan-t5-xl", R"({"model_type": "t5", "decoder_start_token_id": 0, "d_model": 2048, "d_kv": 64, "d_ff": 5120,
+                       "num_layers": 24, "num_heads": 32, "feed_forward_proj": "gated-gelu",
+                       "tie_word_embeddings": false})"},
 };
 
 }  // namespace bascule::test

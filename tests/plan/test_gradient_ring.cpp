@@ -154,5 +154,28 @@ TEST(GradientRing, IsASmallPartOfTheGradientsOfThePublishedModels) {
   }
 }
 
+// An action changes a bucket's parameters: no node behind it reads them. Places are free at once.
+TEST(UpdateRing, WaitsForTheLastReaderOfEachParameterAndHoldsLessThanARingOfSums) {
+  for (const ModelHead head : kHeads) {
+    const Trained trained(demo_config(), head);
+    const GradientRingPlan plan = plan_update_ring(*trained.graph, trained.layout);
+    const std::vector<Node>& nodes = trained.graph->nodes();
+    for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+      for (const GradientRingPlan::Piece& piece : plan.pieces_of(b)) {
+        for (std::size_t n = static_cast<std::size_t>(plan.buckets[b].end_node); n < nodes.size(); ++n) {
+          for (const Operand& use : nodes[n].operands) {
+            if (!use) continue;
+            const TensorInfo& info = (*trained.graph)[use.tensor];
+            const bool is_own = info.storage == Storage::kParameter || info.storage == Storage::kGradient;
+            EXPECT_FALSE(is_own && info.parameter == piece.parameter) << info.name << " at node " << n;
+          }
+        }
+      }
+    }
+    EXPECT_LE(plan.bytes, plan_gradient_ring(*trained.graph, trained.layout, 0).bytes);
+    EXPECT_LE(static_cast<double>(plan.bytes), 1.03 * static_cast<double>(plan.lower_bound_bytes));
+  }
+}
+
 }  // namespace
 }  // namespace bascule::test

@@ -41,9 +41,12 @@ const std::map<std::string, Planned> kPlanned = {
     {"demo_masked_lm.toml", {96770880, 9027584}},
     {"demo_matching.toml", {87229760, 9027584}},
     {"demo_pace.toml", {142739008, 4104192}},
+    {"flan_t5_xl.toml", {283363520, 570556288}},
     {"smoke.toml", {11281856, 9027584}},
+    {"t5_3b.toml", {243517632, 637665152}},
     {"t5_base.toml", {3005673408, 88211392}},
     {"t5_demo.toml", {61962176, 22814720}},
+    {"t5_large.toml", {142756096, 14745536}},
     {"t5_small.toml", {1055866816, 66846720}},
     {"vit_base.toml", {2522068416, 271122432}},
     {"vit_demo.toml", {70755136, 10716160}},
@@ -69,9 +72,10 @@ BridgeTowerConfig config_of(const std::string& name, const Settings& settings) {
 }
 
 void recompute_as_set(Graph* graph, const Settings& settings) {
-  const bool is_selective = settings.training.gradient_checkpointing == GradientCheckpointing::kSelective;
-  ASSERT_TRUE(is_selective) << "no file in config/ has another value yet";
-  recompute(*graph, std::vector<Recompute>(layers_of(*graph).size(), Recompute::kCheap));
+  const GradientCheckpointing kind = settings.training.gradient_checkpointing;
+  ASSERT_TRUE(kind == GradientCheckpointing::kSelective || kind == GradientCheckpointing::kFull);
+  const Recompute what = kind == GradientCheckpointing::kFull ? Recompute::kAll : Recompute::kCheap;
+  recompute(*graph, std::vector<Recompute>(layers_of(*graph).size(), what));
 }
 
 struct Plans {
@@ -138,7 +142,7 @@ Plans plan_run(const Model& model, const Settings& settings) {
 }
 
 Plans plan_of(const std::string& name, const Settings& settings) {
-  if (name.rfind("vit_", 0) != 0 && name.rfind("bert_", 0) != 0 && name.rfind("t5_", 0) != 0)
+  if (name.rfind("vit_", 0) != 0 && name.rfind("bert_", 0) != 0 && name.rfind("t5_", 0) != 0 && name.rfind("flan_", 0) != 0)
     return plan_run(config_of(name, settings), settings);
   const std::string& folder = settings.model.model_name_or_path.resolved;
   // The second phase starts from what the first one leaves.

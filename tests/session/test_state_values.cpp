@@ -81,7 +81,7 @@ struct Trained {
   }
 };
 
-constexpr std::int64_t kRows = 3333 + 70 + 37 + 101 + 101 + 90;  // of matrices, and elements of vectors
+constexpr std::int64_t kRows = 3333 + 70 + 101 + 90;  // of matrices
 
 class StateValues : public ::testing::Test {
  protected:

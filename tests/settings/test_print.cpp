@@ -82,6 +82,7 @@ std::string text_with(const Key& key) {
   }
   if (name == "training.ema_steps") text += "training.ema_decay = 0.5\n";
   if (name == "training.warmup_start_ratio") text += "training.warmup_steps = 2\n";
+  if (name == "training.fused_update") text += "training.optimizer = \"adafactor\"\ntraining.max_grad_norm = 0.0\n";
   if (name == "training.lr_end") text += "training.learning_rate = 0.5\n";
   for (const char* best : {"load_best_model_at_end", "metric_for_best_model", "greater_is_better",
                            "early_stopping_patience", "early_stopping_threshold"}) {

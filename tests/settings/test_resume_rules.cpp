@@ -57,6 +57,7 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"training.output_dir", "yes"},
                                                        {"training.do_eval", "yes"},
                                                        {"training.do_predict", "yes"},
+                                                       {"training.fused_update", "yes"},
                                                        {"training.gradient_checkpointing", "yes"},
                                                        {"training.logging_steps", "yes"},
                                                        {"training.eval_strategy", "while training"},

@@ -55,6 +55,23 @@ TEST(Validate, WarmUpIsStepsOrRatioAndNeedsAScheduleThatHasOne) {
   EXPECT_EQ(refusal_of(least_with("training", "warmup_steps = 7\nlr_scheduler_type = \"constant_with_warmup\"")), "");
 }
 
+TEST(Validate, AdafactorHasNoBetasAndAFusedUpdateNothingToClipOrSum) {
+  const auto with = [](const std::string& lines) { return refusal_of(least_with("training", lines)); };
+  const std::string adafactor = "optimizer = \"adafactor\"\n", fused = "fused_update = true\nmax_grad_norm = 0.0\n";
+  for (const char* key : {"adam_beta1 = 0.5", "adam_beta2 = 0.5", "adam_epsilon = 0.5"}) {
+    EXPECT_NE(with(adafactor + key).find("does not apply to optimizer = \"adafactor\"; remove it"), std::string::npos);
+    EXPECT_EQ(with(key), "");
+  }
+  EXPECT_EQ(with(adafactor + fused), "");
+  EXPECT_NE(with(fused).find("applies only to optimizer = \"adafactor\""), std::string::npos);
+  EXPECT_NE(with(adafactor + "fused_update = true").find("set training.max_grad_norm = 0.0"), std::string::npos);
+  EXPECT_NE(with(adafactor + fused + "gradient_accumulation_steps = 2").find("no gradients that could be accumulated"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(least_with("training", adafactor + fused) + "\n[distributed]\nworld_size = 2")
+                .find("no gradients that could be summed over ranks"),
+            std::string::npos);
+}
+
 TEST(Validate, KeysOfOneScheduleAreRefusedBesideAnother) {
   const auto with = [](const std::string& kind, const std::string& line) {
     return refusal_of(least_with("training", "lr_scheduler_type = \"" + kind + "\"\n" + line));

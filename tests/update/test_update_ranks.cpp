@@ -31,8 +31,8 @@ int run_rank(const RankPlace& place, const Truth& truth, const OptimizerKind& ki
 
 TEST(UpdateOfRanks, HasTheBitsOfOneProcessWithTheSumOfAll) {
   for (const int ranks : {2, 3, 4, 7}) {
-    for (const OptimizerKind* kind :
-         {&optimizer_kind(Optimizer::kAdamW), &optimizer_kind(Optimizer::kLamb), &kRowOptimizer}) {
+    for (const OptimizerKind* kind : {&optimizer_kind(Optimizer::kAdamW), &optimizer_kind(Optimizer::kLamb),
+                                      &optimizer_kind(Optimizer::kAdafactor), &kRowOptimizer}) {
       const Truth truth(sum_of_all(ranks), *kind);
       const Ends ends = run_ranks(ranks, [&](const RankPlace& place) { return run_rank(place, truth, *kind); });
       EXPECT_EQ(ends, Ends(static_cast<std::size_t>(ranks), 0)) << ranks;
