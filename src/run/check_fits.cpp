@@ -112,6 +112,46 @@ bool fits_recomputing(RecordedRun& run, const ProcessLimits& now, const std::vec
   return fits(RunVariant(run, std::move(settings)).run(), now, limits);
 }
 
+// What a run that trains holds whatever its batch is: "weights take 10.62 GiB, gradients 10.62 GiB, exp_avg ...".
+std::string model_shares(const RecordedRun& run) {
+  std::size_t weights = 0;
+  std::string others;
+  for (const PlannedRange& range : run.plan.categories) {
+    if (range.name.rfind("parameters, ", 0) == 0) weights += range.bytes;
+  }
+  const auto add = [&](const std::string& name) {
+    for (const PlannedRange& range : run.plan.categories) {
+      if (range.name == name) others += ", " + name + " " + size_text(LimitKind::kMemory, range.bytes);
+    }
+  };
+  add("gradients");
+  for (const OptimizerState& state : optimizer_kind(run.settings.training.optimizer).states) add(state.name);
+  return "weights take " + size_text(LimitKind::kMemory, weights) + others;
+}
+
+// The same run of `batch` samples with Adafactor, its update fused where that is possible: "" if it does not fit
+// either.
+std::string advice_for_optimizer(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
+                                 std::int64_t batch) {
+  const TrainingSettings defaults;
+  if (!run.graphs.trains() || run.settings.training.fused_update) return "";
+  Settings settings = with_batch(run, batch);
+  TrainingSettings& training = settings.training;
+  const bool fuses = settings.distributed.world_size == 1 && training.gradient_accumulation_steps == 1;
+  training.optimizer = Optimizer::kAdafactor;
+  training.adam_beta1 = defaults.adam_beta1;
+  training.adam_beta2 = defaults.adam_beta2;
+  training.adam_epsilon = defaults.adam_epsilon;
+  training.gradient_checkpointing = GradientCheckpointing::kFit;
+  training.fused_update = fuses;
+  if (fuses) training.max_grad_norm = 0.0;
+  const RunVariant variant(run, std::move(settings));
+  if (!fits(variant.run(), now, limits)) return "";
+  return std::string(", but training.optimizer = \"adafactor\"") +
+         (fuses ? ", fused_update = true, max_grad_norm = 0.0" : "") + " and gradient_checkpointing = \"fit\" need " +
+         size_text(LimitKind::kMemory, variant.run().plan.peak_bytes());
+}
+
 // Advises what would fit all limits, of which the run exceeds `limit`: recomputation, or a smaller batch.
 std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
                        const MemoryLimit& limit, std::size_t needed) {
@@ -128,7 +168,8 @@ std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::ve
   const std::size_t least = needed_with(dealt);
   if (least > limit.bytes) {
     return "no batch size fits: batch size " + std::to_string(dealt) + " needs " + size_text(limit.kind, least) +
-           (recomputing ? ", but " + key + " would fit" : "");
+           (run.graphs.trains() ? " (" + model_shares(run) + ")" : "") +
+           (recomputing ? ", but " + key + " would fit" : advice_for_optimizer(run, now, limits, dealt));
   }
   std::int64_t fitting =
       largest_between(dealt, largest, guess_between(dealt, least, largest, needed, limit.bytes), batch_fits);

@@ -32,5 +32,27 @@ TEST(CheckFits, TheAdviceNamesTheBatchSizesThatAreTooLarge) {
       << advice_with(64, 64);
 }
 
+TEST(CheckFits, WhereWeightsGradientsAndMomentsAreTooMuchItAdvisesAnotherOptimizer) {
+  const auto advice_within = [](const std::string& lines, double share) {
+    DemoRun run("", "max_steps = 3\ngradient_checkpointing = \"full\"\n" + lines, "", "", 1);
+    const double bytes = share * static_cast<double>(run->plan.peak_bytes());
+    try {
+      check_fits(*run, {}, {{LimitKind::kMemory, static_cast<std::size_t>(bytes), "a test"}});
+    } catch (const Error& error) {
+      return error.what_to_do();
+    }
+    return std::string("it fits");
+  };
+  const std::string advice = advice_within("", 0.9);
+  EXPECT_EQ(advice.rfind("no batch size fits: batch size 1 needs ", 0), 0u) << advice;
+  for (const char* share : {"(weights take ", ", gradients ", ", exp_avg ", ", exp_avg_sq ",
+                            "training.optimizer = \"adafactor\", fused_update = true, max_grad_norm = 0.0 and"})
+    EXPECT_NE(advice.find(share), std::string::npos) << share << " in " << advice;
+  EXPECT_NE(advice_within("gradient_accumulation_steps = 2\n", 0.97)
+                .find("training.optimizer = \"adafactor\" and gradient_checkpointing = \"fit\" need"),
+            std::string::npos);
+  EXPECT_EQ(advice_within("", 0.01).find("adafactor"), std::string::npos) << "which does not fit either";
+}
+
 }  // namespace
 }  // namespace bascule::test
