@@ -16,7 +16,6 @@
 #include "src/commands/plan_answers.h"
 #include "src/commands/plan_drawing.h"
 #include "src/commands/report_error.h"
-#include "src/commands/unit.h"
 #include "src/files/durable_write.h"
 #include "src/json/error_json.h"
 #include "src/json/json.h"
@@ -53,17 +52,6 @@ std::optional<Error> why_too_large(RecordedRun& run, const ProcessLimits& now, c
   return std::nullopt;
 }
 
-Json inputs_json(const RecordedRun& run) {
-  Json json = Json::array();
-  for (const InputFolder& input : run_inputs(run)) {
-    Json folder = Json::object();
-    folder["folder"] = input.folder;
-    folder["files"] = input.files;
-    json.push_back(std::move(folder));
-  }
-  return json;
-}
-
 std::vector<OutputOption> outputs_of(const PlanArguments& arguments) {
   return {{"--svg", arguments.svg}, {"--unit", arguments.unit}};
 }
@@ -72,7 +60,9 @@ std::vector<OutputOption> outputs_of(const PlanArguments& arguments) {
 void check_named_files(const PlanArguments& arguments, const Settings& settings) {
   CommandReads reads;
   reads.files = {{arguments.settings_file, "the settings file"},
-                 {settings.distributed.hostfile.resolved, "the file of distributed.hostfile"}};
+                 {settings.distributed.hostfile.resolved, "the file of distributed.hostfile"},
+                 {settings.draw.prompts_file.resolved, "the file of draw.prompts_file"},
+                 {settings.draw.latents_file.resolved, "the file of draw.latents_file"}};
   reads.folders = {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
                    settings.run.output_dir.resolved, settings.run.resume_checkpoint.resolved};
   check_outputs(outputs_of(arguments), reads);
@@ -106,6 +96,22 @@ Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large) {
   return document;
 }
 
+Json inputs_json(const std::vector<InputFolder>& inputs) {
+  Json json = Json::array();
+  for (const InputFolder& input : inputs) {
+    Json folder = Json::object();
+    folder["folder"] = input.folder;
+    folder["files"] = input.files;
+    json.push_back(std::move(folder));
+  }
+  return json;
+}
+
+UnitPlace unit_place(const PlanArguments& arguments) {
+  const std::string& file = arguments.settings_file;
+  return {program_file(), file.empty() ? "" : std::filesystem::absolute(file).string(), cores_of_process()};
+}
+
 int plan_command(const PlanArguments& arguments) {
   Settings settings = settings_of_run(arguments.settings_file, model_words);
   if (arguments.memory_gib) {
@@ -133,17 +139,12 @@ int plan_command(const PlanArguments& arguments) {
     const std::size_t largest = run->session.largest_workspace();
     write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest), true));
   }
-  if (!arguments.unit.empty()) {
-    const std::string file = arguments.settings_file;
-    write_output_file(arguments.unit,
-                      unit_text(*run, {program_file(), file.empty() ? "" : std::filesystem::absolute(file).string(),
-                                       cores_of_process()}));
-  }
+  if (!arguments.unit.empty()) write_output_file(arguments.unit, unit_text(*run, unit_place(arguments)));
   const std::optional<Error> too_large = why_too_large(*run, now, limits);
   if (arguments.json) {
     Json document = plan_json(plan, too_large);
     answers.add_to(&document);
-    if (arguments.inputs) document["inputs"] = inputs_json(*run);
+    if (arguments.inputs) document["inputs"] = inputs_json(run_inputs(*run));
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
     std::printf("%s%s", print_memory_plan(plan).c_str(), answers.text().c_str());

@@ -5,8 +5,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/error.h"
+#include "src/commands/unit.h"
+#include "src/files/input_list.h"
 #include "src/json/value.h"
 #include "src/plan/memory_plan.h"
 
@@ -28,5 +31,9 @@ int plan_command(const PlanArguments& arguments);
 
 // A plan as --json prints it; too_large: why it does not fit.
 Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large);
+
+Json inputs_json(const std::vector<InputFolder>& inputs);
+// This program, the settings file, and the cores that this process may use.
+UnitPlace unit_place(const PlanArguments& arguments);
 
 }  // namespace bascule

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "src/commands/report_error.h"
+#include "src/draw_run/draw_inputs.h"
 #include "src/draw_run/recorded_draw_run.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
@@ -12,14 +13,6 @@
 
 namespace bascule {
 namespace {
-
-void refuse_options(const PlanArguments& arguments) {
-  for (const auto& [is_given, option] : {std::pair{arguments.inputs, "--inputs"},
-                                         {arguments.frontier, "--frontier"},
-                                         {!arguments.unit.empty(), "--unit"}}) {
-    if (is_given) throw Error(ErrorKind::kSettings, option, "is not supported for a run that draws", "leave it out");
-  }
-}
 
 std::optional<Error> why_too_large(const RecordedDrawRun& run) {
   try {
@@ -33,16 +26,20 @@ std::optional<Error> why_too_large(const RecordedDrawRun& run) {
 }  // namespace
 
 int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
-  refuse_options(arguments);
+  if (arguments.frontier)
+    throw Error(ErrorKind::kSettings, "--frontier", "is not supported for a run that draws", "leave it out");
   const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   if (!arguments.svg.empty()) {
     const std::size_t largest = run->session.largest_workspace();
     write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest), true));
   }
+  if (!arguments.unit.empty()) write_output_file(arguments.unit, unit_text(*run, unit_place(arguments)));
   const std::optional<Error> too_large = why_too_large(*run);
   if (arguments.json) {
-    std::printf("%s\n", json_text(plan_json(run->plan, too_large), 2).c_str());
+    Json document = plan_json(run->plan, too_large);
+    if (arguments.inputs) document["inputs"] = inputs_json(draw_inputs(*run));
+    std::printf("%s\n", json_text(document, 2).c_str());
   } else {
     const std::int64_t pictures = static_cast<std::int64_t>(run->list.pictures.size());
     std::printf("%s%lld %s of %lld x %lld pixels, %lld at a time, %zu calls of the UNet for each picture\n",

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
+#include "src/draw_run/draw_inputs.h"
 #include "src/finish/contracts.h"
 #include "src/sealed/disk_demand.h"
 
@@ -13,6 +15,16 @@ namespace {
 
 constexpr std::int64_t kSlowDiskBytes = std::int64_t{32} << 20;  // a second, that a disk writes at least
 constexpr std::int64_t kSpareSeconds = 10;
+
+// What a unit says of a run.
+struct UnitRun {
+  const Settings& settings;
+  const MemoryPlan& plan;
+  int threads = 1;                 // of a rank
+  std::string last_work;           // before a run that is stopped ends, for people
+  std::int64_t saved_bytes = 0;    // meanwhile
+  std::vector<std::string> reads;  // files and folders
+};
 
 class Unit {
  public:
@@ -70,7 +82,7 @@ std::int64_t checkpoint_bytes(const RecordedRun& run) {
 bool begins_with(const std::string& path, const std::string& folder) { return path.rfind(folder, 0) == 0; }
 
 // As many as the run has threads, of those that the process may use: "0 1 2".
-std::string cores_of(const RecordedRun& run, const std::vector<int>& usable) {
+std::string cores_of(const UnitRun& run, const std::vector<int>& usable) {
   const std::size_t threads = static_cast<std::size_t>(run.threads) * run.plan.ranks;
   std::string list;
   for (std::size_t i = 0; i < std::min(threads, usable.size()); ++i)
@@ -78,14 +90,12 @@ std::string cores_of(const RecordedRun& run, const std::vector<int>& usable) {
   return list;
 }
 
-void add_limits(Unit* unit, const RecordedRun& run, const UnitPlace& place) {
+void add_limits(Unit* unit, const UnitRun& run, const UnitPlace& place) {
   const std::int64_t timeout = run.settings.distributed.timeout_seconds;
   unit->say("A run that is silent for distributed.timeout_seconds says where and ends; systemd sees one that cannot.");
   unit->set("WatchdogSec", std::to_string(timeout * 4 / 3 + 1));
-  const std::int64_t save = run.graphs.trains() ? checkpoint_bytes(run) / kSlowDiskBytes : 0;
-  unit->say("The update under way, and a checkpoint of " + std::to_string(checkpoint_bytes(run) >> 20) +
-            " MiB on a disk that writes 32 MiB a second.");
-  unit->set("TimeoutStopSec", std::to_string(timeout + save + kSpareSeconds));
+  unit->say(run.last_work);
+  unit->set("TimeoutStopSec", std::to_string(timeout + run.saved_bytes / kSlowDiskBytes + kSpareSeconds));
   unit->set("TimeoutStartSec", "infinity");
   unit->say("The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.");
   unit->set("MemoryMax", std::to_string(memory_bound(run.plan.peak_bytes(), run.plan.ranks)));
@@ -96,12 +106,13 @@ void add_limits(Unit* unit, const RecordedRun& run, const UnitPlace& place) {
 
 // Allows what a run needs of the system: files that it reads, one folder, and its cores. Two system calls of the group
 // @resources stay allowed: threads are pinned, and loader workers give way to them.
-void add_sandbox(Unit* unit, const RecordedRun& run) {
+void add_sandbox(Unit* unit, const UnitRun& run) {
   const Settings& settings = run.settings;
   const bool has_ranks = settings.distributed.world_size > 1;
-  std::vector<std::string> paths = {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
-                                    settings.run.output_dir.resolved, settings.origin.file};
-  for (const RecordedSplit& split : run.data.splits) paths.push_back(split.manifest->folder());
+  std::vector<std::string> paths = run.reads;
+  for (const std::string& path : {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
+                                  settings.run.output_dir.resolved, settings.origin.file})
+    paths.push_back(path);
   const auto reads = [&](const char* folder) {
     return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return begins_with(path, folder); });
   };
@@ -140,9 +151,7 @@ void add_sandbox(Unit* unit, const RecordedRun& run) {
   unit->set("SystemCallErrorNumber", "EPERM");
 }
 
-}  // namespace
-
-std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
+std::string text_of(const UnitRun& run, const UnitPlace& place) {
   const Settings& settings = run.settings;
   const std::string& output = settings.run.output_dir.resolved;
   const std::string name = "bascule-" + plain_name(output);
@@ -173,6 +182,24 @@ std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   unit.section("Install");
   unit.set("WantedBy", "multi-user.target");
   return unit.text();
+}
+
+}  // namespace
+
+std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
+  const std::int64_t bytes = checkpoint_bytes(run);
+  std::vector<std::string> reads;
+  for (const RecordedSplit& split : run.data.splits) reads.push_back(split.manifest->folder());
+  return text_of({run.settings, run.plan, run.threads,
+                  "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
+                      " MiB on a disk that writes 32 MiB a second.",
+                  run.graphs.trains() ? bytes : 0, std::move(reads)},
+                 place);
+}
+
+std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place) {
+  return text_of({run.settings, run.plan, run.threads, "The call of the UNet under way.", 0, draw_input_paths(run)},
+                 place);
 }
 
 }  // namespace bascule

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/draw_run/recorded_draw_run.h"
 #include "src/run/recorded_run.h"
 
 namespace bascule {
@@ -16,5 +17,6 @@ struct UnitPlace {
 };
 
 std::string unit_text(const RecordedRun& run, const UnitPlace& place);
+std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place);
 
 }  // namespace bascule

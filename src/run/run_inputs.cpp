@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/run/run_inputs.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <string_view>
 #include <system_error>
 
@@ -18,40 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Inputs {
- public:
-  void add(const std::string& folder, std::string file) { files_of(folder).push_back(std::move(file)); }
-  void add_path(const std::string& written) {
-    const fs::path path(written);
-    add(path.parent_path().string(), path.filename().string());
-  }
-  // Those of the names that are there.
-  template <typename Names>
-  void add_found(const std::string& folder, const std::string& resolved, const Names& names) {
-    std::error_code ignored;
-    for (const char* name : names) {
-      if (fs::is_regular_file(resolved + "/" + name, ignored)) add(folder, name);
-    }
-  }
-  std::vector<std::string>& files_of(const std::string& folder) {
-    return folders_[fs::path(folder.empty() ? "." : folder).lexically_normal().string()];
-  }
-
-  std::vector<InputFolder> sorted() {
-    std::vector<InputFolder> folders;
-    for (auto& [folder, files] : folders_) {
-      std::sort(files.begin(), files.end());
-      files.erase(std::unique(files.begin(), files.end()), files.end());
-      if (!files.empty()) folders.push_back({folder, std::move(files)});
-    }
-    return folders;
-  }
-
- private:
-  std::map<std::string, std::vector<std::string>> folders_;
-};
-
-void add_model(const RecordedRun& run, Inputs* inputs) {
+void add_model(const RecordedRun& run, InputList* inputs) {
   const ModelSettings& model = run.settings.model;
   const auto& [folder, resolved] = model.model_name_or_path;
   inputs->add(folder, "config.json");
@@ -72,7 +37,7 @@ std::string name_of_picture(std::string_view path, const std::string& prefix) {
 }
 
 // A picture may be in several manifests, each of which names it from its own folder. One that is missing is not read.
-void add_pictures(const Manifest& manifest, Inputs* inputs) {
+void add_pictures(const Manifest& manifest, InputList* inputs) {
   const DataFiles& files = manifest.files();
   std::vector<std::size_t> last_file(static_cast<std::size_t>(manifest.pictures()),
                                      std::numeric_limits<std::size_t>::max());
@@ -90,7 +55,7 @@ void add_pictures(const Manifest& manifest, Inputs* inputs) {
   }
 }
 
-void add_data(const Manifest& manifest, Inputs* inputs) {
+void add_data(const Manifest& manifest, InputList* inputs) {
   const DataFiles& files = manifest.files();
   for (std::size_t i = 0; i < files.written.size(); ++i) {
     if (files.shards.empty() && files.manifests[i].is_class_folder) continue;
@@ -99,7 +64,7 @@ void add_data(const Manifest& manifest, Inputs* inputs) {
   if (files.shards.empty() && manifest.has_pictures()) add_pictures(manifest, inputs);
 }
 
-void add_checkpoint(const PathSetting& checkpoint, Inputs* inputs) {
+void add_checkpoint(const PathSetting& checkpoint, InputList* inputs) {
   std::error_code failed;
   for (fs::directory_iterator entry(checkpoint.resolved, failed), end; !failed && entry != end;
        entry.increment(failed)) {
@@ -112,7 +77,7 @@ void add_checkpoint(const PathSetting& checkpoint, Inputs* inputs) {
 }  // namespace
 
 std::vector<InputFolder> run_inputs(const RecordedRun& run) {
-  Inputs inputs;
+  InputList inputs;
   add_model(run, &inputs);
   for (const RecordedSplit& split : run.data.splits) add_data(*split.manifest, &inputs);
   const PathSetting& checkpoint = run.settings.run.resume_checkpoint;

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a run reads: what must be on another machine for the same run. Before the seal.
+// The files that a training run reads: what must be on another machine for the same run. Before the seal.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "src/files/input_list.h"
 #include "src/run/recorded_run.h"
 
 namespace bascule {
-
-// Files of a folder, sorted; each once.
-struct InputFolder {
-  std::string folder;              // as the settings name it: relative to where their paths start, or absolute
-  std::vector<std::string> files;  // relative to it, or absolute, as manifests name pictures
-};
 
 // The files of the model, the tokenizer, the data, a checkpoint that training.resume names, and the hosts; not the
 // settings file, and nothing in output_dir. Sorted by folder. Reads the model's index of weights and no weights. Throws

@@ -127,6 +127,17 @@ class Results(Drawing):
         self.assertLess(results["resident_bytes"], results["planned_bytes"])
         self.assertTrue(plan)
 
+    def test_the_unit_lets_a_run_read_its_files(self):
+        (self.folder / "p.txt").write_text("a cat\n")
+        toml = drawing(self.folder, prompts_file='"p.txt"')
+        self.run_well("plan", toml, "--unit", self.folder / "a.service")
+        unit = (self.folder / "a.service").read_text()
+        self.assertIn(f'ExecStart="{PROGRAM}" run "{toml}"\n', unit)
+        self.assertIn("TimeoutStopSec=70\n", unit)
+        self.assertNotIn("PrivateTmp", unit)  # the prompts are in /tmp
+        self.assert_refused(SETTINGS, "p.txt", arguments=("plan", toml, "--unit", self.folder / "p.txt"))
+        self.assertEqual((self.folder / "p.txt").read_text(), "a cat\n")
+
     def test_settings_are_printed_and_read_back(self):
         toml = drawing(self.folder)
         printed = self.run_well("settings", toml).stdout
@@ -376,8 +387,7 @@ class Refused(Drawing):
         self.run_well("run", drawing(self.folder))
         for option in ("--check",), ():
             self.assert_refused(DATA, "is of a run that draws, which this version cannot repeat", arguments=("reproduce", self.folder / "run", *option))
-        for option in ("--inputs", "--frontier"):
-            self.assert_refused(SETTINGS, option, arguments=("plan", "--json", option, drawing(self.folder)))
+        self.assert_refused(SETTINGS, "--frontier", arguments=("plan", "--json", "--frontier", drawing(self.folder)))
 
     def test_json_errors(self):
         for arguments, code in ((("run", "--json", drawing(self.folder, scheduler='"x"')), SETTINGS), (("draw", self.folder / "nowhere", "x", "--json"), DATA), (("plan", "--json", drawing(self.folder, height="20")), SETTINGS)):

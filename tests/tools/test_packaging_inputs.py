@@ -95,10 +95,12 @@ class Inputs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
-    def weights(self, config):
+    def outcome(self, config):
+        """The files of the weights and of the pictures that a run leaves."""
         done = bascule("run", config)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return (config.parent.parent / "runs/one/model.safetensors").read_bytes()
+        left = config.parent.parent / "runs/one"
+        return {path.name: path.read_bytes() for path in [left / "model.safetensors", *left.glob("*.png")] if path.exists()}
 
     def lay_out(self, config, trains=False):
         """The files of a tree, in which the plan, and with `trains` the run, are those of the host. The host's own data are out of reach then."""
@@ -109,11 +111,11 @@ class Inputs(unittest.TestCase):
         for place, path in {**files, "config/run.toml": config}.items():
             (tree / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, tree / place)
-        weights = self.weights(config) if trains else None
+        weights = self.outcome(config) if trains else None
         self.data.rename(self.folder / "elsewhere")
         self.assertEqual(self.plan(tree / "config/run.toml"), document)
         if trains:
-            self.assertEqual(self.weights(tree / "config/run.toml"), weights)
+            self.assertEqual(self.outcome(tree / "config/run.toml"), weights)
         (self.folder / "elsewhere").rename(self.data)
         return [place.removeprefix("data/") for place in files]
 
@@ -189,6 +191,31 @@ class Inputs(unittest.TestCase):
         found = self.lay_out(self.config(sharded, 'train_file = "../data/rows.jsonl"', model="from_scratch = false"), trains=True)
         self.assertEqual([name for name in found if name.startswith("model/model")], [f"model/{name}" for name in shards])
 
+    def test_of_a_pipeline_the_files_of_every_part_that_are_read(self):
+        pipeline = self.data / "pipeline"
+        shutil.copytree(DATA / "goldens-families/sd_v1", pipeline)  # with the case's own files, which no run reads
+        for name in ("safety_checker/config.json", "unet/diffusion_pytorch_model.fp16.safetensors", "unet/diffusion_pytorch_model.bin", "scheduler/notes.txt"):
+            (pipeline / name).parent.mkdir(exist_ok=True)
+            (pipeline / name).write_text("not read")
+        (self.data / "prompts.txt").write_text("a cat\na red heart\n")
+        self.write_latents(self.data / "noise/latents.safetensors", 2)
+        config = self.folder / "host/config/run.toml"
+        config.parent.mkdir()
+        config.write_text('[model]\nmodel_name_or_path = "../data/pipeline"\n[draw]\noutput_dir = "../runs/one"\nprompts_file = "../data/prompts.txt"\n'
+                          'latents_file = "../data/noise/latents.safetensors"\nnum_inference_steps = 1\n')
+        weights = [f"pipeline/{name}" for name in ("text_encoder/model.safetensors", "unet/diffusion_pytorch_model.safetensors", "vae/diffusion_pytorch_model.safetensors")]
+        expected = ["noise/latents.safetensors", "prompts.txt", *(f"pipeline/{part}/config.json" for part in ("text_encoder", "unet", "vae")), "pipeline/model_index.json",
+                    "pipeline/scheduler/scheduler_config.json", *(f"pipeline/tokenizer/{name}" for name in ("merges.txt", "tokenizer_config.json", "vocab.json")), *weights]
+        self.assertEqual(sorted(self.lay_out(config, trains=True)), sorted(expected))
+        config.write_text(config.read_text().replace("[draw]", "from_scratch = true\n[draw]"))
+        self.assertEqual(sorted(self.lay_out(config)), sorted(set(expected) - set(weights)))
+
+    def write_latents(self, path, pictures):
+        path.parent.mkdir()
+        data = bytes(4 * pictures * 4 * 8 * 8)
+        header = json.dumps({"latents": {"dtype": "F32", "shape": [pictures, 4, 8, 8], "data_offsets": [0, len(data)]}}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+
     def test_the_checkpoint_that_a_run_begins_from_and_its_hosts(self):
         self.write("rows.jsonl", [row(number) for number in range(4)])
         config = self.config(BRIDGETOWER, 'train_file = "../data/rows.jsonl"', training='resume = "../data/run/checkpoint-1"')
@@ -238,8 +265,11 @@ class Places(unittest.TestCase):
     def test_are_not_below_the_folder_where_the_disk_is_mounted(self):
         settings = {"training": {"output_dir": "../runs/two"}}
         self.assertEqual(boot.folder_on_disk(settings, ["data/rows.jsonl", "runs.jsonl"]), "/runs")
-        with self.assertRaisesRegex(packages.ImageError, "output_dir: write it into a folder of its own, .* over runs/one/config.json"):
+        with self.assertRaisesRegex(packages.ImageError, "training.output_dir: write it into a folder of its own, .* over runs/one/config.json"):
             boot.folder_on_disk(settings, ["runs/one/config.json"])
+        self.assertEqual(boot.folder_on_disk({"draw": {"output_dir": "../runs/two"}}, ["runs.jsonl"]), "/runs")
+        with self.assertRaisesRegex(packages.ImageError, "draw.output_dir: write it into a folder of its own"):
+            boot.folder_on_disk({"draw": {"output_dir": "../two"}}, [])
 
 
 class MakeImage(unittest.TestCase):

@@ -81,11 +81,12 @@ def modules_in_order(folder):
 
 def folder_on_disk(settings, places):
     """Where the disk is mounted: the folder that holds output_dir. places: of what the run reads."""
-    parent = posixpath.dirname(inputs.place_in_tree(settings["training"]["output_dir"]))
+    table = "draw" if "draw" in settings else "training"
+    parent = posixpath.dirname(inputs.place_in_tree(settings[table]["output_dir"]))
     hidden = next((place for place in places if place.startswith(f"{parent}/")), None)
     if not parent or hidden:
         what = f"the disk is mounted there, over {hidden}" if hidden else "the disk is mounted there"
-        raise ImageError(f"training.output_dir: write it into a folder of its own, such as runs/NAME; {what}")
+        raise ImageError(f"{table}.output_dir: write it into a folder of its own, such as runs/NAME; {what}")
     return "/" + parent
 
 
