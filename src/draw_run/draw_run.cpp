@@ -83,7 +83,8 @@ class DrawLoop final : public DrawingWatch {
       const std::uint8_t* const pixels = sealed_.decode(static_cast<std::int64_t>(i));
       if (pixels == nullptr) return {StatusCode::kNotFinite, {missing_[first + i], 0}};
       const double decoded = monotonic_seconds();
-      BASCULE_TRY(files_.add(number, pixels, each + decoded - since));
+      BASCULE_TRY(
+          files_.add(number, pixels, each + decoded - since, sealed_.latent_digests(static_cast<std::int64_t>(i))));
       results->writing_seconds += monotonic_seconds() - decoded;
       ++results->pictures;
       show(0, 0, 0);

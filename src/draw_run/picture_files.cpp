@@ -48,7 +48,8 @@ PictureName::PictureName(std::size_t number, std::size_t pictures) noexcept {
   std::snprintf(text_, sizeof text_, "%0*zu.png", digits, number);
 }
 
-PictureFiles::PictureFiles(const PictureList& list, std::int64_t width, std::int64_t height, const Settings& settings)
+PictureFiles::PictureFiles(const PictureList& list, std::int64_t width, std::int64_t height, std::int64_t digests,
+                           const Settings& settings)
     : list_(list),
       width_(width),
       height_(height),
@@ -57,7 +58,7 @@ PictureFiles::PictureFiles(const PictureList& list, std::int64_t width, std::int
       is_guided_(settings.draw.guidance_scale > 1.0),
       writes_texts_(settings.draw.png_text),
       png_({width, height, kPngTexts, std::max(kShortestLimit, longest_text(list))}),
-      log_(longest_text(list)),
+      log_(longest_text(list), static_cast<std::size_t>(digests)),
       is_done_(list.pictures.size(), false) {
   if (!writes_texts_) return;
   for (const DrawnText& one : list.texts) check_png_text({"prompt", one.text});
@@ -65,7 +66,8 @@ PictureFiles::PictureFiles(const PictureList& list, std::int64_t width, std::int
 
 std::size_t PictureFiles::bytes() const noexcept { return align_up(png_.bytes(), kCacheLine) + log_.bytes(); }
 
-PictureLogView PictureFiles::row_of(const DrawnPicture& picture, const PictureName& name) const noexcept {
+PictureLogView PictureFiles::row_of(const DrawnPicture& picture, const PictureName& name,
+                                    Span<const std::uint64_t> latents) const noexcept {
   const ListedPicture& listed = list_.pictures[picture.number];
   return {name.text(),
           text(listed.prompt),
@@ -73,18 +75,19 @@ PictureLogView PictureFiles::row_of(const DrawnPicture& picture, const PictureNa
           static_cast<std::int64_t>(listed.seed),
           picture.seconds,
           picture.digest,
-          listed.noise};
+          listed.noise,
+          latents};
 }
 
 void PictureFiles::read_done() {
   const std::string path = folder_ + "/" + kPictureLogFile;
-  const std::vector<PictureLogRow<std::string>> rows = read_picture_log(path);
+  const std::vector<PictureLogRow> rows = read_picture_log(path);
   lines_ = rows.size();
   if (rows.empty()) return;
   std::map<std::string, std::size_t> numbers;
   for (std::size_t n = 0; n < is_done_.size(); ++n) numbers[PictureName(n, is_done_.size()).text()] = n;
   for (std::size_t line = 0; line < rows.size(); ++line) {
-    const PictureLogRow<std::string>& row = rows[line];
+    const PictureLogRow& row = rows[line];
     if (!is_whole_png(folder_ + "/" + row.file)) continue;
     const auto found = numbers.find(row.file);
     if (found != numbers.end() && is_done_[found->second]) continue;
@@ -94,11 +97,12 @@ void PictureFiles::read_done() {
                   "choose another folder, or set draw.resume = \"never\" to draw all anew");
     is_done_[found->second] = true;
     done_.push_back({found->second, row.seconds, row.digest});
+    found_latents_.push_back(row.latents);
   }
 }
 
-bool PictureFiles::is_of_list(const PictureLogRow<std::string>& row, std::size_t number) const {
-  const PictureLogView expected = row_of({number, row.seconds, row.digest}, PictureName(number, is_done_.size()));
+bool PictureFiles::is_of_list(const PictureLogRow& row, std::size_t number) const {
+  const PictureLogView expected = row_of({number, row.seconds, row.digest}, PictureName(number, is_done_.size()), {});
   return row.prompt == expected.prompt && row.negative_prompt == expected.negative_prompt &&
          row.seed == expected.seed && row.noise == expected.noise;
 }
@@ -123,15 +127,18 @@ void PictureFiles::open() {
     const std::string beside = folder_ + "/" + kTemporaryPrefix + kPictureLogFile;
     throw_if_failed(remove_tree(beside.c_str()), beside, "cannot be removed");
     log_.open(beside);
-    for (const DrawnPicture& picture : done_)
-      throw_if_failed(log_.append(row_of(picture, PictureName(picture.number, is_done_.size()))), beside,
+    for (std::size_t i = 0; i < done_.size(); ++i) {
+      const PictureName name(done_[i].number, is_done_.size());
+      throw_if_failed(log_.append(row_of(done_[i], name, {found_latents_[i].data(), found_latents_[i].size()})), beside,
                       "cannot be written");
+    }
     throw_if_failed(publish_file(folder_.c_str(), kPictureLogFile), path, "cannot be replaced");
   }
   log_.open(path);
 }
 
-Status PictureFiles::add(std::size_t number, const std::uint8_t* pixels, double seconds) noexcept {
+Status PictureFiles::add(std::size_t number, const std::uint8_t* pixels, double seconds,
+                         Span<const std::uint64_t> latents) noexcept {
   const PictureName name(number, is_done_.size());
   const DrawnPicture picture = {number, seconds, digest_of(pixels, static_cast<std::size_t>(3 * width_ * height_))};
   char seed[32];
@@ -140,7 +147,7 @@ Status PictureFiles::add(std::size_t number, const std::uint8_t* pixels, double 
       {"prompt", text(list_.pictures[number].prompt)}, {"seed", seed}, {"settings digest", settings_digest_}};
   BASCULE_TRY(png_.write(folder_.c_str(), name.text(), {pixels, width_, height_},
                          {texts, writes_texts_ ? kPngTexts : std::size_t{0}}));
-  BASCULE_TRY(log_.append(row_of(picture, name)));
+  BASCULE_TRY(log_.append(row_of(picture, name, latents)));
   done_.push_back(picture);  // room was reserved
   is_done_[number] = true;
   return ok_status();

@@ -3,9 +3,9 @@
 // in which they were made. A picture is done once its line is there, and its file: both are written whole or not at
 // all.
 //
-//   PictureFiles files(list, width, height, settings);   // before the seal: reads what is there
-//   files.seal(memory); files.open();                    // files.bytes() of it
-//   status = files.add(number, pixels, seconds);         // sealed: allocates nothing
+//   PictureFiles files(list, width, height, digests, settings);   // before the seal: reads what is there
+//   files.seal(memory); files.open();                             // files.bytes() of it
+//   status = files.add(number, pixels, seconds, latents);         // sealed: allocates nothing
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/draw_run/picture_list.h"
 #include "src/pictures/picture_log.h"
@@ -39,8 +40,10 @@ struct DrawnPicture {
 
 class PictureFiles {
  public:
-  // Borrows the list and the settings. Throws Error kData for a prompt that no PNG file can hold.
-  PictureFiles(const PictureList& list, std::int64_t width, std::int64_t height, const Settings& settings);
+  // Borrows the list and the settings. digests: of a picture's latents. Throws Error kData for a prompt that no PNG
+  // file can hold.
+  PictureFiles(const PictureList& list, std::int64_t width, std::int64_t height, std::int64_t digests,
+               const Settings& settings);
 
   std::size_t bytes() const noexcept;
   // Reads images.jsonl. A line without a whole file does not count: its picture is drawn again. Throws Error kData for
@@ -54,11 +57,13 @@ class PictureFiles {
   // Goes on behind the lines that count; where some do not, images.jsonl is written anew. Throws Error kDisk.
   void open();
   // Sealed. Writes the file, then the line. kDiskFailed with an errno.
-  Status add(std::size_t number, const std::uint8_t* pixels, double seconds) noexcept;
+  Status add(std::size_t number, const std::uint8_t* pixels, double seconds,
+             Span<const std::uint64_t> latents) noexcept;
 
  private:
-  bool is_of_list(const PictureLogRow<std::string>& row, std::size_t number) const;
-  PictureLogView row_of(const DrawnPicture& picture, const PictureName& name) const noexcept;
+  bool is_of_list(const PictureLogRow& row, std::size_t number) const;
+  PictureLogView row_of(const DrawnPicture& picture, const PictureName& name,
+                        Span<const std::uint64_t> latents) const noexcept;
   std::string_view text(std::int32_t number) const noexcept {
     return list_.texts[static_cast<std::size_t>(number)].text;
   }
@@ -71,6 +76,7 @@ class PictureFiles {
   PngWriter png_;
   PictureLog log_;
   std::vector<DrawnPicture> done_;
+  std::vector<std::vector<std::uint64_t>> found_latents_;  // of done_, those that were there
   std::vector<bool> is_done_;
   std::size_t lines_ = 0;  // of images.jsonl, counted or not
 };

@@ -31,7 +31,8 @@ void read_sides(const Settings& settings, const Pipeline& pipeline, DrawingOptio
 void plan_run(RecordedDrawRun* run) {
   const DrawingOptions& options = run->options;
   run->recorded = record_drawing(&run->session, run->pipeline, options, run->program);
-  run->files = std::make_unique<PictureFiles>(run->list, options.width, options.height, run->settings);
+  run->files =
+      std::make_unique<PictureFiles>(run->list, options.width, options.height, run->latent_digests(), run->settings);
   std::vector<PlannedRange> ranges = run->session.plan(run->threads);
   ranges.push_back({kDrawingMemory, Drawer(run->pipeline, run->recorded, run->program).bytes()});
   ranges.push_back({kPictureMemory, run->files_offset() + run->files->bytes()});

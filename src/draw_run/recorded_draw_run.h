@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,8 +39,14 @@ struct RecordedDrawRun {
   std::vector<std::string> notes;  // for people
 
   std::int64_t picture_pixels() const { return options.height * options.width; }
-  // In the category of pictures: the bytes of one picture, and behind them the memory of `files`.
-  std::size_t files_offset() const { return align_up(static_cast<std::size_t>(3 * picture_pixels()), kCacheLine); }
+  // Of the noise and of the latents after each call.
+  std::int64_t latent_digests() const { return static_cast<std::int64_t>(program.calls.size()) + 1; }
+  // In the category of pictures: the bytes of one picture, the digests of a batch's latents, the memory of `files`.
+  std::size_t digests_offset() const { return align_up(static_cast<std::size_t>(3 * picture_pixels()), kCacheLine); }
+  std::size_t files_offset() const {
+    const std::size_t digests = static_cast<std::size_t>(options.batch * latent_digests());
+    return digests_offset() + align_up(digests * sizeof(std::uint64_t), kCacheLine);
+  }
 };
 
 // Throws Error: kSettings, kData.

@@ -7,6 +7,7 @@
 
 #include "kernels/table.h"
 #include "src/base/clock.h"
+#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/pictures/picture_bytes.h"
 #include "src/sampling/normal_latents.h"
@@ -42,8 +43,10 @@ SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const st
   run_.session.seal(*arena_, run_.plan, kernels_for(isa), threads_.count());
   load(say);
   drawer_.seal(arena_->at(run_.plan[kDrawingMemory]), run_.session);
-  bytes_ = arena_->as<std::uint8_t>(run_.plan[kPictureMemory]);
-  run_.files->seal(arena_->at(run_.plan[kPictureMemory]) + run_.files_offset());
+  std::byte* const memory = arena_->at(run_.plan[kPictureMemory]);
+  bytes_ = static_cast<std::uint8_t*>(static_cast<void*>(memory));
+  digests_ = static_cast<std::uint64_t*>(static_cast<void*>(memory + run_.digests_offset()));
+  run_.files->seal(memory + run_.files_offset());
   if (run_.settings.draw.latents_file.is_given())
     noise_.resize(static_cast<std::size_t>(run_.recorded.latents.channels * run_.recorded.latents.pixels));
 }
@@ -114,6 +117,37 @@ Status SealedDrawRun::set_noise(const ListedPicture& picture, std::int64_t numbe
   return ok_status();
 }
 
+void SealedDrawRun::digest_latents(std::int64_t call, std::int64_t pictures) noexcept {
+  const LatentSlots& slots = run_.recorded.latents;
+  const std::size_t bytes = static_cast<std::size_t>(slots.pixels * slots.channels) * sizeof(float);
+  const std::vector<SamplingCall>& calls = run_.program.calls;
+  const int slot = call == 0 ? calls.front().x : calls[static_cast<std::size_t>(call - 1)].next;
+  for (std::int64_t place = 0; place < pictures; ++place)
+    digests_[place * run_.latent_digests() + call] = digest_of(drawer_.latents(slot, place), bytes);
+}
+
+Span<const std::uint64_t> SealedDrawRun::latent_digests(std::int64_t place) const noexcept {
+  return {digests_ + place * run_.latent_digests(), static_cast<std::size_t>(run_.latent_digests())};
+}
+
+// Takes the digests before the watch is told of the call.
+class SealedDrawRun::DigestedCalls final : public DrawingWatch {
+ public:
+  DigestedCalls(SealedDrawRun& run, std::int64_t pictures, DrawingWatch* watch)
+      : run_(run), pictures_(pictures), watch_(watch) {
+    run_.digest_latents(0, pictures_);
+  }
+  int called(std::int64_t call, std::int64_t calls) noexcept override {
+    run_.digest_latents(call, pictures_);
+    return watch_ != nullptr ? watch_->called(call, calls) : 0;
+  }
+
+ private:
+  SealedDrawRun& run_;
+  const std::int64_t pictures_;
+  DrawingWatch* const watch_;
+};
+
 Status SealedDrawRun::draw(Span<const std::int64_t> numbers, DrawingWatch* watch, int* signal) noexcept {
   *signal = 0;
   double since = monotonic_seconds();
@@ -134,7 +168,8 @@ Status SealedDrawRun::draw(Span<const std::int64_t> numbers, DrawingWatch* watch
   }
   add_seconds(&seconds_.prompts, since);
   since = monotonic_seconds();
-  *signal = drawer_.draw({prompts_.data(), numbers.size()}, threads_, watch);
+  DigestedCalls calls(*this, static_cast<std::int64_t>(numbers.size()), watch);
+  *signal = drawer_.draw({prompts_.data(), numbers.size()}, threads_, &calls);
   add_seconds(&seconds_.calls, since);
   return ok_status();
 }

@@ -36,17 +36,22 @@ class SealedDrawRun {
   // Of those drawn last, by its place among them: (height, width, 3), until the next call. Null: its latents or
   // its pixels are not finite.
   const std::uint8_t* decode(std::int64_t place) noexcept;
+  // Of those drawn last, by place: of its noise, then of its latents after each call.
+  Span<const std::uint64_t> latent_digests(std::int64_t place) const noexcept;
 
   const DrawingSeconds& seconds() const { return seconds_; }
   const Tape& tape(std::size_t graph) const { return run_.session.tape(graph); }
   Isa isa() const { return isa_; }
 
  private:
+  class DigestedCalls;
   void load(void (*say)(const std::string& line));
   void refuse_not_finite_weights();
   // The place of a text's keys and values, encoded if they are not there.
   std::int32_t place_of(std::int32_t text, std::int64_t batch) noexcept;
   Status set_noise(const ListedPicture& picture, std::int64_t number, std::int64_t place) noexcept;
+  // After this call, from 1; 0: before the first.
+  void digest_latents(std::int64_t call, std::int64_t pictures) noexcept;
 
   RecordedDrawRun& run_;
   const Isa isa_;
@@ -54,6 +59,7 @@ class SealedDrawRun {
   std::unique_ptr<Arena> arena_;
   Drawer drawer_;
   std::uint8_t* bytes_ = nullptr;
+  std::uint64_t* digests_ = nullptr;  // of latents: (batch, latent_digests())
   std::vector<float> noise_;          // of one picture, where latents come from a file
   std::vector<std::int32_t> kept_;    // by place: the text there; -1: none
   std::vector<std::int64_t> used_;    // by place: the last batch that read it

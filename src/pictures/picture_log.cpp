@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t kOtherBytes = 2048;  // of a line beside the prompts: keys, numbers, the file's name
 constexpr std::size_t kMostEscape = 6;     // \u001f
 constexpr std::size_t kDigits = 16;
+constexpr std::size_t kDigestBytes = kDigits + 4;  // in a list: quotes, comma, space
 
 struct HexDigits {
   char text[kDigits];
@@ -31,13 +32,22 @@ struct HexDigits {
   }
 };
 
-std::uint64_t digest_of_text(const std::string& text, const std::string& where) {
+std::uint64_t digest_of_text(const std::string& text, const char* key, const std::string& where) {
   std::uint64_t digest = 0;
   const char* const end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, digest, 16);
   if (text.size() != kDigits || read.ec != std::errc() || read.ptr != end)
-    throw Error(ErrorKind::kData, where, "digest = \"" + text + "\": must be 16 hexadecimal digits");
+    throw Error(ErrorKind::kData, where, std::string(key) + ": \"" + text + "\": must be 16 hexadecimal digits");
   return digest;
+}
+
+std::vector<std::uint64_t> digests_of(const Json& list, const std::string& where) {
+  std::vector<std::uint64_t> digests;
+  for (const Json& one : list) {
+    if (!one.is_string()) throw Error(ErrorKind::kData, where, "latents has a member that is no text");
+    digests.push_back(digest_of_text(one.string(), "latents", where));
+  }
+  return digests;
 }
 
 std::string existing_content(const std::string& path) {
@@ -52,7 +62,8 @@ Status disk_failed() noexcept { return {StatusCode::kDiskFailed, {errno, 0}}; }
 
 }  // namespace
 
-PictureLog::PictureLog(std::size_t text_bytes) noexcept : line_bytes_(kOtherBytes + 2 * kMostEscape * text_bytes) {}
+PictureLog::PictureLog(std::size_t text_bytes, std::size_t digests) noexcept
+    : line_bytes_(kOtherBytes + 2 * kMostEscape * text_bytes + kDigestBytes * digests) {}
 
 void PictureLog::open(const std::string& path) {
   file_bytes_ = static_cast<std::int64_t>(whole_bytes(existing_content(path)));
@@ -78,6 +89,9 @@ Status PictureLog::append(const PictureLogView& row) noexcept {
   line.key("noise").integer(row.noise);
   line.key("seconds").number(row.seconds);
   line.key("digest").string({digest.text, kDigits});
+  line.key("latents").begin_array();
+  for (const std::uint64_t one : row.latents) line.string({HexDigits(one).text, kDigits});
+  line.end_array();
   line.end_object().line_break();
   if (line.overflowed()) return {StatusCode::kDiskFailed, {EOVERFLOW, 0}};
   Status status = write_all(file_.number(), line.text().data(), line.text().size());
@@ -90,9 +104,9 @@ Status PictureLog::append(const PictureLogView& row) noexcept {
   return status;
 }
 
-std::vector<PictureLogRow<std::string>> read_picture_log(const std::string& path) {
+std::vector<PictureLogRow> read_picture_log(const std::string& path) {
   const std::string content = existing_content(path);
-  std::vector<PictureLogRow<std::string>> rows;
+  std::vector<PictureLogRow> rows;
   for (std::size_t begin = 0, end = 0; begin < whole_bytes(content); begin = end + 1) {
     end = content.find('\n', begin);
     const auto number = static_cast<std::int64_t>(rows.size() + 1);
@@ -101,8 +115,9 @@ std::vector<PictureLogRow<std::string>> read_picture_log(const std::string& path
     if (!line.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object");
     rows.push_back({get_string(line, "file", where), get_string(line, "prompt", where),
                     get_string(line, "negative_prompt", where), get_int(line, "seed", where),
-                    get_number(line, "seconds", where), digest_of_text(get_string(line, "digest", where), where),
-                    get_int(line, "noise", where)});
+                    get_number(line, "seconds", where),
+                    digest_of_text(get_string(line, "digest", where), "digest", where), get_int(line, "noise", where),
+                    digests_of(get_array(line, "latents", where), where)});
   }
   return rows;
 }

@@ -2,11 +2,11 @@
 // images.jsonl: a line for every picture that a run has written. A line is on the disk when append() returns, so a run
 // that is killed leaves whole lines and at most a cut one behind them, which open() removes.
 //
-//   PictureLog log(1024);                             // before the seal
+//   PictureLog log(1024, 51);                         // before the seal
 //   log.seal(memory);                                 // log.bytes() of it
 //   const auto rows = read_picture_log(path);         // of a run that goes on
 //   log.open(path);
-//   log.append({"00000.png", prompt, "", 42, 1.23, digest});  // sealed: allocates nothing
+//   log.append({"00000.png", prompt, "", 42, 1.23, digest, 0, latents});  // sealed: allocates nothing
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/base/descriptor.h"
+#include "src/base/span.h"
 #include "src/base/status.h"
 
 namespace bascule {
@@ -23,22 +24,24 @@ namespace bascule {
 inline constexpr char kPictureLogFile[] = "images.jsonl";
 
 // {"file": "00000.png", "prompt": "...", "negative_prompt": "...", "seed": 42, "noise": 0, "seconds": 1.23,
-//  "digest": "16 digits"}
-template <typename Text>
-struct PictureLogRow {
+//  "digest": "16 digits", "latents": ["16 digits", ...]}
+template <typename Text, typename Digests>
+struct PictureLogLine {
   Text file;  // texts are UTF-8: read_picture_log() refuses others
   Text prompt, negative_prompt;
   std::int64_t seed = 0;
   double seconds = 0.0;      // that drawing it took; finite
   std::uint64_t digest = 0;  // of the pixels
   std::int64_t noise = 0;    // the number of the noise under the seed
+  Digests latents;           // of the noise, then of the latents after each call of the UNet
 };
-using PictureLogView = PictureLogRow<std::string_view>;
+using PictureLogView = PictureLogLine<std::string_view, Span<const std::uint64_t>>;
+using PictureLogRow = PictureLogLine<std::string, std::vector<std::uint64_t>>;
 
 class PictureLog {
  public:
-  // text_bytes: of a prompt, at most.
-  explicit PictureLog(std::size_t text_bytes) noexcept;
+  // text_bytes: of a prompt, at most. digests: of latents, at most.
+  PictureLog(std::size_t text_bytes, std::size_t digests) noexcept;
 
   std::size_t bytes() const noexcept { return line_bytes_; }
   // memory: bytes(); it must outlive this.
@@ -60,6 +63,6 @@ class PictureLog {
 
 // The rows of whole lines; none without the file. Before the seal. Throws Error kData that names the line for one that
 // is not as above.
-std::vector<PictureLogRow<std::string>> read_picture_log(const std::string& path);
+std::vector<PictureLogRow> read_picture_log(const std::string& path);
 
 }  // namespace bascule

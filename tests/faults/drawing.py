@@ -54,6 +54,11 @@ def rows(run_folder):
     return [json.loads(line) for line in text.splitlines()]
 
 
+def digests(lines):
+    """{file: digests of its pixels and of its latents} of the lines of images.jsonl."""
+    return {row["file"]: (row["digest"], row["latents"]) for row in lines}
+
+
 def pictures(run_folder):
     """{name: digest} of the PNG files."""
     return {path.name: digest(path) for path in sorted(pathlib.Path(run_folder).glob("*.png"))}

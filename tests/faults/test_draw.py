@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, instruction_sets, run, settings
-from drawing import PIPELINES, change, copy_pipeline, damage, drawing, pictures, rows
+from drawing import PIPELINES, change, copy_pipeline, damage, digests, drawing, pictures, rows
 from small_run import small_settings
 
 SETTINGS, DATA, MEMORY = 2, 3, 4
@@ -70,6 +70,8 @@ class Results(Drawing):
         self.assertEqual({row["seed"] for row in lines}, {42})
         self.assertEqual({row["negative_prompt"] for row in lines}, {""})
         self.assertEqual(len({row["digest"] for row in lines}), 4)
+        self.assertEqual([len(row["latents"]) for row in lines], [4] * 4)  # of the noise, and after each call
+        self.assertEqual(len({one for row in lines for one in row["latents"]}), 16)
         results = json.loads((folder / "all_results.json").read_text())
         self.assertEqual((results["pictures"], results["pictures_drawn"], results["pictures_found"], results["calls_per_picture"]), (4, 4, 0, 3))
         self.assertGreater(results["draw_pictures_per_second"], 0)
@@ -94,7 +96,7 @@ class Results(Drawing):
             folder = self.folder / str(number)
             folder.mkdir()
             self.run_well("run", drawing(folder, batch_size=str(batch), tables=f'[machine]\nthreads = {threads}\nisa = "{isa}"\n'))
-            found = pictures(folder / "run"), {row["file"]: row["digest"] for row in rows(folder / "run")}
+            found = pictures(folder / "run"), digests(rows(folder / "run"))
             first = first or found
             self.assertEqual(found, first, (batch, threads, isa))
 

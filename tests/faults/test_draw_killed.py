@@ -15,7 +15,7 @@ import time
 import unittest
 
 from bascule_run import PROGRAM, run
-from drawing import PIPELINES, drawing, pictures, rows
+from drawing import PIPELINES, digests, drawing, pictures, rows
 
 SETTINGS, DISK = 2, 6
 
@@ -31,15 +31,15 @@ def start(toml, **options):
 def left(folder):
     """Files of pictures, and the digest of each by its file; lines that are cut or there twice fail."""
     lines = rows(folder / "run")
-    digests = {row["file"]: row["digest"] for row in lines}
-    assert len(digests) == len(lines), "a picture has two lines"
-    return pictures(folder / "run"), digests
+    found = digests(lines)
+    assert len(found) == len(lines), "a picture has two lines"
+    return pictures(folder / "run"), found
 
 
 def left_of_broken(folder):
     text = (folder / "run" / "images.jsonl").read_text()
     whole = [json.loads(line) for line in text.split("\n")[:-1]]  # a kill may leave a cut line behind them
-    return pictures(folder / "run"), {row["file"]: row["digest"] for row in whole}
+    return pictures(folder / "run"), digests(whole)
 
 
 def leftovers(folder):
@@ -86,11 +86,11 @@ class Broken(unittest.TestCase):
         """Every picture that has a line is whole, and the one of an unbroken run."""
         if not (self.folder / "run" / "images.jsonl").exists():
             return 0
-        files, digests = left_of_broken(self.folder)
-        for name, digest in digests.items():
+        files, found = left_of_broken(self.folder)
+        for name, digest in found.items():
             self.assertEqual(digest, self.whole[1][name])
             self.assertEqual(files[name], self.whole[0][name])
-        return len(digests)
+        return len(found)
 
     def judge_resumed(self, done, found=None):
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -180,7 +180,7 @@ class Stopped(Broken):
 class WithoutDisk(Broken):
     def test_files_that_may_grow_no_more(self):
         def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
         process = start(long_drawing(self.folder), preexec_fn=limit)
         text = process.communicate(timeout=60)[1]

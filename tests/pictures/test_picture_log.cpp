@@ -19,20 +19,34 @@
 namespace bascule::test {
 namespace {
 
-using Row = PictureLogRow<std::string>;
+using Row = PictureLogRow;
 constexpr char kFox[] =
     "{\"file\": \"00000.png\", \"prompt\": \"a fox\", \"negative_prompt\": \"\", \"seed\": 42, "
-    "\"noise\": 7, \"seconds\": 1.23, \"digest\": \"00000000000000ff\"}\n";
+    "\"noise\": 7, \"seconds\": 1.23, \"digest\": \"00000000000000ff\", \"latents\": [\"0000000000000abc\", "
+    "\"ffffffffffffffff\"]}\n";
 
 PictureLogView view_of(const Row& row) {
-  return {row.file, row.prompt, row.negative_prompt, row.seed, row.seconds, row.digest, row.noise};
+  return {row.file,    row.prompt, row.negative_prompt, row.seed,
+          row.seconds, row.digest, row.noise,           {row.latents.data(), row.latents.size()}};
 }
 
-const Row kRows[] = {
-    {"00000.png", "a fox", "", 42, 1.23, 0xff, 7},
-    {"00001.png", "a \"quoted\" \\ fox,\n\ttwo lines\x01\x7f", "na\xC3\xAFve \xF0\x9F\xA6\x8A", -1, 0.1,
-     ~std::uint64_t{0}, 0},
-    {"00002.png", "", "\xE2\x80\xA8", std::numeric_limits<std::int64_t>::max(), 1e-300, 0x0123456789abcdef, 1}};
+const Row kRows[] = {{"00000.png", "a fox", "", 42, 1.23, 0xff, 7, {0xabc, ~std::uint64_t{0}}},
+                     {"00001.png",
+                      "a \"quoted\" \\ fox,\n\ttwo lines\x01\x7f",
+                      "na\xC3\xAFve \xF0\x9F\xA6\x8A",
+                      -1,
+                      0.1,
+                      ~std::uint64_t{0},
+                      0,
+                      {}},
+                     {"00002.png",
+                      "",
+                      "\xE2\x80\xA8",
+                      std::numeric_limits<std::int64_t>::max(),
+                      1e-300,
+                      0x0123456789abcdef,
+                      1,
+                      {1, 2, 3}}};
 
 class PictureLogFile : public ::testing::Test {
  protected:
@@ -45,7 +59,7 @@ class PictureLogFile : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  PictureLog log_{100};
+  PictureLog log_{100, 3};
   std::vector<std::byte> memory_;
 };
 
@@ -59,6 +73,7 @@ void expect_rows(const std::vector<Row>& rows, std::size_t count) {
     EXPECT_EQ(rows[i].seconds, kRows[i].seconds);
     EXPECT_EQ(rows[i].digest, kRows[i].digest);
     EXPECT_EQ(rows[i].noise, kRows[i].noise);
+    EXPECT_EQ(rows[i].latents, kRows[i].latents);
   }
 }
 
@@ -87,7 +102,7 @@ TEST_F(PictureLogFile, GoesOnBehindTheLastWholeLineWhereverTheRunWasKilled) {
     std::size_t whole = 0;
     for (std::size_t i = 0; i < size; ++i) whole += content[i] == '\n' ? 1 : 0;
     expect_rows(read_picture_log(path()), whole);
-    PictureLog log(100);
+    PictureLog log(100, 3);
     log.seal(memory_.data());
     log.open(path());
     for (std::size_t i = whole; i < 3; ++i) ASSERT_TRUE(log.append(view_of(kRows[i])).ok());
@@ -116,19 +131,31 @@ TEST_F(PictureLogFile, AWholeLineThatIsNoRowIsRefusedByItsNumber) {
   EXPECT_NE(refusal(changed("1.23", "null")).find("seconds"), std::string::npos);
   for (const char* digest : {"ff", "00000000000000fg", "000000000000000ff", "-0000000000000ff"})
     EXPECT_NE(refusal(changed("00000000000000ff", digest)).find("must be 16 hexadecimal digits"), std::string::npos);
+  EXPECT_NE(refusal(changed("0000000000000abc", "abc")).find("latents: \"abc\": must be 16"), std::string::npos);
+  EXPECT_NE(refusal(changed("\"0000000000000abc\"", "1")).find("latents has a member that is no text"),
+            std::string::npos);
+  EXPECT_NE(refusal(changed("\"latents\"", "\"patents\"")).find("latents"), std::string::npos);
 }
 
 TEST_F(PictureLogFile, ALineFitsWhateverIsEscapedOrIsNotWritten) {
-  PictureLog log(1000);
+  PictureLog log(1000, 999);
   std::vector<std::byte> memory(log.bytes());
   log.seal(memory.data());
   log.open(path());
   const std::string longest(1000, '\x01'), longer(1400, '\x01'), name(255, '\x01');
-  ASSERT_TRUE(
-      log.append({name, longest, longest, std::numeric_limits<std::int64_t>::min(), -1.2345678901234567e-300, 1}).ok());
+  const std::vector<std::uint64_t> digests(999, ~std::uint64_t{0});
+  ASSERT_TRUE(log.append({name,
+                          longest,
+                          longest,
+                          std::numeric_limits<std::int64_t>::min(),
+                          -1.2345678901234567e-300,
+                          1,
+                          std::numeric_limits<std::int64_t>::min(),
+                          {digests.data(), digests.size()}})
+                  .ok());
   EXPECT_EQ(read_picture_log(path()).front().prompt, longest);
   const std::string content = read_file(path());
-  const Status status = log.append({"00001.png", longer, longer, 1, 1.0, 1});
+  const Status status = log.append({"00001.png", longer, longer, 1, 1.0, 1, 0, {digests.data(), digests.size()}});
   EXPECT_EQ(status.code, StatusCode::kDiskFailed);
   EXPECT_EQ(status.detail[0], EOVERFLOW);
   EXPECT_EQ(read_file(path()), content);
