@@ -15,11 +15,11 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/commands/check_tree.h"
+#include "src/commands/launch_run.h"
 #include "src/commands/rank_errors.h"
+#include "src/commands/run_drawing.h"
 #include "src/commands/stop_signal.h"
 #include "src/distributed/group.h"
-#include "src/distributed/launch.h"
-#include "src/draw_run/draw_run.h"
 #include "src/finish/bad_samples.h"
 #include "src/finish/finish.h"
 #include "src/json/json.h"
@@ -262,30 +262,15 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
   });
 }
 
-// `bascule run` of several ranks: starts them, and does nothing else but see them through.
+// `bascule run` of several ranks.
 int run_launcher(const Settings& settings, const std::string& settings_file, bool json) {
   const auto is_done = [&] {
     const bool done = is_finished_and_clear(settings);
     if (done && json) print_results(settings);
     return done;
   };
-  if (is_done()) return 0;
-  const RankPlace place = planned_place(settings.distributed, settings.origin);
-  catch_stop_signals(true);
-  const FolderLock lock(settings.run, settings.origin, FolderUser::kLauncher);
-  if (lock.has_waited() && is_done()) return 0;
-  mark_folder(settings);
-  LaunchSettings launch;
-  launch.machines = place.nodes;
-  launch.ranks = static_cast<int>(settings.distributed.world_size);
-  launch.command = {program_file(), "run"};
-  if (!settings_file.empty()) launch.command.push_back(settings_file);
-  if (json) launch.command.push_back("--json");
-  launch.session_folder = settings.run.output_dir.resolved + "/" + kLauncherFolder;
-  launch.hostfile = settings.distributed.hostfile.resolved;
-  launch.stop = stop_signal();
-  launch.end_at_once = end_at_once();
-  return launch_ranks(launch);
+  return launch_run(settings, settings_file, json, is_done,
+                    "run the same command again to resume from the newest complete checkpoint, if any");
 }
 
 void refuse_machines_without_mpi(const Settings& settings) {
@@ -297,16 +282,6 @@ void refuse_machines_without_mpi(const Settings& settings) {
               (is_listed ? "distributed.hostfile: " : "") + std::to_string(distributed.machines) +
                   " machines cannot be connected: this program was built without MPI",
               "use one machine, or install libopenmpi-dev and build with -Dmpi=auto");
-}
-
-// Sealed settings were made for a machine with these cores; threads without a core each would only wait for each other.
-void check_cores(const Settings& settings, const RankPlace& place) {
-  const std::int64_t threads = settings.machine.threads, ranks = place.local_size;
-  if (sealed_settings() == nullptr || threads * ranks <= usable_cores()) return;
-  throw Error(ErrorKind::kSettings, where_written(settings, "machine.threads"),
-              std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " of " + std::to_string(threads) +
-                  " threads need more than the " + std::to_string(usable_cores()) + " cores of this machine",
-              "use a machine with enough cores, or build the program with machine.threads = 0");
 }
 
 }  // namespace
@@ -321,10 +296,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   if (sealed_settings() != nullptr && place.rank == 0) check_tree(tree_of_program());
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
-  if (settings.draw.is_given) {
-    catch_stop_signals(false);
-    return run_drawing(settings, json, stop_signal());
-  }
+  if (settings.draw.is_given) return run_drawing(settings, place, settings_file, json);
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
   // Says also whether the ranks can be spread over the machines.
@@ -333,14 +305,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   refuse_machines_without_mpi(settings);
   (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
   check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
-  check_cores(settings, place.is_alone() ? planned_place(settings.distributed, settings.origin) : place);
-  if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file, json);
-  if (place.world_size != settings.distributed.world_size) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
-                "distributed.world_size = " + std::to_string(settings.distributed.world_size) + ", but " +
-                    std::to_string(place.world_size) + " ranks were started",
-                "make the two equal");
-  }
+  if (is_launcher(settings, place)) return run_launcher(settings, settings_file, json);
   return run_rank(settings, place, json, &times);
 }
 

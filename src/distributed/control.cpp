@@ -53,6 +53,7 @@ const char* phase_words(RankPhase phase) noexcept {
     case RankPhase::kUpdating: return "while updating weights";
     case RankPhase::kEvaluating: return "while evaluating";
     case RankPhase::kSaving: return "while saving a checkpoint";
+    case RankPhase::kDrawing: return "while drawing";
     case RankPhase::kFinishing: return "while writing results";
     case RankPhase::kDone: return "at the end of the run";
   }

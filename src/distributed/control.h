@@ -24,6 +24,7 @@ enum class RankPhase : std::uint32_t {
   kUpdating,
   kEvaluating,
   kSaving,
+  kDrawing,
   kFinishing,
   kDone,  // leaves of its own accord
 };
@@ -36,7 +37,7 @@ struct alignas(kCacheLine) RankSlot {
   TapePosition position;
   alignas(kCacheLine) std::atomic<std::int32_t> pid;
   std::atomic<std::uint32_t> phase;
-  std::atomic<std::int64_t> step;    // the update under way, from 1; 0: none yet
+  std::atomic<std::int64_t> step;    // the update under way, or the batch that is drawn, from 1; 0: none yet
   std::atomic<std::int64_t> row;     // 1 + the row of the data whose file is being read; 0: none
   std::atomic<std::uint32_t> waits;  // 1 + the phase of the barrier that it waits in; 0: in none
   double numbers[2][kExchanged];     // of this exchange and the one before, in turn
@@ -80,7 +81,7 @@ struct alignas(kPage) ControlPage {
   std::atomic<std::int32_t> awaited_rank;  // first one of a node that is waited for at the start; -1: not known
   alignas(kCacheLine) FailureRecord failure;
   std::atomic<std::uint32_t> is_cut_off;  // the failure is the silence of another node, which may think the same of us
-  alignas(kCacheLine) std::atomic<std::int32_t> stop_signal;  // the launcher was asked to stop: save and leave
+  alignas(kCacheLine) std::atomic<std::int32_t> stop_signal;  // the launcher, or a rank, was asked to stop
   RankSlot slots[1];                                          // local_size of them
 
   // world_size: of a run on several nodes; behind the slots lie then the numbers of all its ranks, twice as in a slot.

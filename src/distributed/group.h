@@ -99,7 +99,8 @@ class Group {
   void set_phase(RankPhase phase) noexcept;
   Heartbeat& heart() noexcept { return slot().heart; }
   TapePosition& position() noexcept { return slot().position; }
-  // A signal that the launcher was sent, else 0.
+  // A signal that the launcher was sent, or a rank of this machine, which passed it on; else 0.
+  void stop_all(int signal) noexcept { control().stop_signal.store(signal, std::memory_order_relaxed); }
   int stop_signal() const noexcept { return control().stop_signal.load(std::memory_order_relaxed); }
   bool has_failed() const noexcept { return control().has_failed(); }
   ControlPage& control() const noexcept;

@@ -40,7 +40,6 @@ constexpr std::int64_t kEndMs = 5000;  // that mpirun is given when a rank has f
 // Variables that a rank on another machine would not find in its environment.
 constexpr const char* kOfThisMachine[] = {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
 constexpr char kOfARank[] = "bascule: ";  // so begins all that it says
-constexpr char kGoOn[] = "run the same command again to resume from the newest complete checkpoint, if any";
 
 std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::string& run,
                                      const std::string& launcher) {
@@ -275,8 +274,8 @@ class Launched {
     const SignalledRank signalled = read_signalled_rank(stream_.mpirun_words());
     if (all_are_done()) {
       // A rank or a part of mpirun that was killed while it exited had nothing left to do.
-      const int stopped = is_stopping_ ? 128 + *settings_.stop : 0;
-      return code == 0 ? 0 : stopped;
+      const int signal = page()->stop_signal.load();
+      return code == 0 || signal == 0 ? 0 : 128 + signal;
     }
     // The ranks that waited report those that did not connect; the rest are only ended.
     if (failure.state.load() == 0 && page()->has_met.load() == 0 && stream_.has_rank_spoken())
@@ -304,20 +303,20 @@ class Launched {
          (words.empty() ? "" : ": " + words));
   }
 
-  [[noreturn]] static void fail(const std::string& problem, const char* what_to_do = "") {
+  [[noreturn]] static void fail(const std::string& problem, const std::string& what_to_do = "") {
     throw Error(ErrorKind::kRank, "", problem, what_to_do);
   }
 
   // No rank lived to say which was the first.
   [[noreturn]] void tell_of(int rank, const std::string& how) {
-    if (rank >= page()->local_size) fail("rank " + std::to_string(rank) + " " + how, kGoOn);
+    if (rank >= page()->local_size) fail("rank " + std::to_string(rank) + " " + how, settings_.go_on);
     record_failure(*page(), FailureKind::kEnded, rank, kFailedExit);
     if (const std::uint32_t state = page()->failure.state.load(); state % 2 == 1)
       complete_failure(*page(), state, rank);
     tell(page()->failure, how.empty() ? nullptr : how.c_str());
   }
-  [[noreturn]] static void tell(const FailureRecord& failure, const char* how) {
-    fail(failure_text(failure, how).text, kGoOn);
+  [[noreturn]] void tell(const FailureRecord& failure, const char* how) {
+    fail(failure_text(failure, how).text, settings_.go_on);
   }
 
   const LaunchSettings& settings_;

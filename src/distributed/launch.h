@@ -15,6 +15,7 @@ struct LaunchSettings {
   std::string session_folder;        // mpirun's own: is not there yet, its parent is
   std::string hostfile;              // "": this machine; else it is one of those there
   int machines = 1;                  // that the hostfile names; each is given equally many ranks
+  std::string go_on;                 // what to do where a rank has failed
   // A signal's number when one has come: the ranks are then asked to save and leave.
   const volatile int* stop = nullptr;
   // Not 0: they are killed.

@@ -249,9 +249,11 @@ FailureText failure_text(const FailureFacts& failure, const char* how) noexcept 
                            : failure.kind == FailureKind::kStuck ? "has shown no sign of life for timeout_seconds"
                                                                  : "failed with an error";
   char step[48] = "";
-  if (failure.step > 0) std::snprintf(step, sizeof step, " in update %lld", static_cast<long long>(failure.step));
+  const bool draws = failure.phase == RankPhase::kDrawing;
+  if (failure.step > 0)
+    std::snprintf(step, sizeof step, draws ? " batch %lld" : " in update %lld", static_cast<long long>(failure.step));
   char operation[48] = "";
-  if (failure.phase == RankPhase::kComputing)
+  if (failure.phase == RankPhase::kComputing || draws)
     std::snprintf(operation, sizeof operation, ", operation %lld", static_cast<long long>(failure.operation));
   if (failure.phase == RankPhase::kWaitingForData && failure.row > 0)
     std::snprintf(operation, sizeof operation, ", row %lld", static_cast<long long>(failure.row));

@@ -97,7 +97,7 @@ void PictureFiles::read_done() {
                   "choose another folder, or set draw.resume = \"never\" to draw all anew");
     is_done_[found->second] = true;
     done_.push_back({found->second, row.seconds, row.digest});
-    found_latents_.push_back(row.latents);
+    found_.push_back(row);
   }
 }
 
@@ -122,35 +122,55 @@ void PictureFiles::seal(std::byte* memory) {
 }
 
 void PictureFiles::open() {
-  const std::string path = folder_ + "/" + kPictureLogFile;
-  if (lines_ != done_.size()) {
-    const std::string beside = folder_ + "/" + kTemporaryPrefix + kPictureLogFile;
-    throw_if_failed(remove_tree(beside.c_str()), beside, "cannot be removed");
-    log_.open(beside);
-    for (std::size_t i = 0; i < done_.size(); ++i) {
-      const PictureName name(done_[i].number, is_done_.size());
-      throw_if_failed(log_.append(row_of(done_[i], name, {found_latents_[i].data(), found_latents_[i].size()})), beside,
-                      "cannot be written");
-    }
-    throw_if_failed(publish_file(folder_.c_str(), kPictureLogFile), path, "cannot be replaced");
-  }
-  log_.open(path);
+  if (lines_ != done_.size()) write_anew(found_);
+  log_.open(folder_ + "/" + kPictureLogFile);
 }
 
-Status PictureFiles::add(std::size_t number, const std::uint8_t* pixels, double seconds,
-                         Span<const std::uint64_t> latents) noexcept {
-  const PictureName name(number, is_done_.size());
-  const DrawnPicture picture = {number, seconds, digest_of(pixels, static_cast<std::size_t>(3 * width_ * height_))};
+void PictureFiles::write_anew(const std::vector<PictureLogRow>& rows) {
+  const std::string path = folder_ + "/" + kPictureLogFile;
+  const std::string beside = folder_ + "/" + kTemporaryPrefix + kPictureLogFile;
+  throw_if_failed(remove_tree(beside.c_str()), beside, "cannot be removed");
+  log_.open(beside);
+  for (const PictureLogRow& row : rows)
+    throw_if_failed(log_.append({row.file,
+                                 row.prompt,
+                                 row.negative_prompt,
+                                 row.seed,
+                                 row.seconds,
+                                 row.digest,
+                                 row.noise,
+                                 {row.latents.data(), row.latents.size()}}),
+                    beside, "cannot be written");
+  throw_if_failed(publish_file(folder_.c_str(), kPictureLogFile), path, "cannot be replaced");
+}
+
+Status PictureFiles::write(std::size_t number, const std::uint8_t* pixels, double seconds,
+                           DrawnPicture* drawn) noexcept {
+  *drawn = {number, seconds, digest_of(pixels, static_cast<std::size_t>(3 * width_ * height_))};
   char seed[32];
   std::snprintf(seed, sizeof seed, "%llu", static_cast<unsigned long long>(list_.pictures[number].seed));
   const PngTextView texts[kPngTexts] = {
       {"prompt", text(list_.pictures[number].prompt)}, {"seed", seed}, {"settings digest", settings_digest_}};
-  BASCULE_TRY(png_.write(folder_.c_str(), name.text(), {pixels, width_, height_},
-                         {texts, writes_texts_ ? kPngTexts : std::size_t{0}}));
-  BASCULE_TRY(log_.append(row_of(picture, name, latents)));
+  return png_.write(folder_.c_str(), PictureName(number, is_done_.size()).text(), {pixels, width_, height_},
+                    {texts, writes_texts_ ? kPngTexts : std::size_t{0}});
+}
+
+Status PictureFiles::log(const DrawnPicture& picture, Span<const std::uint64_t> latents) noexcept {
+  BASCULE_TRY(log_.append(row_of(picture, PictureName(picture.number, is_done_.size()), latents)));
   done_.push_back(picture);  // room was reserved
-  is_done_[number] = true;
+  is_done_[picture.number] = true;
   return ok_status();
+}
+
+void PictureFiles::put_in_order() {
+  const auto is_before = [](const auto& a, const auto& b) { return a.file < b.file; };  // names are equally long
+  std::vector<PictureLogRow> rows = read_picture_log(folder_ + "/" + kPictureLogFile);
+  if (!std::is_sorted(rows.begin(), rows.end(), is_before)) {
+    std::sort(rows.begin(), rows.end(), is_before);
+    write_anew(rows);
+  }
+  std::sort(done_.begin(), done_.end(),
+            [](const DrawnPicture& a, const DrawnPicture& b) { return a.number < b.number; });
 }
 
 }  // namespace bascule

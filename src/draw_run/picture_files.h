@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run that draws leaves of its pictures: NNNNN.png of each, and images.jsonl with a line of each, in the order
-// in which they were made. A picture is done once its line is there, and its file: both are written whole or not at
-// all.
+// in which they were made, and of a run that is over in the order of the list. A picture is done once its line is
+// there, and its file: both are written whole or not at all.
 //
 //   PictureFiles files(list, width, height, digests, settings);   // before the seal: reads what is there
 //   files.seal(memory); files.open();                             // files.bytes() of it
-//   status = files.add(number, pixels, seconds, latents);         // sealed: allocates nothing
+//   status = files.write(number, pixels, seconds, &drawn);        // sealed: allocates nothing
+//   status = files.log(drawn, latents);
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 
 #include "src/base/span.h"
 #include "src/base/status.h"
+#include "src/draw_run/drawn_queue.h"
 #include "src/draw_run/picture_list.h"
 #include "src/pictures/picture_log.h"
 #include "src/pictures/png_writer.h"
@@ -30,12 +32,6 @@ class PictureName {
 
  private:
   char text_[32];
-};
-
-struct DrawnPicture {
-  std::size_t number = 0;    // in the list
-  double seconds = 0.0;      // its share of its batch's
-  std::uint64_t digest = 0;  // of its pixels
 };
 
 class PictureFiles {
@@ -56,14 +52,20 @@ class PictureFiles {
   void seal(std::byte* memory);
   // Goes on behind the lines that count; where some do not, images.jsonl is written anew. Throws Error kDisk.
   void open();
-  // Sealed. Writes the file, then the line. kDiskFailed with an errno.
-  Status add(std::size_t number, const std::uint8_t* pixels, double seconds,
-             Span<const std::uint64_t> latents) noexcept;
+  // Sealed. kDiskFailed with an errno.
+  // The file; what its line will say.
+  Status write(std::size_t number, const std::uint8_t* pixels, double seconds, DrawnPicture* drawn) noexcept;
+  // The line, once the file is there: then the picture is done.
+  Status log(const DrawnPicture& picture, Span<const std::uint64_t> latents) noexcept;
+
+  // Finish phase: done() and images.jsonl in the order of the list, whoever drew what when. Throws Error kDisk.
+  void put_in_order();
 
  private:
   bool is_of_list(const PictureLogRow& row, std::size_t number) const;
   PictureLogView row_of(const DrawnPicture& picture, const PictureName& name,
                         Span<const std::uint64_t> latents) const noexcept;
+  void write_anew(const std::vector<PictureLogRow>& rows);
   std::string_view text(std::int32_t number) const noexcept {
     return list_.texts[static_cast<std::size_t>(number)].text;
   }
@@ -76,7 +78,7 @@ class PictureFiles {
   PngWriter png_;
   PictureLog log_;
   std::vector<DrawnPicture> done_;
-  std::vector<std::vector<std::uint64_t>> found_latents_;  // of done_, those that were there
+  std::vector<PictureLogRow> found_;  // the rows of done_ that were there
   std::vector<bool> is_done_;
   std::size_t lines_ = 0;  // of images.jsonl, counted or not
 };

@@ -33,10 +33,12 @@ void plan_run(RecordedDrawRun* run) {
   run->recorded = record_drawing(&run->session, run->pipeline, options, run->program);
   run->files =
       std::make_unique<PictureFiles>(run->list, options.width, options.height, run->latent_digests(), run->settings);
-  std::vector<PlannedRange> ranges = run->session.plan(run->threads);
+  const int ranks = run->place.local_size;
+  std::vector<PlannedRange> ranges = run->session.plan(run->threads, ranks);
   ranges.push_back({kDrawingMemory, Drawer(run->pipeline, run->recorded, run->program).bytes()});
   ranges.push_back({kPictureMemory, run->files_offset() + run->files->bytes()});
-  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes);
+  if (ranks > 1) ranges.push_back({kQueueMemory, DrawnQueue::bytes(ranks, options.batch, run->latent_digests()), true});
+  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, 0, static_cast<std::size_t>(ranks));
   run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
   run->plan.largest = run->session.largest(8);
 }
@@ -54,10 +56,18 @@ SamplingProgram program_of(const Settings& settings, const Pipeline& pipeline) {
   }
 }
 
+// A rank that was started has its part of the cores already; one that is only planned would get it.
+int threads_of(const MachineSettings& machine, const RankPlace& place) {
+  if (machine.threads > 0) return static_cast<int>(machine.threads);
+  const int cores = place.run.empty() ? std::max(1, usable_cores() / place.local_size) : usable_cores();
+  return threads_within(read_process_limits(), cores, place.local_size);
+}
+
 // Everything up to the size of pictures.
-std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings) {
+std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankPlace& place) {
   auto run = std::make_unique<RecordedDrawRun>();
   run->settings = settings;
+  run->place = place;
   run->pipeline = open_pipeline(settings.model.model_name_or_path.resolved);
   run->notes = run->pipeline.notes;
   run->program = program_of(settings, run->pipeline);
@@ -69,8 +79,7 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings) {
   options.guidance = static_cast<float>(settings.draw.guidance_scale);
   options.batch = std::min(settings.draw.batch_size, static_cast<std::int64_t>(run->list.pictures.size()));
   options.prompts = std::min(static_cast<std::int64_t>(run->list.texts.size()), options.rows());
-  run->threads = settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads)
-                                              : threads_within(read_process_limits(), usable_cores(), 1);
+  run->threads = threads_of(settings.machine, place);
   return run;
 }
 
@@ -78,7 +87,7 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings) {
 std::int64_t largest_side(const RecordedDrawRun& run, std::size_t limit) {
   const std::int64_t unit = std::max<std::int64_t>(8, run.pipeline.factor());
   const auto fits = [&](std::int64_t side) {
-    const std::unique_ptr<RecordedDrawRun> other = begin_run(run.settings);
+    const std::unique_ptr<RecordedDrawRun> other = begin_run(run.settings, run.place);
     other->options.height = other->options.width = side;
     plan_run(other.get());
     return other->plan.peak_bytes() <= limit;
@@ -112,8 +121,8 @@ TensorSource open_latents(const RecordedDrawRun& run) {
 
 }  // namespace
 
-std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings) {
-  std::unique_ptr<RecordedDrawRun> run = begin_run(settings);
+std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const RankPlace& place) {
+  std::unique_ptr<RecordedDrawRun> run = begin_run(settings, place);
   read_sides(settings, run->pipeline, &run->options);
   plan_run(run.get());
   if (settings.draw.latents_file.is_given()) run->latents = open_latents(*run);

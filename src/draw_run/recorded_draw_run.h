@@ -10,6 +10,7 @@
 
 #include "src/base/align.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/distributed/group.h"
 #include "src/draw/drawer.h"
 #include "src/draw_run/picture_files.h"
 #include "src/draw_run/picture_list.h"
@@ -23,9 +24,11 @@ inline constexpr char kLatentsTensor[] = "latents";  // of draw.latents_file
 
 // Categories of its plan beside the session's.
 inline constexpr char kDrawingMemory[] = "drawing", kPictureMemory[] = "pictures";
+inline constexpr char kQueueMemory[] = "lines of pictures";  // of several ranks, which share it
 
 struct RecordedDrawRun {
   Settings settings;
+  RankPlace place;
   Pipeline pipeline;
   SamplingProgram program;
   PictureList list;
@@ -49,8 +52,8 @@ struct RecordedDrawRun {
   }
 };
 
-// Throws Error: kSettings, kData.
-std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings);
+// place: of this process among ranks of one machine. Throws Error: kSettings, kData.
+std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const RankPlace& place = {});
 
 // Throws Error kMemory if the plan is larger than machine.memory_limit_gib or what the machine allows, naming what
 // would fit.

@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
+#include "src/distributed/meet.h"
 #include "src/pictures/picture_bytes.h"
 #include "src/sampling/normal_latents.h"
 
@@ -31,19 +32,22 @@ void add_seconds(double* sum, double since) { *sum += monotonic_seconds() - sinc
 
 }  // namespace
 
-SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line))
+SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line), Group* group)
     : run_(run),
       isa_(isa),
-      threads_(run.threads, run.threads == usable_cores()),
-      arena_(std::make_unique<Arena>(run.plan, run.settings.machine.huge_pages)),
+      alone_(group == nullptr ? std::make_unique<Group>(RankPlace{}, GroupOptions{}) : nullptr),
+      group_(group == nullptr ? *alone_ : *group),
+      threads_(run.threads, run.threads == usable_cores(), &group_.heart(), &group_.position()),
+      memory_(std::make_unique<SealedMemory>(run.plan, run.settings.machine.huge_pages, group_)),
       drawer_(run.pipeline, run.recorded, run.program),
       kept_(static_cast<std::size_t>(run.options.prompts), -1),
       used_(kept_.size(), 0),
       prompts_(static_cast<std::size_t>(run.options.batch)) {
-  run_.session.seal(*arena_, run_.plan, kernels_for(isa), threads_.count());
+  const Arena& arena = memory_->arena();
+  run_.session.seal(arena, run_.plan, kernels_for(isa), threads_.count(), &group_);
   load(say);
-  drawer_.seal(arena_->at(run_.plan[kDrawingMemory]), run_.session);
-  std::byte* const memory = arena_->at(run_.plan[kPictureMemory]);
+  drawer_.seal(arena.at(run_.plan[kDrawingMemory]), run_.session);
+  std::byte* const memory = arena.at(run_.plan[kPictureMemory]);
   bytes_ = static_cast<std::uint8_t*>(static_cast<void*>(memory));
   digests_ = static_cast<std::uint64_t*>(static_cast<void*>(memory + run_.digests_offset()));
   run_.files->seal(memory + run_.files_offset());
@@ -51,23 +55,33 @@ SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const st
     noise_.resize(static_cast<std::size_t>(run_.recorded.latents.channels * run_.recorded.latents.pixels));
 }
 
+// The ranks of a machine share the weights, which the first one reads.
 void SealedDrawRun::load(void (*say)(const std::string& line)) {
   const double since = monotonic_seconds();
   StartWork work;
-  work.touch(arena_->memory(), arena_->huge_pages(), false);
+  memory_->touch(&work, threads_, group_);
   std::vector<TensorSource> sources;
   const ModelSettings& model = run_.settings.model;
-  for (const std::string& note :
-       load_pipeline(&work, run_.pipeline, run_.session.parameter_memory(),
-                     static_cast<std::uint64_t>(run_.settings.run.seed), model.from_scratch, &sources))
-    say(note);
+  if (group_.is_first()) {
+    for (const std::string& note :
+         load_pipeline(&work, run_.pipeline, run_.session.parameter_memory(),
+                       static_cast<std::uint64_t>(run_.settings.run.seed), model.from_scratch, &sources))
+      say(note);
+  }
   work.run(threads_);
-  refuse_not_finite_weights();
-  if (run_.settings.machine.lock_memory) arena_->lock();
+  if (group_.is_first()) refuse_not_finite_weights();
+  if (run_.settings.machine.lock_memory) memory_->lock();
+  meet(group_, "loading weights");
+  if (!group_.is_first()) return;
   char text[64];
   std::snprintf(text, sizeof text, "weights: %s in %.2f s", model.from_scratch ? "made" : "read",
                 monotonic_seconds() - since);
   say(text);
+}
+
+DrawnQueue SealedDrawRun::queue() const {
+  if (group_.size() == 1) return {};
+  return {memory_->arena().at(run_.plan[kQueueMemory]), run_.options.batch, run_.latent_digests()};
 }
 
 // By name: a picture would only show that something is wrong.

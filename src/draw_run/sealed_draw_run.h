@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/base/heartbeat.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
+#include "src/distributed/group.h"
+#include "src/draw_run/drawn_queue.h"
 #include "src/draw_run/recorded_draw_run.h"
-#include "src/runtime/arena.h"
 #include "src/runtime/threads.h"
+#include "src/session/sealed_memory.h"
 
 namespace bascule {
 
@@ -25,8 +26,10 @@ struct DrawingSeconds {
 
 class SealedDrawRun {
  public:
-  // `say` is told one line of facts at a time. Throws Error: kMemory, kData for weights that are missing or not finite.
-  SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line));
+  // `say` is told one line of facts at a time. group: of the ranks that the run was recorded for, all together; null:
+  // there is one. Throws Error: kMemory, kData for weights that are missing or not finite, kRank where another rank
+  // failed.
+  SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line), Group* group = nullptr);
   SealedDrawRun(const SealedDrawRun&) = delete;
   SealedDrawRun& operator=(const SealedDrawRun&) = delete;
 
@@ -38,6 +41,9 @@ class SealedDrawRun {
   const std::uint8_t* decode(std::int64_t place) noexcept;
   // Of those drawn last, by place: of its noise, then of its latents after each call.
   Span<const std::uint64_t> latent_digests(std::int64_t place) const noexcept;
+
+  // Of several ranks.
+  DrawnQueue queue() const;
 
   const DrawingSeconds& seconds() const { return seconds_; }
   const Tape& tape(std::size_t graph) const { return run_.session.tape(graph); }
@@ -55,8 +61,10 @@ class SealedDrawRun {
 
   RecordedDrawRun& run_;
   const Isa isa_;
+  const std::unique_ptr<Group> alone_;  // where no group was given
+  Group& group_;
   Threads threads_;
-  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<SealedMemory> memory_;
   Drawer drawer_;
   std::uint8_t* bytes_ = nullptr;
   std::uint64_t* digests_ = nullptr;  // of latents: (batch, latent_digests())

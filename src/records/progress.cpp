@@ -95,7 +95,7 @@ void Progress::begin(const char* label, std::int64_t already_done, std::int64_t 
 
 void Progress::step(const ProgressStep& step, double now_seconds) noexcept {
   last_ = step;
-  if (status_ != nullptr) status_->step(step.done, step.epoch, step.loss, step.samples_per_second, now_seconds);
+  if (status_ != nullptr) status_->step(step, now_seconds);
   if (terminal_ && running_ && now_seconds - drawn_seconds_ >= kRedrawSeconds) draw(now_seconds);
   const bool is_evaluation = step.epoch < 0.0;
   if (!terminal_ && running_ && is_evaluation && now_seconds - told_seconds_ >= kTellSeconds) tell(now_seconds);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdarg>
@@ -50,7 +51,9 @@ void RunStatus::open(const std::string& folder, double seconds, NotifySocket not
 void RunStatus::begin(const char* label, std::int64_t done, std::int64_t total, double now_seconds) noexcept {
   label_ = label;
   state_ = "running";
-  first_ = done_ = done;
+  first_ = done;
+  now_ = ProgressStep{};
+  now_.done = done;
   total_ = total;
   begin_seconds_ = now_seconds;
   seconds_left_ = -1.0;
@@ -59,20 +62,19 @@ void RunStatus::begin(const char* label, std::int64_t done, std::int64_t total, 
   planned_updates_ = total;
 }
 
-void RunStatus::step(std::int64_t done, double epoch, double loss, double samples_per_second,
-                     double now_seconds) noexcept {
-  done_ = done;
+void RunStatus::step(const ProgressStep& step, double now_seconds) noexcept {
+  now_ = step;
   if (is_training(label_)) {
-    updates_ = done;
-    epoch_ = epoch;
-    loss_ = loss;
-    samples_per_second_ = samples_per_second;
+    updates_ = step.done;
+    epoch_ = step.epoch;
+    loss_ = step.loss;
+    samples_per_second_ = step.samples_per_second;
   }
   const double interval = seconds_ > 0.0 ? seconds_ : kTellSeconds;
   if (is_ready_ && now_seconds - told_seconds_ < interval) return;
-  const std::int64_t here = done_ - first_;
-  if (here > 0)
-    seconds_left_ = (now_seconds - begin_seconds_) / static_cast<double>(here) * static_cast<double>(total_ - done_);
+  const double here = step.amount() - static_cast<double>(first_);
+  const double left = static_cast<double>(total_) - step.amount();
+  if (here > 0.0) seconds_left_ = std::max(0.0, (now_seconds - begin_seconds_) / here * left);
   tell(now_seconds);
 }
 
@@ -91,11 +93,14 @@ void RunStatus::end(const char* state) noexcept {
 
 void RunStatus::tell(double now_seconds) noexcept {
   told_seconds_ = now_seconds;
-  char loss[48] = "", left[48] = "", line[256];
+  char loss[48] = "", call[64] = "", left[48] = "", line[320];
   if (is_training(label_)) std::snprintf(loss, sizeof loss, ", loss %s", readable_number(loss_).c_str());
+  if (now_.calls > 0)
+    std::snprintf(call, sizeof call, ", call %lld of %lld", static_cast<long long>(now_.call),
+                  static_cast<long long>(now_.calls));
   if (seconds_left_ >= 0.0) std::snprintf(left, sizeof left, ", %s left", readable_seconds(seconds_left_).c_str());
-  std::snprintf(line, sizeof line, "%sSTATUS=%s: %s %lld of %lld%s%s\n", is_ready_ ? "" : "READY=1\n", label_,
-                unit_of(label_), static_cast<long long>(done_), static_cast<long long>(total_), loss, left);
+  std::snprintf(line, sizeof line, "%sSTATUS=%s: %s %lld of %lld%s%s%s\n", is_ready_ ? "" : "READY=1\n", label_,
+                unit_of(label_), static_cast<long long>(now_.done), static_cast<long long>(total_), call, loss, left);
   is_ready_ = true;
   notify_.send(line);
   write();
@@ -107,8 +112,10 @@ void RunStatus::write() noexcept {
   out.begin_object();
   out.key("state").string(state_);
   out.key("phase").string(label_);
-  out.key("done").integer(done_);
+  out.key("done").integer(now_.done);
   out.key("total").integer(total_);
+  out.key("call").integer(now_.call);
+  out.key("calls").integer(now_.calls);
   out.key("update").integer(updates_);
   out.key("updates").integer(planned_updates_);
   out.key("epoch").number(epoch_);

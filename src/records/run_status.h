@@ -13,6 +13,7 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/notify_socket.h"
+#include "src/records/progress_step.h"
 #include "src/records/step_record.h"
 
 namespace bascule {
@@ -33,7 +34,7 @@ class RunStatus {
   // label: a literal, as Progress has it: "train", "draw", or a split. done, total: updates, pictures, or batches of an
   // evaluation.
   void begin(const char* label, std::int64_t done, std::int64_t total, double now_seconds) noexcept;
-  void step(std::int64_t done, double epoch, double loss, double samples_per_second, double now_seconds) noexcept;
+  void step(const ProgressStep& step, double now_seconds) noexcept;
   void record(const StepRecord& record) noexcept;
   // state: "finished" or "stopped"; written at once.
   void end(const char* state) noexcept;
@@ -52,7 +53,8 @@ class RunStatus {
   bool is_ready_ = false;
   const char* state_ = "starting";
   const char* label_ = "";
-  std::int64_t first_ = 0, done_ = 0, total_ = 0;  // of what is under way
+  std::int64_t first_ = 0, total_ = 0;  // of what is under way
+  ProgressStep now_;
   std::int64_t updates_ = 0, planned_updates_ = 0;
   double epoch_ = 0.0, loss_ = 0.0, gradient_norm_ = 0.0, learning_rate_ = 0.0, samples_per_second_ = 0.0;
   double started_unix_ = 0.0;

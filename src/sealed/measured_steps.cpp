@@ -9,9 +9,9 @@
 #include "src/runtime/guard.h"
 #include "src/runtime/start_work.h"
 #include "src/sealed/sealed_loader.h"
-#include "src/sealed/sealed_memory.h"
 #include "src/sealed/sealed_tapes.h"
 #include "src/session/parameter_values.h"
+#include "src/session/sealed_memory.h"
 #include "src/train/loop.h"
 
 namespace bascule {

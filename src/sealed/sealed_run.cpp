@@ -6,7 +6,7 @@
 
 #include "src/base/shown_path.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/sealed/meet.h"
+#include "src/distributed/meet.h"
 #include "src/sealed/same_files.h"
 
 namespace bascule {

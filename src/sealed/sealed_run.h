@@ -28,12 +28,12 @@
 #include "src/run/recorded_run.h"
 #include "src/sealed/sealed_evaluation.h"
 #include "src/sealed/sealed_loader.h"
-#include "src/sealed/sealed_memory.h"
 #include "src/sealed/sealed_records.h"
 #include "src/sealed/sealed_tapes.h"
 #include "src/sealed/sealed_weights.h"
 #include "src/sealed/sealed_writers.h"
 #include "src/sealed/start_times.h"
+#include "src/session/sealed_memory.h"
 #include "src/session/tensor_hashes.h"
 #include "src/train/loop.h"
 

@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/sealed/meet.h"
+#include "src/distributed/meet.h"
 #include "src/sealed/same_files.h"
 #include "src/session/parameter_values.h"
 #include "src/session/state_values.h"

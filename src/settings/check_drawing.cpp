@@ -23,8 +23,6 @@ void check_idle_keys(const Settings& s) {
   }
   if (s.model.precision != Precision::kFloat32)
     refuse(s, "model.precision", "model.precision: this version draws in float32 only", "remove it");
-  if (s.distributed.world_size != 1)
-    refuse(s, "distributed.world_size", "distributed.world_size: this version draws with one rank only", "remove it");
 }
 
 }  // namespace

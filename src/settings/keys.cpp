@@ -43,8 +43,11 @@ bool is_idle_in_drawing(const Key& key) {
   constexpr std::string_view kIdle[] = {"model.head",         "model.freeze",         "model.dropout",
                                         "model.image_size",   "machine.step_seconds", "machine.products",
                                         "report.tensorboard", "report.profile",       "report.hash_steps"};
-  const bool is_of_ranks = key.table == std::string_view("distributed") && key.name != std::string_view("world_size");
-  return is_of_ranks || std::find(std::begin(kIdle), std::end(kIdle), qualified_name(key)) != std::end(kIdle);
+  // Ranks draw pictures of their own, on one machine: nothing is summed.
+  const std::string_view name = key.name;
+  const bool is_of_sums =
+      key.table == std::string_view("distributed") && name != "world_size" && name != "timeout_seconds";
+  return is_of_sums || std::find(std::begin(kIdle), std::end(kIdle), qualified_name(key)) != std::end(kIdle);
 }
 
 bool is_required(const Key& key) {

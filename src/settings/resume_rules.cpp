@@ -50,7 +50,13 @@ const EffectText& text_of(KeyEffect effect) {
                        [&](const EffectText& text) { return text.effect == effect; });
 }
 
+// A picture does not depend on the rank that draws it.
+bool is_of_free_ranks(const Key& key, const Settings& settings) {
+  return settings.draw.is_given && key.effect == KeyEffect::kSameProduct;
+}
+
 KeyEffect effect_of(const Key& key, const Settings& settings) {
+  if (is_of_free_ranks(key, settings)) return KeyEffect::kFree;
   if (key.effect == KeyEffect::kWithLibrary)
     return settings.machine.products == Products::kOurs ? KeyEffect::kFree : KeyEffect::kWhileTraining;
   if (key.effect != KeyEffect::kBetweenMachines) return key.effect;
@@ -111,7 +117,7 @@ std::vector<KeyRule> resume_rules(const Settings& settings) {
   std::vector<KeyRule> rules;
   for (const Key& key : all_keys()) {
     if (!is_present(key, settings) && key.table != std::string_view(kSimulationTable)) continue;
-    const EffectText& text = text_of(key.effect);
+    const EffectText& text = text_of(is_of_free_ranks(key, settings) ? KeyEffect::kFree : key.effect);
     rules.push_back({qualified_name(key), value_text(key, settings), text.word, text.meaning});
   }
   if (settings.draw.is_given) return rules;
@@ -122,6 +128,7 @@ std::vector<KeyRule> resume_rules(const Settings& settings) {
 
 KeyValues number_keys(const Settings& settings) {
   KeyValues keys = keys_where(true, settings);
+  if (settings.draw.is_given) return keys;
   // Several ranks with less accumulation sum the same gradient: only the product counts.
   const std::int64_t passes = settings.distributed.world_size * settings.training.gradient_accumulation_steps;
   keys.emplace_back("distributed.world_size * training.gradient_accumulation_steps", std::to_string(passes));

@@ -386,9 +386,6 @@ class Refused(Drawing):
                 self.assertIn(done.returncode, (SETTINGS, DATA), done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertNotIn("bug", done.stderr)
-        self.run_well("run", drawing(self.folder))
-        for option in ("--check",), ():
-            self.assert_refused(DATA, "is of a run that draws, which this version cannot repeat", arguments=("reproduce", self.folder / "run", *option))
         self.assert_refused(SETTINGS, "--frontier", arguments=("plan", "--json", "--frontier", drawing(self.folder)))
 
     def test_json_errors(self):

@@ -180,7 +180,7 @@ class Stopped(Broken):
 class WithoutDisk(Broken):
     def test_files_that_may_grow_no_more(self):
         def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))  # memory that ranks would share is that large
 
         process = start(long_drawing(self.folder), preexec_fn=limit)
         text = process.communicate(timeout=60)[1]
@@ -273,7 +273,7 @@ class Damaged(Broken):
         self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
         (self.folder / "run" / "00003.png").unlink()
         lines = (self.folder / "run" / "images.jsonl").read_text()
-        script = f'ulimit -f 2; exec "{PROGRAM}" run "{long_drawing(self.folder)}"'
+        script = f'ulimit -f 8; exec "{PROGRAM}" run "{long_drawing(self.folder)}"'
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, DISK, done.stderr)
         self.assertEqual((self.folder / "run" / "images.jsonl").read_text(), lines)

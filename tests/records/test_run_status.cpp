@@ -31,7 +31,7 @@ struct SevenUpdates {
   }
   void update(std::int64_t number, double now_seconds) {
     const double n = static_cast<double>(number);
-    status.step(number, n / 3.5, 8.0 - n, 50.0, now_seconds);
+    status.step({number, n / 3.5, 8.0 - n, 50.0}, now_seconds);
   }
   Json read() const { return read_json_file(folder.path() + "/" + kStatusFile); }
 };
@@ -48,7 +48,7 @@ TEST(RunStatus, AnEvaluationCountsItsBatchesAndLeavesTheFiguresOfTraining) {
   SevenUpdates run(1.0);
   for (int number = 1; number <= 4; ++number) run.update(number, 100.0 + 2.0 * number);
   run.status.begin("validation", 0, 5, 110.0);
-  run.status.step(2, -1.0, std::nan(""), 0.0, 114.0);
+  run.status.step({2, -1.0, std::nan(""), 0.0}, 114.0);
   const Json during = run.read();
   EXPECT_EQ(during["state"], "running");
   EXPECT_EQ(during["phase"], "validation");
@@ -122,7 +122,7 @@ TEST(RunStatus, TheServiceManagerHearsOnceThatTheRunIsReady) {
   status.open(folder.path(), 1.0, NotifySocket::from_environment());
   ::unsetenv("NOTIFY_SOCKET");
   status.begin("train", 0, 7, 100.0);
-  for (int number = 1; number <= 3; ++number) status.step(number, 0.5, 8.0, 50.0, 100.0 + 2.0 * number);
+  for (int number = 1; number <= 3; ++number) status.step({number, 0.5, 8.0, 50.0}, 100.0 + 2.0 * number);
   EXPECT_EQ(manager.next().find("READY=1\nSTATUS=train: step 1 of 7"), 0u);
   EXPECT_EQ(manager.next().find("STATUS=train: step 2 of 7"), 0u);
   EXPECT_EQ(manager.next().find("STATUS=train: step 3 of 7"), 0u);
@@ -137,7 +137,7 @@ TEST(RunStatus, MetricsOfAnEvaluationAreThoseOfTraining) {
   record.samples_per_second = 40.0;
   run.status.record(record);
   run.status.begin("validation", 0, 5, 110.0);
-  run.status.step(2, -1.0, std::nan(""), 0.0, 114.0);
+  run.status.step({2, -1.0, std::nan(""), 0.0}, 114.0);
   std::ifstream file(run.folder.path() + "/" + kMetricsFile);
   const std::string metrics(std::istreambuf_iterator<char>(file), {});
   for (const char* const line : {"bascule_updates_total 4", "bascule_planned_updates 7", "bascule_loss 4",

@@ -157,7 +157,11 @@ TEST(DrawingSettings, ContradictionsAreRefusedWithWhatToDo) {
       {kModel + "dropout = \"off\"\n[draw]\noutput_dir = \"o\"\nprompts = [\"a\"]\n", "model.dropout has no effect"},
       {kModel + "image_size = 64\n[draw]\noutput_dir = \"o\"\nprompts = [\"a\"]\n", "model.image_size has no effect"},
       {kModel + "precision = \"bf16\"\n[draw]\noutput_dir = \"o\"\nprompts = [\"a\"]\n", "draws in float32 only"},
-      {kLeastDraw + "[distributed]\nworld_size = 2\n", "one rank only"},
+      {kLeastDraw + "[distributed]\nhostfile = \"h\"\n", "distributed.hostfile has no effect in a run that draws"},
+      {kLeastDraw + "[distributed]\ndistribution_strategy = \"ddp\"\n", "distribution_strategy has no effect"},
+      {kLeastDraw + "[distributed]\nwire_type = \"bf16\"\n", "distributed.wire_type has no effect"},
+      {kLeastDraw + "[distributed]\nbucket_mib = 4\n", "distributed.bucket_mib has no effect"},
+      {kLeastDraw + "[distributed]\nsharded_stage = 2\n", "distributed.sharded_stage has no effect"},
       {kLeastDraw + "[machine]\nstep_seconds = 0.5\n", "machine.step_seconds has no effect"},
       {kLeastDraw + "[machine]\nproducts = \"onednn\"\n", "machine.products has no effect"},
       {kLeastDraw + "[report]\ntensorboard = false\n", "report.tensorboard has no effect"},
@@ -167,6 +171,19 @@ TEST(DrawingSettings, ContradictionsAreRefusedWithWhatToDo) {
   };
   for (const auto& [text, words] : kFiles)
     EXPECT_TRUE(has(refusal_of(text), words)) << refusal_of(text) << "\n" << text;
+}
+
+// A picture does not depend on the rank that draws it.
+TEST(DrawingSettings, TheNumberOfRanksIsFreeAndNotInTheDigest) {
+  const Settings one = settings_of(kLeastDraw),
+                 two = settings_of(kLeastDraw + "[distributed]\nworld_size = 2\ntimeout_seconds = 5\n");
+  EXPECT_EQ(two.distributed.world_size, 2);
+  EXPECT_EQ(settings_digest(one), settings_digest(two));
+  for (const SettingChange& change : setting_changes(number_keys(one), other_keys(one), two))
+    EXPECT_EQ(change.effect, KeyEffect::kFree) << change.key;
+  for (const KeyRule& rule : resume_rules(two)) {
+    if (rule.key == "distributed.world_size") EXPECT_EQ(rule.word, std::string("yes"));
+  }
 }
 
 TEST(DrawingSettings, TypesAndRangesAreRefused) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/sealed/sealed_memory.h"
+#include "src/session/sealed_memory.h"
 
 #include <algorithm>
 #include <cstddef>
 
 #include "src/base/align.h"
-#include "src/sealed/meet.h"
+#include "src/distributed/meet.h"
 
 namespace bascule {
 

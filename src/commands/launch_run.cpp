@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/launch_run.h"
+
+#include <cstdint>
+
+#include "src/base/error.h"
+#include "src/base/program_file.h"
+#include "src/checkpoint/output_dir.h"
+#include "src/commands/stop_signal.h"
+#include "src/distributed/launch.h"
+#include "src/run/recorded_run.h"
+#include "src/run_folder/run_folder.h"
+#include "src/runtime/threads.h"
+#include "src/settings/run_settings.h"
+
+namespace bascule {
+namespace {
+
+// Sealed settings were made for a machine with these cores; threads without a core each would only wait for each other.
+void check_cores(const Settings& settings, const RankPlace& place) {
+  const std::int64_t threads = settings.machine.threads, ranks = place.local_size;
+  if (sealed_settings() == nullptr || threads * ranks <= usable_cores()) return;
+  throw Error(ErrorKind::kSettings, where_written(settings, "machine.threads"),
+              std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " of " + std::to_string(threads) +
+                  " threads need more than the " + std::to_string(usable_cores()) + " cores of this machine",
+              "use a machine with enough cores, or build the program with machine.threads = 0");
+}
+
+}  // namespace
+
+bool is_launcher(const Settings& settings, const RankPlace& place) {
+  check_cores(settings, place.is_alone() ? planned_place(settings.distributed, settings.origin) : place);
+  if (place.is_alone() && settings.distributed.world_size > 1) return true;
+  if (place.world_size == settings.distributed.world_size) return false;
+  throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
+              "distributed.world_size = " + std::to_string(settings.distributed.world_size) + ", but " +
+                  std::to_string(place.world_size) + " ranks were started",
+              "make the two equal");
+}
+
+int launch_run(const Settings& settings, const std::string& settings_file, bool json,
+               const std::function<bool()>& is_done, const std::string& go_on) {
+  if (is_done()) return 0;
+  const RankPlace place = planned_place(settings.distributed, settings.origin);
+  catch_stop_signals(true);
+  const FolderLock lock(settings.run, settings.origin, FolderUser::kLauncher);
+  if (lock.has_waited() && is_done()) return 0;
+  mark_folder(settings);
+  LaunchSettings launch;
+  launch.machines = place.nodes;
+  launch.ranks = static_cast<int>(settings.distributed.world_size);
+  launch.command = {program_file(), "run"};
+  if (!settings_file.empty()) launch.command.push_back(settings_file);
+  if (json) launch.command.push_back("--json");
+  launch.session_folder = settings.run.output_dir.resolved + "/" + kLauncherFolder;
+  launch.hostfile = settings.distributed.hostfile.resolved;
+  launch.go_on = go_on;
+  launch.stop = stop_signal();
+  launch.end_at_once = end_at_once();
+  return launch_ranks(launch);
+}
+
+}  // namespace bascule

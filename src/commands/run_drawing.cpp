@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/run_drawing.h"
+
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/notify_socket.h"
+#include "src/commands/launch_run.h"
+#include "src/commands/rank_errors.h"
+#include "src/commands/stop_signal.h"
+#include "src/draw_run/draw_folder.h"
+#include "src/draw_run/draw_loop.h"
+#include "src/files/durable_write.h"
+#include "src/json/json.h"
+#include "src/records/readable.h"
+#include "src/records/run_status.h"
+#include "src/run/recorded_run.h"
+#include "src/run_folder/run_folder.h"
+#include "src/run_folder/run_marker.h"
+#include "src/runtime/choose_isa.h"
+#include "src/runtime/guard.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kResultsFile[] = "/all_results.json";
+
+void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
+
+// Recorded, with the pictures that are there. Throws Error where the folder cannot be this run's.
+std::unique_ptr<RecordedDrawRun> open_run(const Settings& settings, const RankPlace& place) {
+  check_draw_folder(settings);
+  std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings, place);
+  if (settings.draw.resume == ResumeDrawing::kAuto) run->files->read_done();
+  return run;
+}
+
+// Whether nothing is left to do; says so then.
+bool is_done(const RecordedDrawRun& run, bool json) {
+  const std::string& folder = run.settings.run.output_dir.resolved;
+  if (!run.files->missing().empty() || !read_run_marker(folder).finished) return false;
+  say("run: already finished; see " + run.settings.run.output_dir.shown());
+  if (json) std::puts(json_text(read_json_file(folder + kResultsFile), 4).c_str());
+  return true;
+}
+
+void say_run(const RecordedDrawRun& run) {
+  const std::size_t pictures = run.list.pictures.size();
+  for (const std::string& note : run.notes) say(note);
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " + std::to_string(pictures) +
+      (pictures == 1 ? " picture of " : " pictures of ") + std::to_string(run.options.width) + " x " +
+      std::to_string(run.options.height));
+}
+
+// Once everything is there that the run needs. What is drawn anew is removed before the folder says that it is of these
+// settings.
+void begin_folder(RecordedDrawRun* run, RunStatus* status) {
+  const std::string& folder = run->settings.run.output_dir.resolved;
+  if (run->settings.draw.resume == ResumeDrawing::kNever) {
+    std::vector<std::string> names;
+    const std::size_t pictures = run->list.pictures.size();
+    for (std::size_t n = 0; n < pictures; ++n) names.emplace_back(PictureName(n, pictures).text());
+    remove_pictures(folder, names);
+  }
+  write_run_marker(run->settings, {}, {}, {});
+  remove_leftovers(folder);
+  status->open(folder, run->settings.report.status_seconds, NotifySocket::from_environment());
+  run->files->open();
+}
+
+// Of all ranks together: the time of a stage is the mean of theirs, as they work side by side.
+void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& group, DrawResults* results) {
+  results->planned_bytes = run.plan.peak_bytes();
+  results->guarded = guard_is_active();
+  ForeignAllocations foreign[64];
+  const std::size_t count = foreign_allocations(foreign, std::size(foreign));
+  for (std::size_t i = 0; i < count; ++i) {
+    results->foreign_calls += foreign[i].calls;
+    results->foreign_bytes += foreign[i].bytes;
+  }
+  const DrawingSeconds& stages = sealed.seconds();
+  const double own[] = {static_cast<double>(resident_bytes(group.local_size())),
+                        stages.prompts,
+                        stages.calls,
+                        stages.decoding,
+                        results->writing_seconds,
+                        static_cast<double>(results->foreign_calls)};
+  open_memory();
+  constexpr std::size_t kNumbers = std::size(own);
+  std::vector<double> all(kNumbers * static_cast<std::size_t>(group.size()));
+  if (!group.exchange({own, kNumbers}, Span<double>(all))) throw PeerFailed{};
+  double sums[kNumbers] = {};
+  for (std::size_t i = 0; i < all.size(); ++i) sums[i % kNumbers] += all[i];
+  const double ranks = group.size();
+  results->resident_bytes = static_cast<std::size_t>(sums[0]);
+  results->stages = {sums[1] / ranks, sums[2] / ranks, sums[3] / ranks};
+  results->writing_seconds = sums[4] / ranks;
+  results->foreign_calls = static_cast<std::uint64_t>(sums[5]);
+}
+
+int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results, RunStatus* status,
+           bool json) {
+  const std::string& folder = run.settings.run.output_dir.resolved;
+  run.files->put_in_order();
+  const std::string text = draw_results_json(run, results);
+  write_output_file(folder + kResultsFile, text);
+  if (run.settings.report.html)
+    write_output_file(folder + "/report.html", draw_html(draw_page_of(run, results, sealed.tape(run.recorded.noise))));
+  write_run_marker(run.settings, {true, 0, 0}, {}, {});
+  status->end("finished");
+  std::fputs((json ? text : draw_summary(run, results)).c_str(), stdout);
+  say("run: finished; see " + run.settings.run.output_dir.shown() + (run.settings.report.html ? "/report.html" : ""));
+  return 0;
+}
+
+// The first rank's signal, which all end with.
+int agreed(Group& group, int signal) {
+  const double own = signal;
+  std::vector<double> all(static_cast<std::size_t>(group.size()));
+  if (!group.exchange({&own, 1}, Span<double>(all))) throw PeerFailed{};
+  return static_cast<int>(all[0]);
+}
+
+int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
+  const Isa isa = choose_isa(isa_word(run.settings.machine.isa));
+  if (group.is_first()) say_run(run);
+  group.set_phase(RankPhase::kSealing);
+  SealedDrawRun sealed(run, isa, &say, &group);
+  if (group.is_first())
+    say("seal: " + std::string(isa_name(isa)) + ", " +
+        (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
+        " threads");
+  RunStatus status;
+  agree_on(group, [&] {
+    if (group.is_first()) begin_folder(&run, &status);
+  });
+  DrawResults results;
+  results.found = static_cast<std::int64_t>(run.files->done().size());
+  DrawLoop loop(run, sealed, group, group.is_first() ? &status : nullptr, stop_signal());
+  int signal = 0;
+  seal_memory();
+  const Status ended = loop.run(&results, &signal);
+  if (!ended.ok()) {
+    open_memory();
+    if (ended.code == StatusCode::kRankFailed) throw PeerFailed{};
+    throw drawing_error(ended, run);
+  }
+  measure(run, sealed, group, &results);
+  group.set_phase(RankPhase::kFinishing);
+  signal = agreed(group, signal);
+  if (!group.is_first()) return signal == 0 ? 0 : 128 + signal;
+  if (signal == 0) return finish(run, sealed, results, &status, json);
+  status.end("stopped");
+  say("run: stopped; " + std::to_string(run.files->done().size()) + " of " + std::to_string(run.list.pictures.size()) +
+      " pictures are there; run the same command again to draw the others");
+  return 128 + signal;
+}
+
+// One process of a run: the only one, or one of several ranks.
+int run_rank(const Settings& settings, const RankPlace& place, bool json) {
+  Group group(place, {settings.distributed.timeout_seconds});
+  return in_group(group, json, [&] {
+    group.take_cores();
+    std::optional<FolderLock> lock;
+    agree_on(group, [&] {
+      if (!group.is_first()) return;
+      check_draw_folder(settings);
+      lock.emplace(settings.run, settings.origin, place.launcher.empty() ? FolderUser::kProcess : FolderUser::kRank);
+    });
+    std::unique_ptr<RecordedDrawRun> run;
+    bool done = false;
+    agree_on(group, [&] {
+      run = open_run(settings, place);
+      done = group.is_first() && is_done(*run, json);
+      if (!done) check_drawing_fits(*run, read_process_limits());
+    });
+    if (any_of(group, done)) return 0;
+    catch_stop_signals(false);
+    return draw_recorded(*run, group, json);
+  });
+}
+
+}  // namespace
+
+int run_drawing(const Settings& settings, const RankPlace& place, const std::string& settings_file, bool json) {
+  if (place.nodes > 1)
+    throw Error(ErrorKind::kSettings, "the launcher's environment", "the ranks of a run that draws are on one machine",
+                "start a run on each machine, with a part of the prompts");
+  (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
+  if (!is_launcher(settings, place)) return run_rank(settings, place, json);
+  return launch_run(
+      settings, settings_file, json,
+      [&] { return is_done(*open_run(settings, planned_place(settings.distributed, settings.origin)), json); },
+      "pictures that are there are whole, and the same command draws the others");
+}
+
+}  // namespace bascule
