@@ -110,8 +110,8 @@ OURS = [
     ("src/predict/", ASKED),
     ("src/search/", [*ASKED, "src/predict/"]),
     ("src/verify/", [*ASKED, "src/update/"]),
-    # The record of a finished run: made of the sealed one, and whether it is there again.
-    ("src/reproduce/", [*RUN, *rooms("report sealed")]),
+    # The record of a finished run: made of the sealed one or of the pictures, and whether it is there again.
+    ("src/reproduce/", [*RUN, *rooms("report sealed draw_run")]),
     # Whose a folder is, and whether a run begins, goes on or is over.
     ("src/run_folder/", RUN),
     # A run that draws, from its settings to its files, and the command that draws one picture.

@@ -4,7 +4,9 @@
 #include <cstdio>
 
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
 #include "src/json/json.h"
+#include "src/reproduce/drawn_pictures.h"
 #include "src/reproduce/hash_log.h"
 
 namespace bascule {
@@ -33,9 +35,43 @@ std::string division_note(const UpdateDivision& a, const UpdateDivision& b) {
          ": that alone makes gradients differ by rounding, and with contrastive negatives of one micro-batch by more";
 }
 
+// Of two runs that draw.
+int diff_pictures(const DiffArguments& arguments) {
+  const std::vector<PictureLogRow> a = drawn_pictures(arguments.a), b = drawn_pictures(arguments.b);
+  const PictureParting parting = find_picture_parting(a, b);
+  if (parting.common == 0)
+    throw Error(ErrorKind::kData, arguments.b, "has no picture in common with " + shown_path(arguments.a));
+  const bool is_equal = parting.kind == PictureParting::Kind::kNone;
+  if (arguments.json) {
+    Json document = {{"equal", is_equal},
+                     {"pictures", static_cast<std::uint64_t>(parting.common)},
+                     {"equal_pictures", static_cast<std::uint64_t>(parting.equal)}};
+    if (!is_equal) {
+      document["picture"] = parting.picture;
+      document["kind"] = kind_word(parting.kind);
+      document["call"] = parting.call;
+      document["calls"] = parting.calls;
+    }
+    std::printf("%s\n", json_text(document, 2).c_str());
+  } else if (is_equal) {
+    std::printf("equal: the latents after every call, and the pixels, of %zu pictures\n", parting.equal);
+  } else {
+    std::printf("%s\n", parting_text(parting).c_str());
+    std::printf("it is the first in the order of the list; %zu of %zu pictures differ\n",
+                parting.common - parting.equal, parting.common);
+  }
+  return is_equal ? 0 : exit_code(ErrorKind::kNotAsRecorded);
+}
+
 }  // namespace
 
 int diff_command(const DiffArguments& arguments) {
+  const bool a_draws = has_pictures(arguments.a), b_draws = has_pictures(arguments.b);
+  if (a_draws && b_draws) return diff_pictures(arguments);
+  if (a_draws != b_draws)
+    throw Error(ErrorKind::kData, a_draws ? arguments.b : arguments.a,
+                "has no pictures, but " + shown_path(a_draws ? arguments.a : arguments.b) + " is of a run that draws",
+                "compare two runs of one kind");
   const HashLog a(arguments.a), b(arguments.b);  // in this order: the first that is wrong is named
   const Parting parting = find_parting(a, b);
   const bool is_equal = parting.step == 0;

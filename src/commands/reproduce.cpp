@@ -94,7 +94,12 @@ std::string fresh_folder(const std::string& recorded, const std::string& asked) 
   }
 }
 
-void print_pace(const RecordedPace& now, const RecordedPace& then) {
+void print_pace(const RecordedPace& now, const RecordedPace& then, bool draws) {
+  if (draws) {
+    std::printf("throughput: %s pictures/s; recorded %s\n", readable_number(now.whole).c_str(),
+                readable_number(then.whole).c_str());
+    return;
+  }
   std::printf("throughput: %s samples/s; recorded %s, and %s to %s by logged interval\n",
               readable_number(now.whole).c_str(), readable_number(then.whole).c_str(),
               readable_number(then.least).c_str(), readable_number(then.most).c_str());
@@ -128,6 +133,10 @@ bool is_as_recorded(const RepeatJudgement& judgement, Promise promise) {
 }
 
 void print_judgement(const RepeatJudgement& judgement, const Outcome& outcome) {
+  if (judgement.has_equal_bits && outcome.recorded.draws()) {
+    std::printf("equal bits: %zu pictures are as recorded\n", judgement.pictures);
+    return;
+  }
   const std::vector<SummedFile>& results = outcome.recorded.record.results;
   const bool has_trained = std::any_of(results.begin(), results.end(), [](const SummedFile& file) {
     return std::filesystem::path(file.path).extension() == ".safetensors";
@@ -144,16 +153,22 @@ void print_judgement(const RepeatJudgement& judgement, const Outcome& outcome) {
   std::printf("bits differ: %s\n", judgement.first_difference.c_str());
   if (!outcome.recorded.changes.empty())
     std::puts("the recorded run changed on its way, but its repetition had the last settings from the first update on");
-  if (outcome.promise != Promise::kFigures) return;
+  if (outcome.promise != Promise::kFigures || outcome.recorded.draws()) return;
   std::printf("bits were not promised; figures %s: mean training loss %s, recorded %s\n",
               judgement.has_equal_figures ? "agree within 1 %" : "differ by more than 1 %",
               readable_number(judgement.loss).c_str(), readable_number(judgement.loss_then).c_str());
 }
 
-void add_judgement(Json* document, const RepeatJudgement& judgement, const RecordedPace& now,
-                   const RecordedPace& then) {
+void add_judgement(Json* document, const RepeatJudgement& judgement, const RecordedPace& now, const RecordedPace& then,
+                   bool draws) {
   (*document)["equal_bits"] = judgement.has_equal_bits;
   (*document)["first_difference"] = judgement.has_equal_bits ? Json() : Json(judgement.first_difference);
+  if (draws) {
+    (*document)["equal_pictures"] = static_cast<std::uint64_t>(judgement.pictures);
+    (*document)["pictures_per_second"] = now.whole;
+    (*document)["recorded_pictures_per_second"] = then.whole;
+    return;
+  }
   (*document)["equal_intervals"] = static_cast<std::uint64_t>(judgement.intervals);
   (*document)["equal_evaluations"] = static_cast<std::uint64_t>(judgement.evaluations);
   (*document)["equal_figures"] = judgement.has_equal_figures;
@@ -173,6 +188,8 @@ int end(Json document, bool is_as_recorded, bool json) {
 
 int reproduce_command(const ReproduceArguments& arguments) {
   const RecordedFolder recorded = open_record(arguments.record);
+  const bool draws = recorded.draws();
+  if (draws && !arguments.check) check_picture_log(recorded);
   const std::string output = arguments.check ? "" : fresh_folder(recorded.folder, arguments.output);
   const Outcome outcome = compare(recorded);
   if (!arguments.json) print_comparison(outcome);
@@ -194,13 +211,14 @@ int reproduce_command(const ReproduceArguments& arguments) {
     return code;
   }
   const RunRecord now = open_record(output).record;
-  const RepeatJudgement judgement = judge_repeat(recorded.record, now);
+  const RepeatJudgement judgement =
+      draws ? judge_repeated_pictures(recorded.folder, output) : judge_repeat(recorded.record, now);
   if (!arguments.json) {
-    if (recorded.record.pace.whole > 0.0) print_pace(now.pace, recorded.record.pace);
+    if (recorded.record.pace.whole > 0.0) print_pace(now.pace, recorded.record.pace, draws);
     print_judgement(judgement, outcome);
   }
   document["output"] = output;
-  add_judgement(&document, judgement, now.pace, recorded.record.pace);
+  add_judgement(&document, judgement, now.pace, recorded.record.pace, draws);
   return end(std::move(document), is_as_recorded(judgement, outcome.promise), arguments.json);
 }
 

@@ -18,6 +18,7 @@
 #include "src/json/json.h"
 #include "src/records/readable.h"
 #include "src/records/run_status.h"
+#include "src/reproduce/run_record.h"
 #include "src/run/recorded_run.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"
@@ -110,7 +111,7 @@ int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults&
   write_output_file(folder + kResultsFile, text);
   if (run.settings.report.html)
     write_output_file(folder + "/report.html", draw_html(draw_page_of(run, results, sealed.tape(run.recorded.noise))));
-  write_run_marker(run.settings, {true, 0, 0}, {}, {});
+  write_run_marker(run.settings, {true, 0, 0}, {}, {}, record_json(make_record(run, results)));
   status->end("finished");
   std::fputs((json ? text : draw_summary(run, results)).c_str(), stdout);
   say("run: finished; see " + run.settings.run.output_dir.shown() + (run.settings.report.html ? "/report.html" : ""));

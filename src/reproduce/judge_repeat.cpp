@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/records/readable.h"
+#include "src/reproduce/drawn_pictures.h"
 
 namespace bascule {
 namespace {
@@ -88,6 +89,19 @@ RepeatJudgement judge_repeat(const RunRecord& then, const RunRecord& now) {
   judgement.loss = now.train_loss;
   judgement.loss_then = then.train_loss;
   judgement.has_equal_figures = std::abs(now.train_loss - then.train_loss) <= kSameFigures * std::abs(then.train_loss);
+  return judgement;
+}
+
+RepeatJudgement judge_repeated_pictures(const std::string& then, const std::string& now) {
+  const std::vector<PictureLogRow> recorded = drawn_pictures(then), drawn = drawn_pictures(now);
+  const PictureParting parting = find_picture_parting(recorded, drawn);
+  RepeatJudgement judgement;
+  judgement.pictures = parting.equal;
+  judgement.first_difference = parting_text(parting);
+  if (judgement.first_difference.empty() && (drawn.size() != recorded.size() || parting.common != recorded.size()))
+    judgement.first_difference =
+        "it has " + std::to_string(drawn.size()) + " pictures, not " + std::to_string(recorded.size());
+  judgement.has_equal_bits = judgement.has_equal_figures = judgement.first_difference.empty();
   return judgement;
 }
 

@@ -52,15 +52,15 @@ PictureCount write_picture_list(const std::string& folder, const RunData& data, 
   return count;
 }
 
-std::vector<ListedPicture> read_picture_list(const std::string& folder) {
+std::vector<ReadPicture> read_picture_list(const std::string& folder) {
   const std::string path = folder + "/" + kPictureListFile;
-  std::vector<ListedPicture> pictures;
+  std::vector<ReadPicture> pictures;
   if (!std::filesystem::exists(path)) throw Error(ErrorKind::kData, path, "cannot be read", "restore the file");
   std::istringstream file(text_of_file(path));
   std::int64_t number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
-    ListedPicture picture;
+    ReadPicture picture;
     const auto [end, failure] = std::from_chars(line.data(), line.data() + line.size(), picture.digest, 16);
     const std::size_t gap = line.find("  ", kDigits + 2);
     if (failure != std::errc() || end != line.data() + kDigits || gap == std::string::npos) refuse(path, number);

@@ -14,7 +14,7 @@ namespace bascule {
 
 inline constexpr char kPictureListFile[] = "pictures.xxh3";
 
-struct ListedPicture {
+struct ReadPicture {
   std::string split, place;
   std::uint64_t digest = 0;
 };
@@ -25,6 +25,6 @@ struct PictureCount {
 };
 
 PictureCount write_picture_list(const std::string& folder, const RunData& data, Loader& loader);
-std::vector<ListedPicture> read_picture_list(const std::string& folder);
+std::vector<ReadPicture> read_picture_list(const std::string& folder);
 
 }  // namespace bascule

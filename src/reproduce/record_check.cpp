@@ -13,10 +13,12 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/checkpoint/state_file.h"
+#include "src/draw_run/recorded_draw_run.h"
 #include "src/files/file_sum.h"
 #include "src/files/regular_file.h"
 #include "src/index/picture_folder.h"
 #include "src/json/json.h"
+#include "src/pictures/picture_log.h"
 #include "src/reproduce/picture_list.h"
 #include "src/run/model_words.h"
 #include "src/run/recorded_run.h"
@@ -31,7 +33,7 @@ namespace {
 // Libraries whose arithmetic is part of a result: pictures are decoded by these, and with oneDNN's products that too.
 constexpr std::string_view kComputing[] = {"libjpeg", "libpng", "libz.", "libm.", "libm-", "libmvec", "libdnnl"};
 
-constexpr std::int64_t kListedPictures = 10;
+constexpr std::int64_t kReadPictures = 10;
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
@@ -67,10 +69,11 @@ class Check {
   std::vector<Difference> run() {
     check_program();
     check_settings();
-    for (const SummedFile& file : record_.model_files) check_file("model file ", file, file.path, Promise::kNothing);
+    const char* const kind = recorded_.draws() ? "input file " : "model file ";
+    for (const SummedFile& file : record_.model_files) check_file(kind, file, file.path, Promise::kNothing);
     for (const SummedFile& file : record_.results)
       check_file("result ", file, recorded_.folder + "/" + file.path, Promise::kBits);
-    check_data();
+    recorded_.draws() ? check_drawing() : check_data();
     check_machine();
     return std::move(differences_);
   }
@@ -141,6 +144,17 @@ class Check {
     compare("the kernel", text_of(now.kernel.release), text_of(then.kernel.release), Promise::kBits);
   }
 
+  // Its files were compared; whether they still make a run.
+  void check_drawing() {
+    try {
+      (void)record_draw_run(recorded_.settings,
+                            planned_place(recorded_.settings.distributed, recorded_.settings.origin));
+    } catch (const Error& error) {
+      throw_if_of_limit(error);
+      add(std::string("the run cannot be repeated: ") + error.what(), Promise::kNothing);
+    }
+  }
+
   // Rows and pictures, as a run of these settings would read them.
   void check_data() {
     std::unique_ptr<RecordedRun> run;
@@ -168,7 +182,7 @@ class Check {
       return add("list of pictures " + shown_path(list.path) + ": " + problem + ", so that pictures were not compared",
                  Promise::kNothing);
     std::map<std::pair<std::string, std::string>, std::uint64_t> then;
-    for (ListedPicture& picture : read_picture_list(recorded_.folder))
+    for (ReadPicture& picture : read_picture_list(recorded_.folder))
       then[{std::move(picture.split), std::move(picture.place)}] = picture.digest;
     std::vector<std::uint8_t> memory;
     for (const RecordedSplit& split : data.splits) {
@@ -190,13 +204,13 @@ class Check {
         }
       }
     }
-    if (pictures_ > kListedPictures)
-      add("and " + std::to_string(pictures_ - kListedPictures) + " more pictures", Promise::kNothing);
+    if (pictures_ > kReadPictures)
+      add("and " + std::to_string(pictures_ - kReadPictures) + " more pictures", Promise::kNothing);
   }
 
   // A folder that has moved away would fill screens.
   void add_picture(const std::string& place, const char* problem) {
-    if (++pictures_ <= kListedPictures) add("picture " + shown_path(place) + ": " + problem, Promise::kNothing);
+    if (++pictures_ <= kReadPictures) add("picture " + shown_path(place) + ": " + problem, Promise::kNothing);
   }
 
   const RecordedFolder& recorded_;
@@ -227,16 +241,13 @@ RecordedFolder open_record(const std::string& path) {
                 "name the folder of a run that has finished");
   }
   const Json* const record = find_member(json, "record", file);
-  if (record == nullptr && get_string(json, "settings", file, "").find("\n[draw]\n") != std::string::npos) {
-    throw Error(ErrorKind::kData, file, "is of a run that draws, which this version cannot repeat",
-                "run its settings in another folder, and compare the digests of images.jsonl");
-  }
   if (record == nullptr) {
     throw Error(ErrorKind::kData, file, "has no record: an older version of Bascule wrote it",
                 "run it again with this version");
   }
   recorded.record = read_record(*record, file);
-  const ModelWords words = words_of_recorded(recorded.record.model_folder);
+  ModelWords words = words_of_recorded(recorded.record.model_folder);
+  words.draws = recorded.record.settings.find("\n[draw]\n") != std::string::npos;
   recorded.settings = with_absolute_paths(read_canonical_settings(recorded.record.settings, file, words));
   recorded.written = read_canonical_settings(get_string(json, "settings", file), file, words);
   for (const HistoryEntry& one : read_history(json, file)) {
@@ -244,6 +255,16 @@ RecordedFolder open_record(const std::string& path) {
                                " to " + one.to);
   }
   return recorded;
+}
+
+void check_picture_log(const RecordedFolder& recorded) {
+  const std::string path = recorded.folder + "/" + kPictureLogFile;
+  const std::vector<SummedFile>& results = recorded.record.results;
+  const auto list =
+      std::find_if(results.begin(), results.end(), [](const SummedFile& file) { return file.path == kPictureLogFile; });
+  const std::string problem = list == results.end() ? "is not in the record" : problem_of(*list, path);
+  if (!problem.empty())
+    throw Error(ErrorKind::kData, path, problem, "restore it: a repeated run would be compared with it");
 }
 
 std::vector<Difference> check_record(const RecordedFolder& recorded) { return Check(recorded).run(); }

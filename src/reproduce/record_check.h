@@ -28,6 +28,7 @@ struct RecordedFolder {
   Settings settings;  // of the recorded run, with absolute paths
   Settings written;   // the same as they were written, paths not resolved
   RunRecord record;
+  bool draws() const { return settings.draw.is_given; }
   std::vector<std::string> changes;  // of settings while it ran: "after update 8: training.max_steps from 8 to 13"
 };
 
@@ -36,5 +37,9 @@ RecordedFolder open_record(const std::string& path);
 
 // In the order above.
 std::vector<Difference> check_record(const RecordedFolder& recorded);
+
+// Throws Error kData where the list of a run's pictures is not the recorded one any more, so that none can be compared
+// with it.
+void check_picture_log(const RecordedFolder& recorded);
 
 }  // namespace bascule

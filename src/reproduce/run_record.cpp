@@ -10,6 +10,7 @@
 #include "src/base/sha256.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/state_file.h"
+#include "src/draw_run/draw_inputs.h"
 #include "src/files/file_sum.h"
 #include "src/files/model_file_names.h"
 #include "src/index/shard_names.h"
@@ -17,6 +18,7 @@
 #include "src/judge/predictions.h"
 #include "src/machine/machine_json.h"
 #include "src/pictures/preprocessor.h"
+#include "src/reproduce/drawn_pictures.h"
 #include "src/reproduce/picture_list.h"
 #include "src/runtime/loaded_files.h"
 #include "src/settings/run_settings.h"
@@ -86,6 +88,19 @@ std::string absolute_path(const PathsSetting& paths, const std::string& path) {
   return (std::filesystem::path(paths.start) / path).lexically_normal().string();
 }
 
+// What the records of all runs have: settings, program, machine.
+RunRecord begin_record(const Settings& settings) {
+  RunRecord record;
+  record.settings = print_settings(with_absolute_paths(settings));
+  record.model_folder = settings.model.model_name_or_path.resolved;
+  if (sealed_settings() == nullptr)
+    record.settings_file = summed(std::filesystem::absolute(settings.origin.file).lexically_normal().string());
+  record.machine = lasting_facts();
+  record.program = running_program();
+  for (const std::string& library : loaded_libraries()) record.libraries.push_back(summed(library));
+  return record;
+}
+
 }  // namespace
 
 SummedFile running_program() {
@@ -107,9 +122,11 @@ Machine lasting_facts() {
 }
 
 Settings with_absolute_paths(Settings settings) {
-  for (PathSetting* path :
-       {&settings.model.model_name_or_path, &settings.model.tokenizer_name, &settings.run.output_dir,
-        &settings.run.resume_checkpoint, &settings.distributed.hostfile}) {
+  for (PathSetting* path : {&settings.model.model_name_or_path, &settings.model.tokenizer_name,
+                            &settings.run.output_dir, &settings.run.resume_checkpoint, &settings.distributed.hostfile,
+                            &settings.draw.prompts_file, &settings.draw.latents_file}) {
+    // The tokenizer of a pipeline lies in a folder of its own.
+    if (settings.draw.is_given && !path->is_given()) continue;
     if (path->resolved.empty()) path->resolved = path->written;
     path->written = path->resolved;
   }
@@ -139,14 +156,7 @@ RecordedPace pace_of(const Report& report, std::int64_t warmup_steps) {
 
 RunRecord make_record(SealedRun& sealed, const Report& report) {
   const RecordedRun& run = sealed.run();
-  RunRecord record;
-  record.settings = print_settings(with_absolute_paths(run.settings));
-  record.model_folder = run.settings.model.model_name_or_path.resolved;
-  if (const std::string& file = run.settings.origin.file; sealed_settings() == nullptr)
-    record.settings_file = summed(std::filesystem::absolute(file).lexically_normal().string());
-  record.machine = lasting_facts();
-  record.program = running_program();
-  for (const std::string& library : loaded_libraries()) record.libraries.push_back(summed(library));
+  RunRecord record = begin_record(run.settings);
   record.model_files = model_files(sealed, run);
   for (std::size_t i = 0; sealed.final_model() != nullptr && i < sealed.final_model()->shards().size(); ++i) {
     const std::string& name = sealed.final_model()->shards()[i].name;
@@ -174,6 +184,21 @@ RunRecord make_record(SealedRun& sealed, const Report& report) {
     record.evaluations.push_back({split_name(one.split), one.global_step, bits_of(one.loss)});
   record.train_loss = report.train.train_loss;
   record.pace = pace_of(report, run.settings.training.throughput_warmup_steps);
+  return record;
+}
+
+RunRecord make_record(const RecordedDrawRun& run, const DrawResults& results) {
+  RunRecord record = begin_record(run.settings);
+  for (const std::string& path : draw_input_paths(run)) record.model_files.push_back(summed(path));
+  const std::string folder = run.settings.run.output_dir.resolved + "/";
+  for (const PictureLogRow& row : drawn_pictures(folder))
+    record.results.push_back({row.file, sha256_of_file(folder + row.file)});
+  record.results.push_back({kPictureLogFile, sha256_of_file(folder + kPictureLogFile)});
+  // With the warm-up where there was nothing else.
+  const bool is_timed = results.timed_pictures > 0;
+  const double seconds = is_timed ? results.timed_seconds : results.seconds;
+  const std::int64_t pictures = is_timed ? results.timed_pictures : results.pictures;
+  if (seconds > 0.0) record.pace.whole = static_cast<double>(pictures) / seconds;
   return record;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/draw_run/draw_results.h"
 #include "src/json/value.h"
 #include "src/machine/machine.h"
 #include "src/report/report.h"
@@ -33,7 +34,8 @@ struct EvaluatedBits {
   std::string loss;
 };
 
-// Samples a second: of the whole run, and of its slowest and fastest logged interval after the warm-up.
+// Samples or pictures a second: of the whole run, and of a training run's slowest and fastest logged interval after the
+// warm-up.
 struct RecordedPace {
   double whole = 0.0, least = 0.0, most = 0.0;
 };
@@ -44,7 +46,9 @@ struct RunRecord {
   SummedFile settings_file;  // path empty: the settings are part of the program
   Machine machine;           // its lasting facts alone
   SummedFile program;
-  std::vector<SummedFile> libraries, model_files, results;  // results: weights, and texts that the model wrote
+  // model_files: of a run that draws also its prompts and latents. results: weights, texts that the model wrote,
+  // pictures and their list.
+  std::vector<SummedFile> libraries, model_files, results;
   std::vector<NamedText> data;      // split -> digest of its rows and of the sizes of its pictures
   std::string picture_list_sha256;  // empty: no pictures
   std::int64_t pictures_listed = 0, pictures = 0;
@@ -65,6 +69,8 @@ RecordedPace pace_of(const Report& report, std::int64_t warmup_steps);
 
 // After the run's folder was written, in which it puts the list of pictures.
 RunRecord make_record(SealedRun& sealed, const Report& report);
+// The same of a run that draws, once images.jsonl is in order.
+RunRecord make_record(const RecordedDrawRun& run, const DrawResults& results);
 
 Json record_json(const RunRecord& record);
 // where: the file, for messages. Throws Error{kData} where it is damaged or of another format.
