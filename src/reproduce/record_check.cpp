@@ -33,7 +33,7 @@ namespace {
 // Libraries whose arithmetic is part of a result: pictures are decoded by these, and with oneDNN's products that too.
 constexpr std::string_view kComputing[] = {"libjpeg", "libpng", "libz.", "libm.", "libm-", "libmvec", "libdnnl"};
 
-constexpr std::int64_t kReadPictures = 10;
+constexpr std::int64_t kListedPictures = 10;
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
@@ -204,13 +204,13 @@ class Check {
         }
       }
     }
-    if (pictures_ > kReadPictures)
-      add("and " + std::to_string(pictures_ - kReadPictures) + " more pictures", Promise::kNothing);
+    if (pictures_ > kListedPictures)
+      add("and " + std::to_string(pictures_ - kListedPictures) + " more pictures", Promise::kNothing);
   }
 
   // A folder that has moved away would fill screens.
   void add_picture(const std::string& place, const char* problem) {
-    if (++pictures_ <= kReadPictures) add("picture " + shown_path(place) + ": " + problem, Promise::kNothing);
+    if (++pictures_ <= kListedPictures) add("picture " + shown_path(place) + ": " + problem, Promise::kNothing);
   }
 
   const RecordedFolder& recorded_;

@@ -24,14 +24,14 @@ def change(path, **members):
     path.write_text(json.dumps({key: value for key, value in document.items() if value is not None}))
 
 
-def damage(path):
-    """The first number of a safetensors file in bfloat16 becomes NaN; returns the name of its tensor."""
+def damage(path, bits=0x7fc0):
+    """The first number of a safetensors file in bfloat16 becomes NaN, or another with these bits; returns the name of its tensor."""
     data = bytearray(path.read_bytes())
     start = 8 + struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:start])
     name = next(name for name, entry in header.items() if entry.get("dtype") == "BF16" and not name.startswith(("encoder.conv", "encoder.down", "encoder.mid", "quant_conv")))
     place = start + header[name]["data_offsets"][0]
-    data[place:place + 2] = b"\xc0\x7f"
+    data[place:place + 2] = struct.pack("<H", bits)
     path.write_bytes(data)
     return name
 
@@ -57,6 +57,12 @@ def rows(run_folder):
 def digests(lines):
     """{file: digests of its pixels and of its latents} of the lines of images.jsonl."""
     return {row["file"]: (row["digest"], row["latents"]) for row in lines}
+
+
+def pixels(png):
+    """A PNG file behind its text chunks, whose digest of the settings depends on paths."""
+    data = png.read_bytes()
+    return data[:33], data[data.index(b"IDAT") - 4:]
 
 
 def pictures(run_folder):

@@ -332,6 +332,15 @@ class Refused(Drawing):
         self.assertEqual(pictures(self.folder / "run"), before)
         self.assertEqual(len(rows(self.folder / "run")), 4)
 
+    def test_a_picture_that_is_not_finite_is_not_written(self):
+        """Latents are finite, but the decoder's numbers overflow."""
+        model = copy_pipeline(self.folder / "m")
+        damage(model / "vae" / "diffusion_pytorch_model.safetensors", bits=0x7f7f)
+        self.assert_refused(DATA, "00000.png: its numbers are not finite", model=model)
+        self.assertEqual(pictures(self.folder / "run"), {})
+        self.assert_refused(DATA, "the picture is not finite", arguments=("draw", model, "x", "-o", self.folder / "x.png", "--steps", 1))
+        self.assertFalse((self.folder / "x.png").exists())
+
     def test_what_the_rules_let_change_may_change(self):
         """As `bascule settings --resume` says: paths to the same content, and what is written into files from there on."""
         (self.folder / "p.txt").write_text("a cat\n")

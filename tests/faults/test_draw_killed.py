@@ -166,6 +166,17 @@ class Stopped(Broken):
         again = run("run", self.folder / "run.toml")
         self.assertIn("already finished", again.stderr)
 
+    def test_by_a_signal_while_a_batch_is_written(self):
+        """The batch is written to its end, and no other is begun."""
+        slow = {**os.environ, "LD_PRELOAD": str(PROGRAM.parent / "tests" / "libslow_fsync.so")}
+        process = start(long_drawing(self.folder), env=slow)
+        wait_for_lines(self.folder, 6, process)
+        process.send_signal(signal.SIGTERM)
+        text = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 143, text)
+        self.assertEqual(self.judge_broken() % 5, 0)
+        self.judge_resumed(run("run", long_drawing(self.folder)))
+
     def test_a_single_picture_by_a_signal(self):
         picture = self.folder / "x.png"
         process = subprocess.Popen([str(PROGRAM), "draw", str(PIPELINES / "sd_v1"), "x", "-o", str(picture), "--steps", "999", "--height", "256", "--width", "256"], stderr=subprocess.PIPE, text=True)

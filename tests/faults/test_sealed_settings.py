@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program with sealed settings (-Dstatic_config), here those of config/smoke.toml: the run of the file, without the file, without toml++ and MPI."""
+"""A program with sealed settings (-Dstatic_config), here those of config/smoke.toml, and of a run that draws: the run of the file, without the file, without toml++ and MPI."""
 import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -10,9 +11,12 @@ import time
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, ROOT, digest, run
+from drawing import copy_pipeline, pixels
 from run_files import tensors
 
 SEALED = PROGRAM.parent / "tests" / "bascule_sealed"
+SEALED_DRAWING = PROGRAM.parent / "tests" / "bascule_sealed_drawing"
+DRAWING = ROOT / "tools" / "packaging" / "small_draw.toml"
 SMOKE = ROOT / "config" / "smoke.toml"
 SETTINGS, DATA, MEMORY, NOT_AS_RECORDED = 2, 3, 4, 7
 SOONEST_SECONDS = 1.0
@@ -107,6 +111,45 @@ class SealedSettings(unittest.TestCase):
         self.assertEqual(len([line for line in done.stderr.splitlines() if "ulimit" in line or "address" in line]), 1, done.stderr)
         self.assertLess(taken, SOONEST_SECONDS)
         self.assertFalse((self.folder / "tree" / "runs" / "smoke" / "checkpoint-4").exists())
+
+
+class SealedDrawing(unittest.TestCase):
+    """The program of tools/packaging/small_draw.toml."""
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        self.program = self.folder / "tree" / "bin" / "bascule"
+        self.program.parent.mkdir(parents=True)
+        shutil.copy(SEALED_DRAWING, self.program)
+        copy_pipeline(self.folder / "tree" / "tests" / "data" / "goldens-families" / "sd_v1")
+
+    def test_draws_the_bytes_of_the_file_and_repeats_them(self):
+        left, expected = self.folder / "tree" / "runs" / "image", self.folder / "run"
+        toml = self.folder / "file.toml"
+        toml.write_text(DRAWING.read_text().replace("../../tests", f"{ROOT}/tests").replace("../../runs/image", str(expected)))
+        self.assertEqual(run("run", toml).returncode, 0)
+        done = sealed(self.program, "run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({path.name: pixels(path) for path in left.glob("*.png")}, {path.name: pixels(path) for path in expected.glob("*.png")})
+        self.assertEqual(len(list(left.glob("*.png"))), 4)
+        self.assertEqual(run("diff", left, expected).returncode, 0)
+        self.assertIn("already finished", sealed(self.program, "run").stderr)
+        done = sealed(self.program, "reproduce", left)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("equal bits: 4 pictures are as recorded", done.stdout)
+
+    def test_says_what_it_reads_and_which_file_is_missing(self):
+        plan = sealed(self.program, "plan", "--json", "--inputs")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertIn("../../tests/data/goldens-families/sd_v1/unet", [one["folder"] for one in json.loads(plan.stdout)["inputs"]])
+        self.assertEqual(sealed(self.program, "settings").stdout, run("settings", DRAWING).stdout)
+        (self.folder / "tree" / "tests" / "data" / "goldens-families" / "sd_v1" / "unet" / "config.json").unlink()
+        done = sealed(self.program, "run")
+        self.assertEqual(done.returncode, DATA, done.stderr)
+        self.assertIn("unet/config.json", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
 
 class SealSettings(unittest.TestCase):

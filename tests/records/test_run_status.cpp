@@ -128,6 +128,29 @@ TEST(RunStatus, TheServiceManagerHearsOnceThatTheRunIsReady) {
   EXPECT_EQ(manager.next().find("STATUS=train: step 3 of 7"), 0u);
 }
 
+// A batch of pictures takes minutes: each call of the UNet counts.
+TEST(RunStatus, PicturesAreToldByCall) {
+  const test::TemporaryFolder folder;
+  const Listener manager(folder.path() + "/notify");
+  ::setenv("NOTIFY_SOCKET", (folder.path() + "/notify").c_str(), 1);
+  RunStatus status;
+  status.open(folder.path(), 1.0, NotifySocket::from_environment());
+  ::unsetenv("NOTIFY_SOCKET");
+  status.begin("draw", 4, 20, 100.0);
+  ProgressStep step;
+  step.done = 4;
+  step.pictures_of_next = 8;
+  step.call = 13;
+  step.calls = 52;
+  status.step(step, 130.0);
+  const Json during = read_json_file(folder.path() + "/" + kStatusFile);
+  EXPECT_EQ(during["done"], 4);
+  EXPECT_EQ(during["call"], 13);
+  EXPECT_EQ(during["calls"], 52);
+  EXPECT_EQ(during["seconds_left"], 210.0);  // a quarter of eight pictures in 30 s; sixteen less these two are left
+  EXPECT_EQ(manager.next().find("READY=1\nSTATUS=draw: picture 4 of 20, call 13 of 52, "), 0u);
+}
+
 TEST(RunStatus, MetricsOfAnEvaluationAreThoseOfTraining) {
   SevenUpdates run(1.0);
   for (int number = 1; number <= 4; ++number) run.update(number, 100.0 + 2.0 * number);

@@ -182,7 +182,9 @@ TEST(DrawingSettings, TheNumberOfRanksIsFreeAndNotInTheDigest) {
   for (const SettingChange& change : setting_changes(number_keys(one), other_keys(one), two))
     EXPECT_EQ(change.effect, KeyEffect::kFree) << change.key;
   for (const KeyRule& rule : resume_rules(two)) {
-    if (rule.key == "distributed.world_size") EXPECT_EQ(rule.word, std::string("yes"));
+    if (rule.key == "distributed.world_size") {
+      EXPECT_EQ(rule.word, std::string("yes"));
+    }
   }
 }
 
