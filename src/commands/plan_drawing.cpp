@@ -10,6 +10,7 @@
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/plan/draw_arena.h"
+#include "src/run/recorded_run.h"
 
 namespace bascule {
 namespace {
@@ -28,7 +29,8 @@ std::optional<Error> why_too_large(const RecordedDrawRun& run) {
 int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
   if (arguments.frontier)
     throw Error(ErrorKind::kSettings, "--frontier", "is not supported for a run that draws", "leave it out");
-  const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
+  const RankPlace place = planned_place(settings.distributed, settings.origin);
+  const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings, place);
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   if (!arguments.svg.empty()) {
     const std::size_t largest = run->session.largest_workspace();
@@ -42,10 +44,11 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
     const std::int64_t pictures = static_cast<std::int64_t>(run->list.pictures.size());
-    std::printf("%s%lld %s of %lld x %lld pixels, %lld at a time, %zu calls of the UNet for each picture\n",
+    const std::string ranks = place.is_alone() ? "" : " on each of " + std::to_string(place.world_size) + " ranks";
+    std::printf("%s%lld %s of %lld x %lld pixels, %lld at a time%s, %zu calls of the UNet for each picture\n",
                 print_memory_plan(run->plan).c_str(), static_cast<long long>(pictures),
                 pictures == 1 ? "picture" : "pictures", static_cast<long long>(run->options.width),
-                static_cast<long long>(run->options.height), static_cast<long long>(run->options.batch),
+                static_cast<long long>(run->options.height), static_cast<long long>(run->options.batch), ranks.c_str(),
                 run->program.calls.size());
   }
   return too_large ? report_error(*too_large, false) : 0;

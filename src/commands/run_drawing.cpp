@@ -195,7 +195,12 @@ int run_drawing(const Settings& settings, const RankPlace& place, const std::str
   if (!is_launcher(settings, place)) return run_rank(settings, place, json);
   return launch_run(
       settings, settings_file, json,
-      [&] { return is_done(*open_run(settings, planned_place(settings.distributed, settings.origin)), json); },
+      [&] {
+        if (!is_done(*open_run(settings, planned_place(settings.distributed, settings.origin)), json)) return false;
+        const FolderLock clears(settings.run, settings.origin,
+                                FolderUser::kProcess);  // what a killed launcher has left
+        return true;
+      },
       "pictures that are there are whole, and the same command draws the others");
 }
 

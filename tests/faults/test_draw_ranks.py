@@ -100,7 +100,9 @@ class Ranks(unittest.TestCase):
         weights = sum(plans[1]["categories"][name] for name in plans[1]["categories"] if "parameters" in name)
         self.assertGreater(weights, 0)
         own = [plans[ranks]["peak_bytes"] - plans[ranks - 1]["peak_bytes"] for ranks in (2, 3)]
+        self.assertGreater(min(own), plans[1]["categories"]["workspace"])
         self.assertLess(max(own), plans[1]["peak_bytes"] - weights + (1 << 16))
+        self.assertIn("24 pictures of 16 x 16 pixels, 5 at a time on each of 3 ranks, ", run("plan", self.folder / "run.toml").stdout)
 
     def test_killed_at_any_instant_and_gone_on_with_by_any_number_of_ranks(self):
         draw = random.Random(SEED)

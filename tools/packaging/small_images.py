@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of small.toml, of small_ranks.toml and of one epoch of a demo, and the bits of their runs on this machine: what image_check and power_cuts share."""
+"""The images of small.toml, of small_ranks.toml, of small_draw.toml and of one epoch of a demo, and the bits of their runs on this machine: what image_check and power_cuts share."""
 import hashlib
 import pathlib
 import re
@@ -35,8 +35,14 @@ def image_of_one_epoch(demo):
     return make_image(config, ROOT / "build-image-demos")
 
 
+def bits_of(runs):
+    """What a run has left, of the folder that is the disk: the digest of the parameters, or of each picture by its name."""
+    pictures = sorted((runs / WEIGHTS).parent.glob("*.png"))
+    return {path.name: digest(path) for path in pictures} or digest(runs / WEIGHTS)
+
+
 def bits_on_host(image, folder):
-    """Of the parameters after the unbroken run, by the program of the tree, on this machine."""
+    """After the unbroken run, by the program of the tree, on this machine."""
     shutil.copytree(image / "tree", folder)
     subprocess.run([folder / "bin/bascule", "run"], check=True, capture_output=True)
-    return digest(folder / "runs" / WEIGHTS)
+    return bits_of(folder / "runs")
