@@ -197,8 +197,7 @@ int run_drawing(const Settings& settings, const RankPlace& place, const std::str
       settings, settings_file, json,
       [&] {
         if (!is_done(*open_run(settings, planned_place(settings.distributed, settings.origin)), json)) return false;
-        const FolderLock clears(settings.run, settings.origin,
-                                FolderUser::kProcess);  // what a killed launcher has left
+        clear_finished(settings);
         return true;
       },
       "pictures that are there are whole, and the same command draws the others");

@@ -210,9 +210,13 @@ bool FolderLock::lock_alone() {
 
 bool is_finished_and_clear(const Settings& settings) {
   if (!is_finished(settings)) return false;
+  clear_finished(settings);
+  return true;
+}
+
+void clear_finished(const Settings& settings) {
   if (has_launcher_folder(settings.run.output_dir.resolved))
     const FolderLock clears(settings.run, settings.origin, FolderUser::kProcess);
-  return true;
 }
 
 void mark_folder(const Settings& settings) {

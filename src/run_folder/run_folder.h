@@ -39,6 +39,9 @@ class FolderLock {
 // nothing, but for what a killed launcher has left in the folder of a finished run.
 bool is_finished_and_clear(const Settings& settings);
 
+// Of a finished run: removes what a launcher that was killed has left in its folder.
+void clear_finished(const Settings& settings);
+
 // Makes the folder known as ours, if it is not yet, before anything else is written into it.
 void mark_folder(const Settings& settings);
 

@@ -12,6 +12,7 @@ import threading
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, run
+from drawing import drawing
 from rank_runs import preloaded
 from small_run import DATA, ROWS, small_settings, write_rows
 
@@ -72,6 +73,16 @@ class Unattended(unittest.TestCase):
         done, told = self.service(small_settings(self.folder, training__max_steps="3", machine__step_seconds="0.4"), str(self.folder / "notify"), 1.6)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreaterEqual(told.count("WATCHDOG=1\n"), 2)
+
+    def test_a_run_that_draws_tells_of_calls_and_its_heart_beats(self):
+        """One batch, so that no picture is there before the end."""
+        toml = drawing(self.folder, num_inference_steps="100", batch_size="4", height="32", width="32", tables="[report]\nstatus_seconds = 0.01\n")
+        done, told = self.service(toml, str(self.folder / "notify"), 0.2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = [message for message in told if message != "WATCHDOG=1\n"]
+        self.assertRegex(said[0], r"^READY=1\nSTATUS=draw: picture 0 of 4, call 1 of 101, .* left\n$")
+        self.assertGreater(len({message for message in said if "picture 0 of 4, call" in message}), 3)
+        self.assertGreaterEqual(len(told) - len(said), 1)
 
     def rows_with_a_stuck_picture(self, number):
         """A manifest, as a value of the settings; stuck_open.c never ends the opening of that row's picture."""
