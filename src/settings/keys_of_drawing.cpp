@@ -28,7 +28,7 @@ constexpr Key kKeys[] = {
     {kDrawTable, "num_images_per_prompt", integer<&Draw::num_images_per_prompt>(1, kMany), kNumbers,
      "pictures of each prompt"},
     {kDrawTable, "batch_size", integer<&Draw::batch_size>(1, 1024), kFree,
-     "pictures drawn at a time; a picture does not depend on it"},
+     "pictures drawn at a time, by each rank; a picture does not depend on it"},
     {kDrawTable, "height", integer<&Draw::height>(0, 8192), kNumbers,
      "height of pictures, pixels; 0: the size that the model was trained with"},
     {kDrawTable, "width", integer<&Draw::width>(0, 8192), kNumbers, "width of pictures, pixels; 0: the same"},
