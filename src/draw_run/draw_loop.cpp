@@ -116,6 +116,7 @@ Status DrawLoop::collect() noexcept {
 }
 
 Status DrawLoop::wait_for_others() noexcept {
+  (void)stop_signal();  // passes on one that came during the last picture
   if (!group_.is_first()) {
     queue_.end(group_.rank());
     return ok_status();

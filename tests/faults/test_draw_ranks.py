@@ -135,19 +135,22 @@ class Ranks(unittest.TestCase):
                 self.assertEqual(len(rows(self.folder / "run")), len({row["file"] for row in rows(self.folder / "run")}))
 
     def test_a_signal_stops_all_ranks(self):
-        toml = ranks_drawing(self.folder, 2, num_inference_steps="100")
         for whom in ("launcher", "one rank"):
-            process = start(toml)
-            wait_for_lines(self.folder, 3 if whom == "launcher" else 13, process)
-            os.kill(process.pid if whom == "launcher" else ranks_and_launcher(toml)[0][1], signal.SIGTERM)
-            error = process.communicate(timeout=30)[1]
-            self.assertEqual(process.returncode, 143, error)
-            found = len(rows(self.folder / "run"))
-            self.assertIn(f"run: stopped; {found} of 24 pictures are there", error)
-            self.assertEqual(len(pictures(self.folder / "run")), found)
-            self.assertLess(found, 24)
-        self.assertEqual(run("run", toml).returncode, 0)
-        self.assertEqual(json.loads((self.folder / "run" / "all_results.json").read_text())["pictures_found"], found)
+            with self.subTest(whom=whom):
+                self.doCleanups()
+                self.setUp()
+                toml = ranks_drawing(self.folder, 2, num_inference_steps="100")
+                process = start(toml)
+                wait_for_lines(self.folder, 3, process)
+                os.kill(process.pid if whom == "launcher" else ranks_and_launcher(toml)[0][1], signal.SIGTERM)
+                error = process.communicate(timeout=30)[1]
+                self.assertEqual(process.returncode, 143, error)
+                found = len(rows(self.folder / "run"))
+                self.assertIn(f"run: stopped; {found} of 24 pictures are there", error)
+                self.assertEqual(len(pictures(self.folder / "run")), found)
+                self.assertLess(found, 24)
+                self.assertEqual(run("run", toml).returncode, 0)
+                self.assertEqual(json.loads((self.folder / "run" / "all_results.json").read_text())["pictures_found"], found)
 
     def test_what_fails_on_all_ranks_is_said_once(self):
         model = copy_pipeline(self.folder / "m")
