@@ -369,8 +369,9 @@ void add_reproduce(CLI::App& app, Chosen* chosen) {
 }
 
 void add_diff(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("diff", "Find the first update and tensor where two runs differ (needs report.hash_steps)");
+  CLI::App* command = app.add_subcommand("diff",
+                                         "Find the first update and tensor where two runs differ (needs "
+                                         "report.hash_steps), or the first picture and call");
   auto arguments = std::make_shared<DiffArguments>();
   as_path(command->add_option("run_a", arguments->a, "output_dir of a run"))->required();
   as_path(command->add_option("run_b", arguments->b, "output_dir of another run of the same model"))->required();
