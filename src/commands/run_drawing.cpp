@@ -129,6 +129,8 @@ int agreed(Group& group, int signal) {
 int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
   const Isa isa = choose_isa(isa_word(run.settings.machine.isa));
   if (group.is_first()) say_run(run);
+  DrawResults results;
+  results.found = static_cast<std::int64_t>(run.files->done().size());
   group.set_phase(RankPhase::kSealing);
   SealedDrawRun sealed(run, isa, &say, &group);
   if (group.is_first())
@@ -139,8 +141,6 @@ int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
   agree_on(group, [&] {
     if (group.is_first()) begin_folder(&run, &status);
   });
-  DrawResults results;
-  results.found = static_cast<std::int64_t>(run.files->done().size());
   DrawLoop loop(run, sealed, group, group.is_first() ? &status : nullptr, stop_signal());
   int signal = 0;
   seal_memory();
