@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/packaging: archives that depend on their content alone, a lock that names what differs. Images as wholes: `make image-check`."""
+import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "packaging"))
 import archives  # noqa: E402
+import oci  # noqa: E402
 import packages  # noqa: E402
 import sbom  # noqa: E402
 
@@ -50,6 +53,34 @@ class Packaging(unittest.TestCase):
         self.assertEqual(len(content) % 4, 0)
         self.assertIn(b"dev/console\0", content)
         self.assertIn(b"TRAILER!!!\0", content)
+
+    def test_a_container_image_is_what_its_digests_say_and_the_same_bytes_twice(self):
+        tree = self.tree("tree", 0o022, ["bin/program", "data/a b.txt"])
+        archives.write_tar(tree, self.folder / "tree.tar", 1700000000)
+        write = lambda name: oci.write_image(self.folder / "tree.tar", self.folder / name, "bascule-small:1", "2023-11-14T22:13:20Z", 1700000000, "/runs",
+                                             {"org.opencontainers.image.version": "1", "bascule.settings.sha256": "ab"})
+        write("one.tar")
+        write("other.tar")
+        self.assertEqual((self.folder / "one.tar").read_bytes(), (self.folder / "other.tar").read_bytes())
+        with tarfile.open(self.folder / "one.tar") as image:
+            self.assertEqual(image.getnames(), sorted(image.getnames()))
+            self.assertEqual({entry.mtime for entry in image}, {1700000000})
+            blobs = {name.split("/")[-1]: image.extractfile(name).read() for name in image.getnames() if image.getmember(name).isfile()}
+        self.assertEqual(json.loads(blobs["oci-layout"]), {"imageLayoutVersion": "1.0.0"})
+
+        def blob(descriptor):
+            content = blobs[descriptor["digest"].removeprefix("sha256:")]
+            self.assertEqual((hashlib.sha256(content).hexdigest(), len(content)), (descriptor["digest"].removeprefix("sha256:"), descriptor["size"]))
+            return content
+        index = json.loads(blobs["index.json"])["manifests"]
+        self.assertEqual([one["annotations"]["org.opencontainers.image.ref.name"] for one in index], ["bascule-small:1"])
+        manifest = json.loads(blob(index[0]))
+        config = json.loads(blob(manifest["config"]))
+        self.assertEqual([blob(layer) for layer in manifest["layers"]], [(self.folder / "tree.tar").read_bytes()])
+        self.assertEqual(config["rootfs"]["diff_ids"], [layer["digest"] for layer in manifest["layers"]])
+        self.assertEqual((config["config"]["Entrypoint"], config["config"]["Cmd"], config["config"]["Volumes"]), (["/bin/bascule"], ["run"], {"/runs": {}}))
+        self.assertEqual(config["config"]["Labels"]["bascule.settings.sha256"], "ab")
+        self.assertEqual(manifest["annotations"], {"org.opencontainers.image.version": "1"})
 
     def test_a_lock_names_the_package_that_differs(self):
         one = packages.Package("libone", "amd64", "1.0-1", "one 1.0-1")
