@@ -19,6 +19,7 @@
 namespace bascule {
 
 constexpr std::int64_t kTaps = 9;
+constexpr std::size_t kConvolutionBf16ScratchBytes = static_cast<std::size_t>(kGemmTilePackedBf16) * sizeof(float);
 
 struct Pictures {
   std::int64_t height, width;  // as they are stored
@@ -34,13 +35,13 @@ constexpr std::int64_t window_size(const Pictures& p) { return kTaps * p.channel
 // y[r,o] = bias[o] + sum_d window[first_row + r, d] weight[o,d]
 // The arithmetic is that of gemm_tile.h with windows as A, depth 9 channels: for each element a chain of fused
 // multiply-adds over a chunk of kGemmChunk columns, and the sums of the chunks added in order, first to the bias. Taps
-// outside the picture take part as zeros.
-// Shapes: y (rows, cols) with stride; x whole pictures; weight (cols, 9 channels) dense; bias (cols) or null.
-// Overwrites y. Aliasing: none. cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes, 64-byte aligned.
+// outside the picture take part as zeros. convolution_bf16 has that of gemm_tile_bf16, in chunks of kGemmChunkBf16; its
+// x and weight are bf16, or float32 numbers that it rounds. Shapes: y (rows, cols) with stride; x whole pictures;
+// weight (cols, 9 channels) dense; bias (cols) or null. Overwrites y. Aliasing: none. cols <= kGemmTileCols. Scratch:
+// kGemmTileScratchBytes, or kConvolutionBf16ScratchBytes, 64-byte aligned.
 struct Convolution {
   float* y;
-  const float* x;
-  const float* weight;
+  ConstElements x, weight;  // float32 but for convolution_bf16
   const float* bias;
   std::int64_t y_stride;
   std::int64_t first_row, rows, cols;  // rows of all samples' outputs

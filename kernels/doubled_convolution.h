@@ -17,12 +17,14 @@ namespace bascule {
 // y of the pixels that are made of the stored lines first_line to before first_line + lines, of all pictures one after
 // another: two lines of y each. The arithmetic is that of gemm_tile.h with windows as A and sums of weights as B, depth
 // 4 channels, columns numbered tap * channels + channel; each sum of weights is rounded to float32 at every addition.
-// Shapes: y (4 pixels, cols) with stride; x (pixels, channels); both of whole pictures; weight (cols, 9 channels)
-// dense; bias (cols) or null. Aliasing: none. cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes, 64-byte aligned.
+// doubled_convolution_bf16 has that of gemm_tile_bf16; its x and weight are bf16, or float32 numbers that it rounds;
+// the sums are of rounded weights, with subnormal numbers taken as zeros, and are rounded to bf16 at their end. Shapes:
+// y (4 pixels, cols) with stride; x (pixels, channels); both of whole pictures; weight (cols, 9 channels) dense; bias
+// (cols) or null. Aliasing: none. cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes, or
+// kConvolutionBf16ScratchBytes, 64-byte aligned.
 struct DoubledConvolution {
   float* y;
-  const float* x;
-  const float* weight;
+  ConstElements x, weight;  // float32 but for doubled_convolution_bf16
   const float* bias;
   std::int64_t y_stride;
   std::int64_t first_line, lines, cols;

@@ -32,7 +32,7 @@ inline f32x16 fma_flushed(f32x16 a, f32x16 b, f32x16 c) {
   return c;
 }
 inline f32x16 add_flushed(f32x16 a, f32x16 b) {
-  for (int i = 0; i < 16; ++i) a.lane[i] = flushed(flushed(a.lane[i]) + b.lane[i]);
+  for (int i = 0; i < 16; ++i) a.lane[i] = flushed(flushed(a.lane[i]) + flushed(b.lane[i]));
   return a;
 }
 

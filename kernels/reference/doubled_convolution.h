@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/doubled_convolution.h"
+#include "kernels/reference/gemm_tile.h"
 
 namespace bascule::reference {
 
@@ -16,19 +17,34 @@ inline std::int64_t doubled_window_element(const DoubledConvolution& a, std::int
   return ((line / a.height * a.height + from_line) * a.width + from) * a.channels + col % a.channels;
 }
 
+// Whether a column of such a window has the weight of tap t. That tap of output line 2 i + u is line 2 i + u + t / 3 -
+// 1 of the enlarged picture, made of half of it rounded down.
+inline bool is_tap_of(const DoubledConvolution& a, std::int64_t u, std::int64_t v, std::int64_t col, std::int64_t t) {
+  const std::int64_t tap = col / a.channels;
+  return (u + t / 3 + 1) / 2 - 1 == u - 1 + tap / 2 && (v + t % 3 + 1) / 2 - 1 == v - 1 + tap % 2;
+}
+
 // The sum of the weights of one output column that a column of such a window has.
 template <typename T>
 T doubled_weight(const T* weight, const DoubledConvolution& a, std::int64_t u, std::int64_t v, std::int64_t col) {
-  const std::int64_t tap = col / a.channels;
   T sum(0);
   for (std::int64_t t = 0; t < kTaps; ++t) {
-    // Tap t of output line 2 i + u is line 2 i + u + t / 3 - 1 of the enlarged picture, made of half of it rounded
-    // down.
-    const bool is_line = (u + t / 3 + 1) / 2 - 1 == u - 1 + tap / 2,
-               is_column = (v + t % 3 + 1) / 2 - 1 == v - 1 + tap % 2;
-    if (is_line && is_column) sum += weight[t * a.channels + col % a.channels];
+    if (is_tap_of(a, u, v, col, t)) sum += weight[t * a.channels + col % a.channels];
   }
   return sum;
+}
+
+// Such a sum of doubled_convolution_bf16, of weights in bf16.
+inline std::uint16_t doubled_weight_bf16(const std::uint16_t* weight, const DoubledConvolution& a, std::int64_t u,
+                                         std::int64_t v, std::int64_t col) {
+  float sum = -0.0f;
+  for (std::int64_t t = 0; t < kTaps; ++t) {
+    if (is_tap_of(a, u, v, col, t))
+      sum = Bf16Chain::flushed(sum + Bf16Chain::flushed(widened(weight[t * a.channels + col % a.channels])));
+  }
+  std::uint16_t rounded = 0;
+  to_bf16({&rounded, &sum, 1});
+  return rounded;
 }
 
 template <typename T>

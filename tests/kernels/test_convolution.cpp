@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <ostream>
 #include <vector>
 
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/gemm_tile.h"
+#include "tests/kernels/bf16_operands.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace bascule::test {
@@ -60,7 +63,7 @@ struct Operands {
 };
 
 struct alignas(64) Scratch {
-  std::byte bytes[kGemmTileScratchBytes];
+  std::byte bytes[std::max(kGemmTileScratchBytes, kConvolutionBf16ScratchBytes)];
 };
 
 std::vector<float> convolution_of(const KernelTable& kernels, const Case& c, const Operands& operands, bool bias,
@@ -93,6 +96,50 @@ TEST(Convolution, HasTheBitsOfItsDefinition) {
       }
     }
   }
+}
+
+// Operands of convolution_bf16, of either type; the reference's windows are those of float32 numbers, rounded.
+template <typename X, typename W>
+void expect_bits_of_bf16(const Case& c, const std::vector<float>& x, const std::vector<float>& weight,
+                         const std::vector<float>& bias) {
+  const std::int64_t depth = window_size(c.pictures);
+  std::vector<float> windows(static_cast<std::size_t>(c.rows() * depth));
+  reference::window_columns(windows.data(), x.data(), {nullptr, nullptr, depth, 0, c.rows(), 0, depth, c.pictures});
+  std::vector<float> truth(static_cast<std::size_t>(c.rows() * c.cols));
+  reference::gemm_tile_bf16({GemmKind::kForward, truth.data(), windows.data(), weight.data(), bias.data(), depth, depth,
+                             c.cols, c.rows(), c.cols, depth, false, nullptr});
+  const GuardedBuffer<X> own_x = guarded<X>(x);
+  const GuardedBuffer<W> own_weight = guarded<W>(weight);
+  const auto y = same_on_every_isa([&](const KernelTable& kernels) {
+    static Scratch scratch;
+    std::memset(&scratch, 0xff, sizeof scratch);  // NaN: what is not packed must not be used
+    Floats out(c.rows() * c.cols), b(bias);
+    kernels.convolution_bf16(
+        {out.data(), own_x.data(), own_weight.data(), b.data(), c.cols, 0, c.rows(), c.cols, c.pictures, &scratch});
+    return out.values();
+  });
+  ASSERT_EQ(first_different_bit(y, truth), -1) << c;
+}
+
+TEST(Convolution, HasTheBitsOfItsDefinitionInBf16) {
+  Seeded random;
+  for (const Case& c : cases()) {
+    const Operands o(random, c);
+    expect_bits_of_bf16<float, float>(c, o.x, o.weight, o.bias);
+    expect_bits_of_bf16<std::uint16_t, std::uint16_t>(c, o.x, o.weight, o.bias);
+    expect_bits_of_bf16<std::uint16_t, float>(c, o.x, o.weight, o.bias);
+  }
+}
+
+// Products and sums about the smallest normal number: those below it are zeros.
+TEST(Convolution, TakesSubnormalNumbersAsZerosInBf16) {
+  Seeded random;
+  const Case c{plain(5, 7, 17), 2, 35};
+  Operands o(random, c);
+  for (float& x : o.x) x *= 0x1p-63f;
+  for (float& w : o.weight) w *= 0x1p-66f;
+  for (float& b : o.bias) b *= 0x1p-127f;
+  expect_bits_of_bf16<float, std::uint16_t>(c, o.x, o.weight, o.bias);
 }
 
 // Each addition rounds a sum of terms below 8 sigma each; the formula's errors would be far larger.
