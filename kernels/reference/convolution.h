@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/convolution.h"
+#include "kernels/reference/gemm_tile.h"
 
 namespace bascule::reference {
 
@@ -31,6 +32,26 @@ void convolution(T* y, const T* x, const T* weight, const T* bias, const Convolu
         if (from >= 0) sum += x[from] * weight[o * depth + d];
       }
       y[r * a.y_stride + o] = sum;
+    }
+  }
+}
+
+// To the bit.
+struct WindowFactors {
+  const Convolution& of;
+  std::int64_t row, col;  // of y
+  Number a(std::int64_t d) const {
+    const std::int64_t from = window_element(of.pictures, of.first_row + row, d);
+    return from >= 0 ? number_at(of.x, from) : Number{};
+  }
+  Number b(std::int64_t d) const { return number_at(of.weight, col * window_size(of.pictures) + d); }
+};
+
+inline void convolution_bf16(const Convolution& a) {
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    for (std::int64_t o = 0; o < a.cols; ++o) {
+      a.y[r * a.y_stride + o] = sum_of_chunks<Bf16Chain>(a.bias != nullptr ? a.bias + o : nullptr,
+                                                         window_size(a.pictures), WindowFactors{a, r, o});
     }
   }
 }

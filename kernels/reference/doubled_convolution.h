@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/doubled_convolution.h"
 #include "kernels/reference/gemm_tile.h"
@@ -34,19 +35,6 @@ T doubled_weight(const T* weight, const DoubledConvolution& a, std::int64_t u, s
   return sum;
 }
 
-// Such a sum of doubled_convolution_bf16, of weights in bf16.
-inline std::uint16_t doubled_weight_bf16(const std::uint16_t* weight, const DoubledConvolution& a, std::int64_t u,
-                                         std::int64_t v, std::int64_t col) {
-  float sum = -0.0f;
-  for (std::int64_t t = 0; t < kTaps; ++t) {
-    if (is_tap_of(a, u, v, col, t))
-      sum = Bf16Chain::flushed(sum + Bf16Chain::flushed(widened(weight[t * a.channels + col % a.channels])));
-  }
-  std::uint16_t rounded = 0;
-  to_bf16({&rounded, &sum, 1});
-  return rounded;
-}
-
 template <typename T>
 void doubled_convolution(T* y, const T* x, const T* weight, const T* bias, const DoubledConvolution& a) {
   for (std::int64_t line = a.first_line; line < a.first_line + a.lines; ++line) {
@@ -59,6 +47,45 @@ void doubled_convolution(T* y, const T* x, const T* weight, const T* bias, const
           if (from >= 0) sum += x[from] * doubled_weight(weight + o * kTaps * a.channels, a, u, v, d);
         }
         y[(line * 4 * a.width + i) * a.y_stride + o] = sum;
+      }
+    }
+  }
+}
+
+// To the bit. One kind of output pixels of one column.
+struct DoubledFactors {
+  const DoubledConvolution& of;
+  std::int64_t line, u, j, v;
+  const std::vector<Number>& sums;  // of weights
+  Number a(std::int64_t d) const {
+    const std::int64_t from = doubled_window_element(of, line, u, j, v, d);
+    return from >= 0 ? number_at(of.x, from) : Number{};
+  }
+  Number b(std::int64_t d) const { return sums[static_cast<std::size_t>(d)]; }
+};
+
+inline std::vector<Number> doubled_weights_bf16(const DoubledConvolution& a, std::int64_t u, std::int64_t v,
+                                                std::int64_t col) {
+  std::vector<Number> sums;
+  for (std::int64_t d = 0; d < 4 * a.channels; ++d) {
+    float sum = -0.0f;
+    for (std::int64_t t = 0; t < kTaps; ++t) {
+      const std::int64_t at = (col * kTaps + t) * a.channels + d % a.channels;
+      if (is_tap_of(a, u, v, d, t)) sum = Bf16Chain::add(sum, Bf16Chain::operand(number_at(a.weight, at)));
+    }
+    sums.push_back(number_at(&sum, 0));
+  }
+  return sums;
+}
+
+inline void doubled_convolution_bf16(const DoubledConvolution& a) {
+  for (std::int64_t i = 0; i < 4 * a.cols; ++i) {
+    const std::int64_t o = i / 4, u = i % 4 / 2, v = i % 2;
+    const std::vector<Number> sums = doubled_weights_bf16(a, u, v, o);
+    for (std::int64_t line = a.first_line; line < a.first_line + a.lines; ++line) {
+      for (std::int64_t j = 0; j < a.width; ++j) {
+        a.y[(((2 * line + u) * a.width + j) * 2 + v) * a.y_stride + o] = sum_of_chunks<Bf16Chain>(
+            a.bias != nullptr ? a.bias + o : nullptr, 4 * a.channels, DoubledFactors{a, line, u, j, v, sums});
       }
     }
   }

@@ -79,19 +79,27 @@ struct GemmFactors {
   }
 };
 
+// An element of C: the sums of the chunks, added in order to what it starts with; null: to nothing.
+template <typename Chain, typename Factors>
+float sum_of_chunks(const float* start, std::int64_t depth, const Factors& factors) {
+  float c = start != nullptr ? *start : 0.0f;
+  for (std::int64_t first = 0; first < depth; first += Chain::kChunk) {
+    const std::int64_t end = first + Chain::kChunk < depth ? first + Chain::kChunk : depth;
+    const float p = Chain::sum(first, end, factors);
+    c = start == nullptr && first == 0 ? p : Chain::add(c, p);
+  }
+  return c;
+}
+
 template <typename Chain>
 void gemm_tile_of(const GemmTile& tile) {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     for (std::int64_t col = 0; col < tile.cols; ++col) {
       const std::int64_t at = row * tile.ldc + col;
-      float c = tile.accumulate ? tile.c.float32()[at] : tile.bias != nullptr ? tile.bias[col] : 0.0f;
-      bool nothing = !tile.accumulate && tile.bias == nullptr;
-      for (std::int64_t first = 0; first < tile.depth; first += Chain::kChunk) {
-        const std::int64_t end = first + Chain::kChunk < tile.depth ? first + Chain::kChunk : tile.depth;
-        const float p = Chain::sum(first, end, GemmFactors{tile, row, col});
-        c = nothing ? p : Chain::add(c, p);
-        nothing = false;
-      }
+      const float* const start = tile.accumulate        ? tile.c.float32() + at
+                                 : tile.bias != nullptr ? tile.bias + col
+                                                        : nullptr;
+      const float c = sum_of_chunks<Chain>(start, tile.depth, GemmFactors{tile, row, col});
       if (tile.c.is_bf16()) {
         to_bf16({tile.c.bf16() + at, &c, 1});
       } else {

@@ -12,12 +12,6 @@
 
 namespace bascule::test {
 
-inline std::vector<std::uint16_t> rounded_to_bf16(const std::vector<float>& values) {
-  std::vector<std::uint16_t> rounded(values.size());
-  reference::to_bf16({rounded.data(), values.data(), static_cast<std::int64_t>(values.size())});
-  return rounded;
-}
-
 // The values, or for std::uint16_t the values rounded to bf16.
 template <typename Number>
 GuardedBuffer<Number> guarded(const std::vector<float>& values) {
@@ -25,8 +19,7 @@ GuardedBuffer<Number> guarded(const std::vector<float>& values) {
   if constexpr (std::is_same_v<Number, float>) {
     std::copy(values.begin(), values.end(), buffer.begin());
   } else {
-    const std::vector<std::uint16_t> rounded = rounded_to_bf16(values);
-    std::copy(rounded.begin(), rounded.end(), buffer.begin());
+    reference::to_bf16({buffer.data(), values.data(), static_cast<std::int64_t>(values.size())});
   }
   return buffer;
 }

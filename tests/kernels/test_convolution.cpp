@@ -98,24 +98,23 @@ TEST(Convolution, HasTheBitsOfItsDefinition) {
   }
 }
 
-// Operands of convolution_bf16, of either type; the reference's windows are those of float32 numbers, rounded.
 template <typename X, typename W>
-void expect_bits_of_bf16(const Case& c, const std::vector<float>& x, const std::vector<float>& weight,
-                         const std::vector<float>& bias) {
-  const std::int64_t depth = window_size(c.pictures);
-  std::vector<float> windows(static_cast<std::size_t>(c.rows() * depth));
-  reference::window_columns(windows.data(), x.data(), {nullptr, nullptr, depth, 0, c.rows(), 0, depth, c.pictures});
+void expect_bits_of_bf16(const Case& c, const Operands& o) {
   std::vector<float> truth(static_cast<std::size_t>(c.rows() * c.cols));
-  reference::gemm_tile_bf16({GemmKind::kForward, truth.data(), windows.data(), weight.data(), bias.data(), depth, depth,
-                             c.cols, c.rows(), c.cols, depth, false, nullptr});
-  const GuardedBuffer<X> own_x = guarded<X>(x);
-  const GuardedBuffer<W> own_weight = guarded<W>(weight);
+  const GuardedBuffer<X> x = guarded<X>(o.x);
+  const GuardedBuffer<W> weight = guarded<W>(o.weight);
+  const Convolution shape{truth.data(), x.data(), weight.data(), o.bias.data(), c.cols, 0,
+                          c.rows(),     c.cols,   c.pictures,    nullptr};
+  reference::convolution_bf16(shape);
   const auto y = same_on_every_isa([&](const KernelTable& kernels) {
     static Scratch scratch;
     std::memset(&scratch, 0xff, sizeof scratch);  // NaN: what is not packed must not be used
-    Floats out(c.rows() * c.cols), b(bias);
-    kernels.convolution_bf16(
-        {out.data(), own_x.data(), own_weight.data(), b.data(), c.cols, 0, c.rows(), c.cols, c.pictures, &scratch});
+    Floats out(c.rows() * c.cols), bias(o.bias);
+    Convolution a = shape;
+    a.y = out.data();
+    a.bias = bias.data();
+    a.scratch = &scratch;
+    kernels.convolution_bf16(a);
     return out.values();
   });
   ASSERT_EQ(first_different_bit(y, truth), -1) << c;
@@ -125,9 +124,9 @@ TEST(Convolution, HasTheBitsOfItsDefinitionInBf16) {
   Seeded random;
   for (const Case& c : cases()) {
     const Operands o(random, c);
-    expect_bits_of_bf16<float, float>(c, o.x, o.weight, o.bias);
-    expect_bits_of_bf16<std::uint16_t, std::uint16_t>(c, o.x, o.weight, o.bias);
-    expect_bits_of_bf16<std::uint16_t, float>(c, o.x, o.weight, o.bias);
+    expect_bits_of_bf16<float, float>(c, o);
+    expect_bits_of_bf16<std::uint16_t, std::uint16_t>(c, o);
+    expect_bits_of_bf16<std::uint16_t, float>(c, o);
   }
 }
 
@@ -139,7 +138,7 @@ TEST(Convolution, TakesSubnormalNumbersAsZerosInBf16) {
   for (float& x : o.x) x *= 0x1p-63f;
   for (float& w : o.weight) w *= 0x1p-66f;
   for (float& b : o.bias) b *= 0x1p-127f;
-  expect_bits_of_bf16<float, std::uint16_t>(c, o.x, o.weight, o.bias);
+  expect_bits_of_bf16<float, std::uint16_t>(c, o);
 }
 
 // Each addition rounds a sum of terms below 8 sigma each; the formula's errors would be far larger.

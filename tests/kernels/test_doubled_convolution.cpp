@@ -69,50 +69,29 @@ std::vector<float> result_of(const KernelTable& kernels, const Case& c, const Op
   return y.values();
 }
 
-// The product that the definition names, for each pixel by itself: float32, or, of rounded operands, bf16.
-template <typename Number>
-std::vector<float> product_of(const Case& c, const std::vector<Number>& x, const std::vector<Number>& weight,
-                              const std::vector<float>& bias) {
+// The product that the definition names, for each pixel by itself.
+std::vector<float> product_of(const Case& c, const Operands& operands, bool bias) {
   const DoubledConvolution a = c.shape();
   const std::int64_t depth = 4 * c.channels;
-  constexpr bool kIsBf16 = std::is_same_v<Number, std::uint16_t>;
-  std::vector<float> y(static_cast<std::size_t>(4 * c.pixels() * c.cols));
-  std::vector<Number> weights, window;
+  std::vector<float> y(static_cast<std::size_t>(4 * c.pixels() * c.cols)), weights, window;
   for (std::int64_t kind = 0; kind < 4; ++kind) {
     const std::int64_t u = kind / 2, v = kind % 2;
     weights.clear();
     for (std::int64_t o = 0; o < c.cols; ++o) {
-      const Number* const row = weight.data() + o * kTaps * c.channels;
-      for (std::int64_t d = 0; d < depth; ++d) {
-        if constexpr (kIsBf16) {
-          weights.push_back(reference::doubled_weight_bf16(row, a, u, v, d));
-        } else {
-          weights.push_back(reference::doubled_weight(row, a, u, v, d));
-        }
-      }
+      for (std::int64_t d = 0; d < depth; ++d)
+        weights.push_back(reference::doubled_weight(operands.weight.data() + o * kTaps * c.channels, a, u, v, d));
     }
     for (std::int64_t pixel = 0; pixel < c.pixels(); ++pixel) {
       const std::int64_t line = pixel / c.width, j = pixel % c.width;
       window.clear();
       for (std::int64_t d = 0; d < depth; ++d) {
         const std::int64_t from = reference::doubled_window_element(a, line, u, j, v, d);
-        window.push_back(from < 0 ? Number(0) : x[static_cast<std::size_t>(from)]);
+        window.push_back(from < 0 ? 0.0f : operands.x[static_cast<std::size_t>(from)]);
       }
       float* const out = y.data() + ((2 * line + u) * 2 * c.width + 2 * j + v) * c.cols;
-      const GemmTile tile{GemmKind::kForward,
-                          out,
-                          window.data(),
-                          weights.data(),
-                          bias.empty() ? nullptr : bias.data(),
-                          depth,
-                          depth,
-                          c.cols,
-                          1,
-                          c.cols,
-                          depth,
-                          false,
-                          nullptr};
-      kIsBf16 ? reference::gemm_tile_bf16(tile) : reference::gemm_tile(tile);
+      reference::gemm_tile({GemmKind::kForward, out, window.data(), weights.data(),
+                            bias ? operands.bias.data() : nullptr, depth, depth, c.cols, 1, c.cols, depth, false,
+                            nullptr});
     }
   }
   return y;
@@ -123,8 +102,7 @@ TEST(DoubledConvolution, HasTheBitsOfItsDefinition) {
   for (const Case& c : cases()) {
     const Operands operands(random, c);
     for (const bool bias : {false, true}) {
-      const std::vector<float> truth =
-          product_of(c, operands.x, operands.weight, bias ? operands.bias : std::vector<float>());
+      const std::vector<float> truth = product_of(c, operands, bias);
       for (const Place place : kPlaces) {
         const auto y =
             same_on_every_isa([&](const KernelTable& kernels) { return result_of(kernels, c, operands, bias, place); });
@@ -136,17 +114,20 @@ TEST(DoubledConvolution, HasTheBitsOfItsDefinition) {
 
 template <typename X, typename W>
 void expect_bits_of_bf16(const Case& c, const Operands& o) {
-  const std::vector<float> truth = product_of(c, rounded_to_bf16(o.x), rounded_to_bf16(o.weight), o.bias);
+  std::vector<float> truth(static_cast<std::size_t>(4 * c.pixels() * c.cols));
   const GuardedBuffer<X> x = guarded<X>(o.x);
   const GuardedBuffer<W> weight = guarded<W>(o.weight);
+  DoubledConvolution a = c.shape();
+  a.y = truth.data();
+  a.x = x.data();
+  a.weight = weight.data();
+  a.bias = o.bias.data();
+  reference::doubled_convolution_bf16(a);
   const auto y = same_on_every_isa([&](const KernelTable& kernels) {
     static Scratch scratch;
     std::memset(&scratch, 0xff, sizeof scratch);  // NaN: what is not packed must not be used
     Floats out(4 * c.pixels() * c.cols), bias(o.bias);
-    DoubledConvolution a = c.shape();
     a.y = out.data();
-    a.x = x.data();
-    a.weight = weight.data();
     a.bias = bias.data();
     a.scratch = &scratch;
     kernels.doubled_convolution_bf16(a);
