@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "kernels/elements.h"
+
 namespace bascule {
 
 // Of one block of rows of one sample, for each channel: parts (3, channels) = mean m, sum (x - m), sum (x - m)^2.
@@ -37,9 +39,9 @@ struct GroupNormStatistics {
 };
 
 // Rows of one sample. Shapes: y, x (rows, channels) dense; statistics (2, channels) of the sample; gamma, beta
-// (channels). Aliasing: y may be x. Overwrites y.
+// (channels). Aliasing: y may be x, where it is float32. Overwrites y.
 struct GroupNormForward {
-  float* y;
+  Elements y;
   const float* x;
   const float* statistics;
   const float* gamma;

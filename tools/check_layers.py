@@ -85,7 +85,7 @@ OURS = [
     ("src/corpus/", [*FILES, *SETTINGS, "src/index/", "src/text/"]),
     ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/", "src/corpus/"]),
     ("src/distributed/", [*BASE, *SUMS]),
-    ("src/checkpoint/", [*JSON, *FILES, "src/graph/"]),
+    ("src/checkpoint/", [*JSON, *FILES, "src/graph/", "kernels/elements.h"]),
     # Written while a run goes on, in fixed memory. The finished run's files and its page are made of them.
     ("src/records/", [*JSON, *FILES]),
     ("src/report/", [*JSON, *FILES, "src/records/"]),

@@ -72,13 +72,13 @@ template <bool kSilu>
 void normalize_rows(const GroupNormForward& a) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const float* const x = a.x + r * a.channels;
-    float* const y = a.y + r * a.channels;
+    const Elements y = a.y + r * a.channels;
     for_lanes(
         a.channels, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
           const f32x16 normal =
               (load(x + c, lanes) - load(a.statistics + c, lanes)) * load(a.statistics + a.channels + c, lanes);
           const f32x16 z = fma(normal, load(a.gamma + c, lanes), load(a.beta + c, lanes));
-          store(y + c, lanes, kSilu ? z * sigmoid(z) : z);
+          store(y, c, lanes, kSilu ? z * sigmoid(z) : z);
         });
   }
 }

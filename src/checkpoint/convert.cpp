@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types of files to float32.
+// Element types of files to float32, and of memory to bf16.
 #include <cstring>
 
 #include "src/checkpoint/tensor_source.h"
@@ -65,6 +65,16 @@ void convert_to_float32(float* destination, const void* source, DType type, std:
     case DType::kInt8: return convert_all<std::int8_t>(destination, source, count);
     case DType::kUInt8:
     case DType::kBool: return convert_all<std::uint8_t>(destination, source, count);
+  }
+}
+
+void convert_to_bf16(std::uint16_t* destination, const float* source, std::int64_t count) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, source + i, sizeof bits);
+    const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    const std::uint32_t rounded = is_nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
+    destination[i] = static_cast<std::uint16_t>(rounded >> 16);
   }
 }
 

@@ -26,6 +26,14 @@ void walk(const Extents& shape, const Extents& strides, std::int64_t first, std:
   }
 }
 
+template <typename Number>
+void scatter_numbers(Number* base, const Extents& shape, const Extents& strides, std::int64_t first, std::int64_t count,
+                     const Number* values) noexcept {
+  walk(shape, strides, first, count, [=](std::int64_t place, std::int64_t done, std::int64_t part, std::int64_t step) {
+    for (std::int64_t i = 0; i < part; ++i) base[place + i * step] = values[done + i];
+  });
+}
+
 }  // namespace
 
 Extents strides_in_memory(const Extents& shape, const DimensionOrder& order) {
@@ -43,9 +51,12 @@ Extents strides_in_memory(const Extents& shape, const DimensionOrder& order) {
 
 void scatter(float* base, const Extents& shape, const Extents& strides, std::int64_t first, std::int64_t count,
              const float* values) noexcept {
-  walk(shape, strides, first, count, [=](std::int64_t place, std::int64_t done, std::int64_t part, std::int64_t step) {
-    for (std::int64_t i = 0; i < part; ++i) base[place + i * step] = values[done + i];
-  });
+  scatter_numbers(base, shape, strides, first, count, values);
+}
+
+void scatter(std::uint16_t* base, const Extents& shape, const Extents& strides, std::int64_t first, std::int64_t count,
+             const std::uint16_t* values) noexcept {
+  scatter_numbers(base, shape, strides, first, count, values);
 }
 
 void gather(float* values, const float* base, const Extents& shape, const Extents& strides, std::int64_t first,

@@ -17,9 +17,11 @@ using DimensionOrder = std::vector<int>;
 Extents strides_in_memory(const Extents& shape, const DimensionOrder& order);
 
 // Elements [first, first + count) of the tensor as its file has them, into memory and out of it. base: element 0 in
-// memory; values: `count` floats. Allocates nothing.
+// memory; values: `count` of them. Allocates nothing.
 void scatter(float* base, const Extents& shape, const Extents& strides, std::int64_t first, std::int64_t count,
              const float* values) noexcept;
+void scatter(std::uint16_t* base, const Extents& shape, const Extents& strides, std::int64_t first, std::int64_t count,
+             const std::uint16_t* values) noexcept;
 void gather(float* values, const float* base, const Extents& shape, const Extents& strides, std::int64_t first,
             std::int64_t count) noexcept;
 

@@ -193,7 +193,7 @@ TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTenso
     check_tensor(source, *stored, tensor);
     used.insert(stored);
     ++report.loaded;
-    if (tensor.destination == nullptr) continue;
+    if (!tensor.destination) continue;
     const std::int64_t elements = element_count(tensor.shape);
     const std::int64_t end = tensor.count < 0 ? elements : tensor.first + tensor.count;
     BASCULE_CHECK(tensor.first >= 0 && end <= elements);
@@ -201,7 +201,7 @@ TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTenso
     const Extents strides = tensor.order.empty() ? Extents{} : strides_in_memory(tensor.shape, tensor.order);
     constexpr std::int64_t kMost = TensorPart::kMostBytes / static_cast<std::int64_t>(sizeof(float));
     for (std::int64_t first = tensor.first; first < end; first += kMost) {
-      float* const to = tensor.order.empty() ? tensor.destination + (first - tensor.first) : tensor.destination;
+      const Elements to = tensor.order.empty() ? tensor.destination + (first - tensor.first) : tensor.destination;
       reads.parts.push_back({stored, to, first, std::min(kMost, end - first), strides});
     }
   }
@@ -213,13 +213,23 @@ TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTenso
 }
 
 Status read_part(const TensorSource& source, const TensorPart& part) noexcept {
-  if (part.strides.empty()) return source.try_read_float32(part.destination, *part.stored, part.first, part.count);
-  float values[4096];
-  constexpr std::int64_t kValues = sizeof values / sizeof values[0];
+  const Elements to = part.destination;
+  const bool is_row_major = part.strides.empty();
+  if (is_row_major && !to.is_bf16()) return source.try_read_float32(to.float32(), *part.stored, part.first, part.count);
+  constexpr std::int64_t kValues = 4096;
+  float values[kValues];
+  std::uint16_t rounded[kValues];
   for (std::int64_t done = 0; done < part.count; done += kValues) {
     const std::int64_t first = part.first + done, count = std::min(kValues, part.count - done);
     BASCULE_TRY(source.try_read_float32(values, *part.stored, first, count));
-    scatter(part.destination, part.stored->shape, part.strides, first, count, values);
+    if (!to.is_bf16()) {
+      scatter(to.float32(), part.stored->shape, part.strides, first, count, values);
+    } else if (is_row_major) {
+      convert_to_bf16(to.bf16() + done, values, count);
+    } else {
+      convert_to_bf16(rounded, values, count);
+      scatter(to.bf16(), part.stored->shape, part.strides, first, count, rounded);
+    }
   }
   return ok_status();
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/elements.h"
 #include "src/base/error.h"
 #include "src/base/status.h"
 #include "src/checkpoint/dimension_order.h"
@@ -40,7 +41,7 @@ std::vector<std::string> hf_weight_files(const std::string& folder, const Weight
 struct WantedTensor {
   std::string name;                 // full name, as the model's class saves it: with the prefix of its body
   std::vector<std::int64_t> shape;  // in the file; compared exactly
-  float* destination = nullptr;     // `count` floats; nullptr: checked only
+  Elements destination = {};        // `count` of them; bf16: rounded; null: checked only
   std::int64_t first = 0;           // first element of the flattened tensor, and how many; -1: all of it
   std::int64_t count = -1;
   bool required = true;       // false: an absent one is reported and its destination left alone
@@ -64,7 +65,7 @@ struct TensorPart {
   static constexpr std::int64_t kMostBytes = std::int64_t{8} << 20;
 
   const StoredTensor* stored = nullptr;
-  float* destination = nullptr;  // of the piece; with strides: of the tensor's element 0
+  Elements destination = {};  // of the piece; with strides: of the tensor's element 0
   std::int64_t first = 0, count = 0;
   Extents strides = {};  // of the destination, by the file's dimensions; empty: row-major
 };

@@ -58,5 +58,7 @@ class TensorSource {
 
 // destination[i] = float(source[i]), i < count; source is unaligned memory of `type`. noexcept, allocates nothing.
 void convert_to_float32(float* destination, const void* source, DType type, std::int64_t count) noexcept;
+// The same to bf16, as kernels/bf16.h rounds.
+void convert_to_bf16(std::uint16_t* destination, const float* source, std::int64_t count) noexcept;
 
 }  // namespace bascule

@@ -27,6 +27,14 @@ bool are_finite(const float* values, std::int64_t count) noexcept {
   return largest < 0x7f800000u;
 }
 
+bool are_finite(ConstElements values, std::int64_t count) noexcept {
+  if (!values.is_bf16()) return are_finite(values.float32(), count);
+  std::uint16_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    largest = std::max(largest, static_cast<std::uint16_t>(values.bf16()[i] & 0x7fff));
+  return largest < 0x7f80;
+}
+
 // Adds the time since `since` to a sum.
 void add_seconds(double* sum, double since) { *sum += monotonic_seconds() - since; }
 
@@ -90,7 +98,7 @@ void SealedDrawRun::refuse_not_finite_weights() {
   StartWork work;
   for (int p = 0; p < memory.set->size(); ++p) {
     for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
-      const float* const values = memory.at(p) + piece.first_element;
+      const ConstElements values = memory.elements(p) + piece.first_element;
       const std::int64_t count = piece.elements;
       work.add(
           StartWork::Kind::kComputing, count * static_cast<std::int64_t>(sizeof(float)),

@@ -22,7 +22,8 @@ struct Uses {
 bool gets_bf16_products(const Graph& graph, const Node& node) {
   for (std::size_t place = 0; place < node.operands.size(); ++place) {
     const Tensor x = node.operands[place].tensor;
-    if (x && has_place(node.kind->rounding_places, place)) return !(graph[x].rows == rows_per_sample(1));
+    if (!x || !has_place(node.kind->rounding_places, place)) continue;
+    return !(graph[x].rows == rows_per_sample(1)) && !(graph[x].rows == fixed_rows(1));
   }
   return false;
 }
@@ -63,7 +64,7 @@ std::vector<Uses> find_uses(const Graph& graph) {
 
 }  // namespace
 
-void choose_element_types(Graph& graph) {
+void choose_element_types(Graph& graph, Rounding rounding) {
   for (Node& node : graph.nodes_) node.bf16_products = gets_bf16_products(graph, node);
   const std::vector<Uses> uses = find_uses(graph);
 
@@ -77,7 +78,8 @@ void choose_element_types(Graph& graph) {
     TensorInfo& info = graph.tensors_[i];
     if (info.storage != Storage::kActivation || info.dtype != DType::kFloat32 || info.kept || use.writer < 0) continue;
     const bool is_gradient = graph.nodes_[static_cast<std::size_t>(use.writer)].backward;
-    if (use.all_take_bf16 && (is_gradient || use.forward_rounds)) {
+    const bool suffices = is_gradient || use.forward_rounds || rounding == Rounding::kOfReaders;
+    if (use.all_take_bf16 && suffices) {
       info.dtype = DType::kBFloat16;
       continue;
     }
@@ -110,6 +112,29 @@ void choose_element_types(Graph& graph) {
     nodes.push_back(graph.nodes_[n]);
   }
   graph.nodes_ = std::move(nodes);
+}
+
+void store_rounded_parameters(Span<Graph* const> graphs, ParameterSet* parameters) {
+  const std::size_t count = static_cast<std::size_t>(parameters->size());
+  std::vector<bool> is_read(count, false), is_read_whole(count, false);
+  for (const Graph* graph : graphs) {
+    for (const Node& node : graph->nodes()) {
+      for (std::size_t place = 0; place < node.operands.size(); ++place) {
+        if (!node.operands[place]) continue;
+        const TensorInfo& info = (*graph)[node.operands[place].tensor];
+        if (info.storage != Storage::kParameter) continue;
+        const std::size_t parameter = static_cast<std::size_t>(info.parameter);
+        is_read[parameter] = true;
+        if (!rounds(node, place)) is_read_whole[parameter] = true;
+      }
+    }
+  }
+  for (std::size_t p = 0; p < count; ++p) parameters->set_rounded(static_cast<int>(p), is_read[p] && !is_read_whole[p]);
+  for (Graph* graph : graphs) {
+    for (TensorInfo& info : graph->tensors_) {
+      if (info.storage == Storage::kParameter && (*parameters)[info.parameter].rounded) info.dtype = DType::kBFloat16;
+    }
+  }
 }
 
 bool has_bf16_products(const Graph& graph) {

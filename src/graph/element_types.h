@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // bf16 mixed precision: makes a float32 graph one whose matrix products read bf16.
 //
-//   * The products of a linear layer round their operands to bf16 and sum in float32 (kernels/gemm_tile.h). Weights
-//     stay float32 in memory and are rounded where a product packs them: there is no second copy. Products over one
-//     row a sample (poolers, projections of a head) stay float32: they cost little, and the loss sees their error.
+//   * The products of a linear layer and of a convolution round their operands to bf16 and sum in float32
+//     (kernels/gemm_tile.h). Where the session trains, weights stay float32 in memory and are rounded where a product
+//     packs them: there is no second copy. Products over one row, or one row a sample (poolers, projections of a head,
+//     the embedding of a timestep), stay float32: they cost little, and the loss sees their error.
 //   * An activation that forward reads in products alone is bf16. Where another operation reads it as well, that one
 //     has it in float32; what backward needs of it is a rounded copy. So the products' operands are all that forward
 //     rounds, and what is kept for backward takes half the memory:
@@ -22,8 +23,17 @@
 
 namespace bascule {
 
+// What is rounded of what forward computes. kOfReaders: every activation whose readers all take bf16: queries, keys and
+// values too, and inputs of activation functions. For models that nothing here trains: the bits are not those of a
+// training graph's forward part.
+enum class Rounding { kOfProducts, kOfReaders };
+
 // Once, when the graph is whole (after derive_backward() in training), before it is planned.
-void choose_element_types(Graph& graph);
+void choose_element_types(Graph& graph, Rounding rounding = Rounding::kOfProducts);
+
+// For graphs without gradients: parameters that only such products read are stored as bf16 from now on, in half the
+// memory. No bit of a result changes. After choose_element_types() of all graphs that name the parameters.
+void store_rounded_parameters(Span<Graph* const> graphs, ParameterSet* parameters);
 
 // Whether it has bf16 products.
 bool has_bf16_products(const Graph& graph);

@@ -37,6 +37,8 @@ struct TensorInfo {
                        // read that
 };
 
+enum class Rounding;  // element_types.h
+
 class Graph {
  public:
   // `bounds`: the largest batch that its tape will be given; `fields`: what its batches hold; `states`: those that it
@@ -90,7 +92,8 @@ class Graph {
   void reorder(const std::vector<std::size_t>& order);
 
  private:
-  friend void choose_element_types(Graph& graph);
+  friend void choose_element_types(Graph& graph, Rounding rounding);
+  friend void store_rounded_parameters(Span<Graph* const> graphs, ParameterSet* parameters);
   Tensor add_tensor(TensorInfo info);
 
   ParameterSet& parameters_;

@@ -77,8 +77,13 @@ ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const in
   }
   for (const int index : sequence) {
     const Parameter& parameter = parameters[index];
-    const std::int64_t room = align_up<std::int64_t>(parameter.elements(), 16);
     ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(index)];
+    if (parameter.rounded) {
+      place = {false, layout.rounded_elements, true};
+      layout.rounded_elements += align_up<std::int64_t>(parameter.elements(), 32);
+      continue;
+    }
+    const std::int64_t room = align_up<std::int64_t>(parameter.elements(), 16);
     place.trained = parameter.trained;
     if (!parameter.trained) {
       place.offset = layout.fixed_elements;

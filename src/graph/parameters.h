@@ -44,6 +44,7 @@ struct Parameter {
   bool trained = true;
   bool decayed = true;  // weight decay applies
   std::vector<ParameterPiece> pieces;
+  bool rounded = false;  // stored as bf16: nothing reads more of it. Set by store_rounded_parameters()
 
   std::int64_t elements() const { return rows * cols; }
 };
@@ -58,6 +59,7 @@ class ParameterSet {
   // It is not trained where groups freeze all its pieces.
   int add(Parameter parameter);
   int size() const { return static_cast<int>(parameters_.size()); }
+  void set_rounded(int index, bool rounded) { parameters_[static_cast<std::size_t>(index)].rounded = rounded; }
   const Parameter& operator[](int index) const { return parameters_[static_cast<std::size_t>(index)]; }
 
   // Whether group `index` matches the tensor of this name, be it in an earlier group or not.
@@ -72,11 +74,13 @@ class ParameterSet {
 };
 
 // Where each parameter lies. Trained parameters and their gradients share one order and these offsets; the others lie
-// in a range of their own. Offsets are in elements and multiples of 16 (64 bytes).
+// in a range of their own, and those that are stored as bf16 in a third. Offsets are in elements, and multiples of 64
+// bytes.
 struct ParameterLayout {
   struct Place {
     bool trained = false;
     std::int64_t offset = 0;
+    bool rounded = false;  // not trained then
   };
   struct Run {  // neighbouring trained tensors with the same decay, of one group; or one tensor of a checkpoint
     std::int64_t offset = 0, elements = 0;
@@ -90,6 +94,7 @@ struct ParameterLayout {
   std::vector<Run> runs;      // cover the trained range, in order; gaps between parameters are zero and stay zero
   std::int64_t trained_elements = 0;
   std::int64_t fixed_elements = 0;
+  std::int64_t rounded_elements = 0;  // of two bytes
 };
 
 // Where a run of the trained range ends.

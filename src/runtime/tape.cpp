@@ -15,6 +15,10 @@ std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, c
     const TensorInfo& info = graph.tensors()[i];
     if (info.storage == Storage::kParameter || info.storage == Storage::kGradient) {
       const ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(info.parameter)];
+      if (place.rounded) {
+        addresses[i] = memory.rounded_parameters + place.offset;
+        continue;
+      }
       const bool is_gradient = info.storage == Storage::kGradient;
       float* base = is_gradient     ? memory.gradients
                     : place.trained ? memory.trained_parameters

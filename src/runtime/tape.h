@@ -17,6 +17,7 @@ struct TapeMemory {
   float* trained_parameters = nullptr;
   float* gradients = nullptr;  // may be null for a graph without backward
   float* fixed_parameters = nullptr;
+  std::uint16_t* rounded_parameters = nullptr;  // null where none are stored as bf16
   std::byte* workspace = nullptr;
   std::byte* thread_scratch = nullptr;
   std::size_t thread_scratch_bytes = 0;  // of one thread

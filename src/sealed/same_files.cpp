@@ -56,8 +56,11 @@ double digest_of_data(const RunData& data) {
 
 double digest_of_weights(const ParameterMemory& memory) {
   Digest digest;
-  for (int p = 0; p < memory.set->size(); ++p)
-    digest.add(memory.at(p), static_cast<std::size_t>((*memory.set)[p].elements()) * sizeof(float));
+  for (int p = 0; p < memory.set->size(); ++p) {
+    const Elements place = memory.elements(p);
+    const std::size_t width = place.is_bf16() ? sizeof(std::uint16_t) : sizeof(float);
+    digest.add(place.data, static_cast<std::size_t>((*memory.set)[p].elements()) * width);
+  }
   return number_of(digest);
 }
 

@@ -37,13 +37,26 @@ void fill_initial(float* destination, std::int64_t first, std::int64_t count, co
 
 namespace {
 
-void add_initial_values(StartWork* work, float* destination, const ParameterPiece& piece, std::uint64_t seed) {
+// Rounded where the destination is bf16.
+void write_initial(Elements destination, std::int64_t first, std::int64_t count, const ParameterPiece& piece,
+                   std::uint64_t seed) noexcept {
+  if (!destination.is_bf16()) return fill_initial(destination.float32(), first, count, piece.initial, seed, piece.name);
+  constexpr std::int64_t kValues = 4096;  // a multiple of four, as above
+  float values[kValues];
+  for (std::int64_t done = 0; done < count; done += kValues) {
+    const std::int64_t part = std::min(kValues, count - done);
+    fill_initial(values, first + done, part, piece.initial, seed, piece.name);
+    convert_to_bf16(destination.bf16() + done, values, part);
+  }
+}
+
+void add_initial_values(StartWork* work, Elements destination, const ParameterPiece& piece, std::uint64_t seed) {
   for (std::int64_t first = 0; first < piece.elements; first += kPartElements) {
     const std::int64_t count = std::min(kPartElements, piece.elements - first);
     work->add(
         StartWork::Kind::kComputing, count * static_cast<std::int64_t>(sizeof(float)),
         [=, &piece] {
-          fill_initial(destination + first, first, count, piece.initial, seed, piece.name);
+          write_initial(destination + first, first, count, piece, seed);
           return ok_status();
         },
         nullptr);
@@ -55,7 +68,7 @@ void add_initial_values(StartWork* work, float* destination, const ParameterPiec
 void initialise_parameters(StartWork* work, const ParameterMemory& memory, std::uint64_t seed) {
   for (int p = 0; p < memory.set->size(); ++p) {
     for (const ParameterPiece& piece : (*memory.set)[p].pieces)
-      add_initial_values(work, memory.at(p) + piece.first_element, piece, seed);
+      add_initial_values(work, memory.elements(p) + piece.first_element, piece, seed);
   }
 }
 
@@ -73,7 +86,7 @@ LoadReport load_parameters(StartWork* work, const TensorSource& source, const Pa
     for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
       const std::optional<std::string> name = name_in_part(piece.name, part);
       if (!name) continue;
-      float* const destination = memory.at(p) + piece.first_element;
+      const Elements destination = memory.elements(p) + piece.first_element;
       if (has_new_classes && model.depends_on_classes(*name)) {
         add_initial_values(work, destination, piece, seed);
         continue;
@@ -84,7 +97,7 @@ LoadReport load_parameters(StartWork* work, const TensorSource& source, const Pa
           wanted.push_back({*name, stored->shape});  // checked only: it is read here
           std::vector<float> values(static_cast<std::size_t>(element_count(stored->shape)));
           source.read_float32(values.data(), *stored, 0, element_count(stored->shape));
-          change(destination, values.data());
+          change(memory.at(p) + piece.first_element, values.data());  // of a table: no product reads it
           continue;
         }
       }
@@ -129,6 +142,7 @@ std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const Param
   std::vector<TensorToWrite> tensors;
   for (int p = 0; p < set.size(); ++p) {
     const ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(p)];
+    BASCULE_CHECK(!place.rounded);  // nothing is written of a session that does not train
     const float* base = place.trained ? values : fixed;
     if (base == nullptr) continue;
     for (const ParameterPiece& piece : set[p].pieces) {

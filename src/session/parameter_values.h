@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/elements.h"
+#include "src/base/check.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/graph/parameters.h"
@@ -18,16 +20,24 @@
 
 namespace bascule {
 
-// Ranges of floats that a layout describes.
+// The ranges that a layout describes.
 struct ParameterMemory {
   const ParameterSet* set = nullptr;
   const ParameterLayout* layout = nullptr;
   float* trained = nullptr;
   float* fixed = nullptr;
+  std::uint16_t* rounded = nullptr;
 
-  float* at(int parameter) const {
+  Elements elements(int parameter) const {
     const ParameterLayout::Place& place = layout->places[static_cast<std::size_t>(parameter)];
-    return (place.trained ? trained : fixed) + place.offset;
+    return place.rounded ? Elements(rounded + place.offset)
+                         : Elements((place.trained ? trained : fixed) + place.offset);
+  }
+  // Of one that is not stored as bf16.
+  float* at(int parameter) const {
+    const Elements place = elements(parameter);
+    BASCULE_CHECK(!place.is_bf16());
+    return place.float32();
   }
 };
 

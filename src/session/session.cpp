@@ -13,6 +13,7 @@ namespace {
 
 constexpr char kTrained[] = "parameters, trained";
 constexpr char kFixed[] = "parameters, fixed";
+constexpr char kRounded[] = "parameters, bf16";
 constexpr char kStates[] = "state";
 constexpr char kWorkspace[] = "workspace";
 constexpr char kScratch[] = "thread scratch";
@@ -45,6 +46,11 @@ std::vector<PlannedRange> Session::plan(int threads, int local_ranks) {
     order = gradient_order(*graphs_[i]);
     trained_graph_ = order.empty() ? 0 : i;
   }
+  if (!training_ && order.empty()) {
+    std::vector<Graph*> graphs;
+    for (const auto& graph : graphs_) graphs.push_back(graph.get());
+    store_rounded_parameters({graphs.data(), graphs.size()}, &parameters_);
+  }
   layout_ =
       lay_out_parameters(parameters_, order, training_ ? training_->options().optimizer->runs : RunDivision::kByRule);
   workspaces_.clear();
@@ -62,6 +68,8 @@ std::vector<PlannedRange> Session::plan(int threads, int local_ranks) {
   const bool shared = local_ranks > 1;
   std::vector<PlannedRange> ranges = {{kTrained, bytes_of_floats(layout_.trained_elements), shared},
                                       {kFixed, bytes_of_floats(layout_.fixed_elements), shared}};
+  if (layout_.rounded_elements > 0)
+    ranges.push_back({kRounded, static_cast<std::size_t>(layout_.rounded_elements) * sizeof(std::uint16_t), shared});
   if (training_) {
     for (PlannedRange& range : training_->plan(*graphs_[trained_graph_], layout_, local_ranks))
       ranges.push_back(std::move(range));
@@ -97,6 +105,7 @@ std::vector<LargestBuffer> Session::largest(std::size_t count) const {
 void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads, Group* group) {
   memory_.trained_parameters = arena.as<float>(plan[kTrained]);
   memory_.fixed_parameters = arena.as<float>(plan[kFixed]);
+  if (layout_.rounded_elements > 0) memory_.rounded_parameters = arena.as<std::uint16_t>(plan[kRounded]);
   if (states_.size() > 0) memory_.states = arena.at(plan[kStates]);
   memory_.workspace = arena.at(plan[kWorkspace]);
   memory_.thread_scratch = arena.at(plan[kScratch]);

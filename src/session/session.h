@@ -49,7 +49,8 @@ class Session {
   Graph& graph(std::size_t number) { return *graphs_[number]; }
 
   // After recording, and again if a graph has changed. Returns the arena's categories of a session: trained and fixed
-  // parameters, those of training, states of graphs, workspace, scratch of `threads` threads and of their products.
+  // parameters, those stored as bf16, those of training, states of graphs, workspace, scratch of `threads` threads and
+  // of their products.
   // With several ranks on a node all but the last four are shared.
   std::vector<PlannedRange> plan(int threads, int local_ranks = 1);
   std::size_t workspace_lower_bound_bytes() const;
@@ -73,7 +74,7 @@ class Session {
   // The tape of a graph without a backward part, on the averages in place of the trained parameters.
   const Tape& averaged_tape(std::size_t number) const { return *averaged_tapes_[number]; }
   ParameterMemory parameter_memory() const {
-    return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters};
+    return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters, memory_.rounded_parameters};
   }
   bool trains() const { return training_ != nullptr; }
   // After seal(), where the session trains.

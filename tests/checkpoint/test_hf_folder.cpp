@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/hf_folder.h"
 
+#include <cstring>
 #include <filesystem>
 
+#include "kernels/reference/bf16.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
 #include "tests/checkpoint/files.h"
@@ -175,6 +177,75 @@ TEST(HfFolder, LoadsARangeOfATensorAndNothingBeyond) {
   EXPECT_EQ(values[0], whole[4]);
   EXPECT_EQ(values[2], whole[6]);
   EXPECT_EQ(values[3], 9.0f);
+}
+
+// What is read as float32 and rounded, for every type of a file, row by row and in another order of dimensions.
+TEST(HfFolder, ReadsIntoBf16) {
+  const TensorSource source = open_safetensors(test::fixture("all_dtypes.safetensors"));
+  for (const char* name : {"f32", "f64", "f16", "bf16"}) {
+    const StoredTensor& stored = *source.find(name);
+    const std::vector<float> whole = test::read_all(source, stored);
+    ASSERT_EQ(stored.shape.size(), 2u) << name;
+    const auto rows = static_cast<std::size_t>(stored.shape[0]), cols = static_cast<std::size_t>(stored.shape[1]);
+    for (const DimensionOrder& order : {DimensionOrder{}, DimensionOrder{1, 0}}) {
+      std::vector<std::uint16_t> values(whole.size() + 1, 9);
+      WantedTensor tensor;
+      tensor.name = name;
+      tensor.shape = stored.shape;
+      tensor.destination = values.data();
+      tensor.order = order;
+      load(source, {tensor}, "");
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        std::uint16_t truth = 0;
+        reference::to_bf16({&truth, &whole[i], 1});
+        EXPECT_EQ(values[order.empty() ? i : i % cols * rows + i / cols], truth) << name << " " << i;
+      }
+      EXPECT_EQ(values.back(), 9) << name;
+    }
+  }
+}
+
+// Longer than what is converted at a time.
+TEST(HfFolder, ReadsALongTensorIntoBf16) {
+  const TemporaryFolder folder;
+  constexpr std::int64_t kRows = 3, kCols = 3001;
+  std::vector<float> numbers;
+  for (std::int64_t i = 0; i < kRows * kCols; ++i) numbers.push_back(1.001f * static_cast<float>(i));
+  const std::string path = folder.path() + "/a.safetensors";
+  ASSERT_TRUE(SafetensorsWritePlan({{"a", DType::kFloat32, {kRows, kCols}, numbers.data()}}).write(path.c_str()).ok());
+  const TensorSource source = open_safetensors(path);
+  std::vector<std::uint16_t> truth(numbers.size());
+  reference::to_bf16({truth.data(), numbers.data(), kRows * kCols});
+  for (const DimensionOrder& order : {DimensionOrder{}, DimensionOrder{1, 0}}) {
+    std::vector<std::uint16_t> values(numbers.size());
+    WantedTensor tensor;
+    tensor.name = "a";
+    tensor.shape = {kRows, kCols};
+    tensor.destination = values.data();
+    tensor.order = order;
+    load(source, {tensor}, "");
+    for (std::int64_t i = 0; i < kRows * kCols; ++i) {
+      const std::int64_t at = order.empty() ? i : i % kCols * kRows + i / kCols;
+      ASSERT_EQ(values[static_cast<std::size_t>(at)], truth[static_cast<std::size_t>(i)]) << i;
+    }
+  }
+}
+
+TEST(HfFolder, RoundsAsKernelsDo) {
+  std::vector<float> numbers;
+  for (std::uint32_t high = 0; high < 0x10000; high += 7) {
+    for (const std::uint32_t low : {0x0u, 0x1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      const std::uint32_t bits = high << 16 | low;
+      float number = 0.0f;
+      std::memcpy(&number, &bits, sizeof number);
+      numbers.push_back(number);
+    }
+  }
+  std::vector<std::uint16_t> ours(numbers.size()), truth(numbers.size());
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  convert_to_bf16(ours.data(), numbers.data(), count);
+  reference::to_bf16({truth.data(), numbers.data(), count});
+  EXPECT_EQ(ours, truth);
 }
 
 TEST(HfFolder, RefusesMissingAndMisshapenTensorsByName) {

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import PROGRAM, digest, has_mpi, has_onednn, instruction_sets, run, settings
+from bascule_run import EMOJI, PROGRAM, digest, has_mpi, has_onednn, instruction_sets, run, settings
 from rank_runs import STRATEGIES
 
 SETTINGS = 2
@@ -72,6 +72,22 @@ class Bf16(unittest.TestCase):
                 document = json.loads(run("plan", file, "--json").stdout)
                 peaks[precision] = document["categories"]["workspace"]
             self.assertLess(peaks["bf16"], share * peaks["float32"], checkpointing)
+
+    def test_where_nothing_trains_weights_are_bf16_and_figures_those_of_the_training_run(self):
+        rows = {"data__validation_file": f'"{EMOJI}/validation.jsonl"', "model__precision": '"bf16"'}
+        trained = run("run", settings(self.folder, **rows, training__max_steps="2", training__save_steps="0", training__eval_steps="2"))
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        folder = self.folder / "evaluated"
+        folder.mkdir()
+        file = settings(folder, **rows, model__model_name_or_path=f'"{self.folder}/run"', model__from_scratch="false", data__train_file=None, training__do_train="false")
+        planned = json.loads(run("plan", "--json", file).stdout)["categories"]
+        self.assertGreater(planned["parameters, bf16"], 0)
+        evaluated = run("run", file)
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        first, second = (json.loads((path / "run" / "all_results.json").read_text()) for path in (self.folder, folder))
+        figures = [key for key in second if key.startswith("validation_") and not key.endswith(("runtime", "per_second"))]
+        self.assertIn("validation_loss", figures)
+        self.assertEqual({key: second[key] for key in figures}, {key: first[key] for key in figures})
 
     def test_weights_go_from_float32_to_bf16_and_back_but_a_resume_does_not(self):
         first = settings(self.folder, training__max_steps="2", training__save_steps="0")

@@ -122,8 +122,12 @@ void GraphRun::seal(const KernelTable& kernels, bool activations_in_gradients) {
                         {"scratch", workspace.thread_scratch_bytes * static_cast<std::size_t>(thread_count_)}},
                        0);
   arena_ = std::make_unique<Arena>(plan, HugePages::kTransparent);
-  memory_ = {arena_->as<float>(plan["trained"]), arena_->as<float>(plan["gradients"]), arena_->as<float>(plan["fixed"]),
-             arena_->at(plan["workspace"]),      arena_->at(plan["scratch"]),          workspace.thread_scratch_bytes};
+  memory_.trained_parameters = arena_->as<float>(plan["trained"]);
+  memory_.gradients = arena_->as<float>(plan["gradients"]);
+  memory_.fixed_parameters = arena_->as<float>(plan["fixed"]);
+  memory_.workspace = arena_->at(plan["workspace"]);
+  memory_.thread_scratch = arena_->at(plan["scratch"]);
+  memory_.thread_scratch_bytes = workspace.thread_scratch_bytes;
   threads_ = std::make_unique<Threads>(thread_count_, false);
   products_ = std::make_unique<OwnProducts>(thread_count_, kernels.isa);
   tape_ = std::make_unique<Tape>(graph_, workspace, layout_, memory_, kernels, *products_);

@@ -111,6 +111,38 @@ TEST(ElementTypes, ProductsOverOneRowASampleStayFloat32) {
   }
 }
 
+// Of one row in all, too: a timestep's embedding.
+TEST(ElementTypes, AProductOverOneRowStaysFloat32) {
+  GraphRun run(kBounds);
+  Graph& g = run.graph();
+  const Tensor row = linear(g, "row", run.source("one", fixed_rows(1), 4), run.parameter("row.w", 5, 4), Tensor{});
+  const Tensor rows = linear(g, "rows", run.source("two", fixed_rows(2), 4), run.parameter("rows.w", 5, 4), Tensor{});
+  run.finish({row, rows});
+  choose_element_types(g);
+  for (const Node& node : g.nodes()) {
+    if (node.backward || node.kind->rounding_places == 0) continue;
+    EXPECT_EQ(node.bf16_products, NodeView(g, node).rows(0).fixed == 2);
+  }
+}
+
+// Without gradients: what attention and activation functions read is float32 for evaluation in training, bf16 where a
+// model is not trained. What a norm reads, and what is added, is float32 in both.
+TEST(ElementTypes, AllReadersMayRoundWhereNothingTrains) {
+  for (const Rounding rounding : {Rounding::kOfProducts, Rounding::kOfReaders}) {
+    GraphRun run(kBounds);
+    Tensor y = run.source("x", text_rows(), kLayerWidth);
+    for (int number = 0; number < 2; ++number) y = post_norm_layer(run, number, y);
+    choose_element_types(run.graph(), rounding);
+    const Graph& g = run.graph();
+    const DType read = rounding == Rounding::kOfReaders ? DType::kBFloat16 : DType::kFloat32;
+    const std::string layer = "layer0/layer0";
+    for (const char* name : {".attention", ".gelu"}) EXPECT_EQ(type_of(g, layer + name), DType::kBFloat16) << name;
+    for (const char* name : {".qkv", ".up"}) EXPECT_EQ(type_of(g, layer + name), read) << name;
+    for (const char* name : {".out", ".down", ".norm1", ".norm1.sum"})
+      EXPECT_EQ(type_of(g, layer + name), DType::kFloat32) << name;
+  }
+}
+
 // Both products of `y` add to its gradient; the products that read the sum round it themselves.
 TEST(ElementTypes, SumsOfGradientsAreFloat32) {
   GraphRun run(kBounds);

@@ -104,6 +104,23 @@ TEST(Elements, LayerNormIntoBf16) {
   }
 }
 
+TEST(Elements, GroupNormIntoBf16) {
+  Seeded random;
+  for (const Isa isa : isas()) {
+    for (const std::int64_t channels : kOddCounts) {
+      const std::int64_t rows = 5;
+      Both x(rows * channels, random), y(rows * channels, random), gamma(channels, random), beta(channels, random),
+          statistics(2 * channels, random);
+      for (const bool silu : {false, true}) {
+        for (const bool is_bf16 : {false, true})
+          kernels_for(isa).group_norm_forward({y.write(is_bf16), x.float32.data(), statistics.float32.data(),
+                                               gamma.float32.data(), beta.float32.data(), rows, channels, silu});
+        y.expect_rounded("y", isa);
+      }
+    }
+  }
+}
+
 TEST(Elements, ColumnSumsOfBf16) {
   Seeded random;
   for (const Isa isa : isas()) {

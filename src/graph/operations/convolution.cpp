@@ -184,7 +184,9 @@ bool is_doubled(const Pictures& p) {
   return p.stride == 1 && p.enlarged_height == 2 * p.height && p.enlarged_width == 2 * p.width;
 }
 
-std::int64_t scratch_floats(const NodeView&) { return kProductScratchFloats; }
+std::int64_t scratch_floats(const NodeView& node) {
+  return node.bf16_products() ? kConvolutionBf16ScratchBytes / sizeof(float) : kProductScratchFloats;
+}
 
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const double x = node.elements(kX, counts), y = node.elements(kY, counts);
@@ -215,8 +217,8 @@ void add_tiles(const NodeView& node, Launch& l, Block<Kernel> block, std::int64_
                void (*run_tile)(const Block<Kernel>&, Range, int)) {
   const std::int64_t out = node.cols(kY);
   block.whole.y = l.at(node[kY]);
-  block.whole.x = l.at(node[kX]);
-  block.whole.weight = l.at(node[kWeight]);
+  block.whole.x = l.elements(node[kX]);
+  block.whole.weight = l.elements(node[kWeight]);
   block.whole.bias = l.at(node[kBias]);
   block.whole.y_stride = out;
   l.begin_step();
@@ -232,25 +234,27 @@ void add_tiles(const NodeView& node, Launch& l, Block<Kernel> block, std::int64_
 // the size are four products, each of a quarter of the rows.
 void launch(const NodeView& node, Launch& l) {
   const Pictures pictures = node.as<Pictures>();
-  const bool doubled = is_doubled(pictures);
+  const bool doubled = is_doubled(pictures), is_bf16 = node.bf16_products();
   const std::int64_t max_rows = std::max<std::int64_t>(1, node.rows(kY).at(l.bounds()) / (doubled ? 4 : 1));
   const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, node.cols(kY));
   const std::int64_t height = divide_up(max_rows, tiling.rows);
   if (doubled) {
     const Extent lines = with_pictures_of(node.rows(kX), pictures.height * pictures.width, pictures.height);
-    Block<DoubledConvolution> block{l.kernels.doubled_convolution, {}, 0, nullptr};
+    Block<DoubledConvolution> block{
+        is_bf16 ? l.kernels.doubled_convolution_bf16 : l.kernels.doubled_convolution, {}, 0, nullptr};
     block.whole.height = pictures.height;
     block.whole.width = pictures.width;
     block.whole.channels = pictures.channels;
     add_tiles(node, l, block, tiling.width, {lines, divide_up(height, pictures.width)}, run_doubled);
   } else {
-    Block<Convolution> block{l.kernels.convolution, {}, 0, nullptr};
+    Block<Convolution> block{is_bf16 ? l.kernels.convolution_bf16 : l.kernels.convolution, {}, 0, nullptr};
     block.whole.pictures = pictures;
     add_tiles(node, l, block, tiling.width, {node.rows(kY), align_up(height, kOwnRowUnit)}, run);
   }
 }
 
-constexpr OperationKind kKind{"convolution", cost, launch, derive, scratch_floats};
+constexpr OperationKind kKind{"convolution",      cost, launch, derive, scratch_floats, places(kX, kWeight),
+                              places(kX, kWeight)};
 
 }  // namespace
 

@@ -188,13 +188,13 @@ void launch(const NodeView& node, Launch& l) {
                                            attributes.groups, attributes.epsilon}},
          {rows_of_stream(blocks.stream, attributes.groups), kGroupsPerTask}, run_groups<GroupNormStatistics>);
   l.step(RowsBlock<GroupNormForward>{l.kernels.group_norm_forward,
-                                     {l.at(node[kY]), x, statistics, l.at(node[kWeight]), l.at(node[kBias]), 0,
+                                     {l.elements(node[kY]), x, statistics, l.at(node[kWeight]), l.at(node[kBias]), 0,
                                       channels, attributes.silu},
                                      blocks},
          blocks.split(), run_rows);
 }
 
-constexpr OperationKind kKind{"group_norm", cost_by_elements<kX, 30, 12>, launch, derive};
+constexpr OperationKind kKind{"group_norm", cost_by_elements<kX, 30, 12>, launch, derive, nullptr, places(kY)};
 
 }  // namespace
 

@@ -136,11 +136,11 @@ void launch(const NodeView& node, Launch& l) {
   add_product(l,
               {GemmKind::kForward, rows.at(l.bounds()), out, in, in, in, out, static_cast<bool>(node[kBias]), true,
                false, type_of(node)},
-              {l.elements(node[kY]), l.elements(node[kX]), l.at(node[kWeight]), l.at(node[kBias]), 0, false}, rows,
-              Access::kWrite);
+              {l.elements(node[kY]), l.elements(node[kX]), l.elements(node[kWeight]), l.at(node[kBias]), 0, false},
+              rows, Access::kWrite);
 }
 
-constexpr OperationKind kKind{"linear", cost, launch, derive, nullptr, places(kX, kY), places(kX)};
+constexpr OperationKind kKind{"linear", cost, launch, derive, nullptr, places(kX, kWeight, kY), places(kX, kWeight)};
 
 }  // namespace
 
