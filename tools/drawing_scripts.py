@@ -4,7 +4,7 @@ text_to_image_generation.py, as of January 2026. A flag that asks for another ki
 without is named."""
 import re
 
-from conversion import NOT_CARRIED, CommandLineError, Script, place_of
+from conversion import NOT_CARRIED, CommandLineError, Script, parse_bool, place_of
 
 CARRIED = {
     "num_images_per_prompt": ("draw.num_images_per_prompt", int),
@@ -28,10 +28,10 @@ REFUSED = {
 # Read by a function below.
 TRANSLATED = {
     "model_name_or_path", "prompts", "prompts_file", "negative_prompts", "height", "width", "scheduler", "timestep_spacing", "eta", "output_type",
-    "image_save_dir", *REFUSED,
+    "image_save_dir", "bf16", *REFUSED,
 }
 
-FLOAT32 = "this version draws in float32"
+NUMBER_TYPES = "precision = \"float32\" and \"bf16\" are implemented"
 ONE_RANK = "this version draws with one rank"
 ONE_ENCODER = "Stable Diffusion 1 and 2 have one text encoder"
 NO_ADAPTERS = "merge adapters into the model's weights first"
@@ -39,8 +39,7 @@ NOT_DRAWN = {
     "use_habana": "Bascule runs on the CPU",
     "gaudi_config_name": "specific to Gaudi",
     "optimize": "specific to Gaudi",
-    "quant_mode": FLOAT32,
-    "bf16": FLOAT32, "fp16": FLOAT32, "dtype": FLOAT32, "torch_dtype": FLOAT32,
+    "quant_mode": NUMBER_TYPES, "fp16": NUMBER_TYPES, "dtype": NUMBER_TYPES, "torch_dtype": NUMBER_TYPES,
     "profiling_warmup_steps": "all_results.json has the seconds of each stage",
     "profiling_steps": "all_results.json has the seconds of each stage",
     "use_cpu_rng": "the noise is the same on every machine",
@@ -150,6 +149,8 @@ def settings(c):
             refuse(flag, " ".join(c.flags[flag]), reason)
     one_rank(c)
     model(c)
+    if c.converted("bf16", parse_bool, False):
+        c.set("model.precision", "bf16")
     c.set("draw.output_dir", c.text("image_save_dir", "stable-diffusion-generated-images"), "" if "image_save_dir" in c.flags else DEFAULT)
     negative_prompts(c, prompts(c))
     c.carry(CARRIED)

@@ -146,8 +146,8 @@ def rename_halves(folder, files_):
                         os.rename(path + end, path + ".fp16" + end)
 
 
-def extend_oracle(oracle):
-    """Lets the oracle make the pipelines that are drawn here."""
+def extend_oracle(oracle, precision):
+    """Lets the oracle make the pipelines that are drawn here. Its figures in bf16 are made only for that precision: they take five runs."""
     original_make, rename, original_sampler = oracle.sd_make, oracle.sd_rename, oracle.Sampler
 
     class Sampler(original_sampler):
@@ -174,5 +174,6 @@ def extend_oracle(oracle):
     logging.getLogger("diffusers.models.modeling_utils").disabled = True  # it names a file that is missing before it reads the .bin
     oracle.SCHEDULERS.update(schedulers())
     oracle.Sampler, oracle.sd_make = Sampler, make
-    oracle.sd_bf16 = lambda *_: {}  # pipelines are computed in float32 only
+    if precision == "float32":
+        oracle.sd_bf16 = lambda *_: {}
     oracle.sd_sanity = lambda *_: None  # a random pipeline may hardly heed its text, and its pictures may be of one colour

@@ -80,6 +80,10 @@ void add_settings(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json, *markdown); }; });
 }
 
+CLI::Option* add_precision(CLI::App* command, std::string* precision) {
+  return command->add_option("--precision", *precision, "number type of matrix products: float32 or bf16");
+}
+
 void add_verify(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("verify", "Run reference cases and check every tensor, or check this machine's bits");
@@ -96,7 +100,7 @@ void add_verify(CLI::App& app, Chosen* chosen) {
   command->add_option(
       "--isa", arguments->isa,
       "instruction set: auto, avx2, avx512, avx512_bf16 or scalar (plain C++, for checking, not for speed)");
-  command->add_option("--precision", arguments->precision, "number type: float32 or bf16")->excludes(bits);
+  add_precision(command, &arguments->precision)->excludes(bits);
   command->add_option("--threads", arguments->threads, "compute threads; 0: every core")->check(CLI::Range(0, 1024));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });
@@ -304,6 +308,7 @@ void add_generate(CLI::App& app, Chosen* chosen) {
       ->add_option("--max-source-length", arguments->max_source_length,
                    "truncate texts to so many tokens; default: as the run that made the folder, else 512")
       ->check(CLI::Range(1, 65536));
+  add_precision(command, &arguments->precision);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->footer("Options that are not given are those of generation_config.json, else of config.json.");
   command->callback([=] {
@@ -337,6 +342,7 @@ void add_draw(CLI::App& app, Chosen* chosen) {
   command->add_option("--width", draw.width, "the same")->check(CLI::Range(8, 8192));
   command->add_option("--scheduler", draw.scheduler, "pndm, ddim, euler or default, that of the folder");
   command->add_option("--timestep-spacing", draw.timestep_spacing, "leading, linspace or trailing");
+  add_precision(command, &arguments->precision);
   command->add_option("--seed", arguments->seed, "seed of the noise that the picture begins with")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");

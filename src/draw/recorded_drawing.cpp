@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/draw/recorded_drawing.h"
 
+#include "src/graph/element_types.h"
+
 namespace bascule {
 namespace {
 
@@ -11,9 +13,11 @@ void record_encode(Session* session, const Pipeline& pipeline, const RecordOptio
   Graph& graph = session->add_graph(one, prompt_fields(options.drawing));
   recorded->encode = session->graphs() - 1;
   graph.set_part(kTextEncoderPart);
-  recorded->text_embeddings =
-      pipeline.text_encoder.model->record(graph, Use::kEncodePrompt, options).output(kTextEmbeddings);
-  if (keep_outputs) graph.keep(recorded->text_embeddings);
+  const Tensor rows = pipeline.text_encoder.model->record(graph, Use::kEncodePrompt, options).output(kTextEmbeddings);
+  if (keep_outputs) {
+    recorded->text_embeddings = rows;
+    graph.keep(rows);
+  }
   graph.set_part(kUnetPart);
   pipeline.noise_predictor.model->record(graph, Use::kKeepPrompt, options);
 }
@@ -70,6 +74,9 @@ RecordedDrawing record_drawing(Session* session, const Pipeline& pipeline, const
   record_encode(session, pipeline, record_options, keep_outputs, &recorded);
   record_noise(session, pipeline, record_options, program.slots, keep_outputs, &recorded);
   record_decode(session, pipeline, record_options, &recorded);
+  for (const std::size_t number : {recorded.encode, recorded.noise, recorded.decode}) {
+    if (options.precision == Precision::kBf16) choose_element_types(session->graph(number), Rounding::kOfReaders);
+  }
   return recorded;
 }
 

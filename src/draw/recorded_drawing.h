@@ -28,6 +28,7 @@ struct DrawingOptions {
   std::int64_t height = 512, width = 512;  // of a picture, pixels
   std::int64_t prompts = 2;                // whose keys and values are kept at a time
   float guidance = 7.5f;                   // above 1: the difference that a prompt makes is so many times as large
+  Precision precision = Precision::kFloat32;
 
   bool is_guided() const { return guidance > 1.0f; }
   std::int64_t rows() const { return is_guided() ? 2 * batch : batch; }  // samples of the noise graph
@@ -37,7 +38,7 @@ struct RecordedDrawing {
   DrawingOptions options;
   DrawingShape shape;
   std::size_t encode = 0, noise = 0, decode = 0;  // their numbers in the session
-  Tensor text_embeddings;                         // of the encode graph
+  Tensor text_embeddings;                         // of the encode graph; none where outputs are not kept
   Tensor model_output;                            // of the noise graph
   Tensor timestep;                                // the same
   LatentSlots latents;                            // of the noise graph
@@ -45,6 +46,7 @@ struct RecordedDrawing {
   Tensor decoded_latents;                         // the same
 };
 
+// bf16: products, convolutions and attention read bf16; what is summed, normalised or sampled is float32.
 // keep_outputs: text rows and outputs of the UNet can be read after a replay, too.
 RecordedDrawing record_drawing(Session* session, const Pipeline& pipeline, const DrawingOptions& options,
                                const SamplingProgram& program, bool keep_outputs = false);

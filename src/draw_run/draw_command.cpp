@@ -14,6 +14,7 @@
 #include "src/records/progress.h"
 #include "src/records/readable.h"
 #include "src/runtime/choose_isa.h"
+#include "src/settings/number_type.h"
 
 namespace bascule {
 namespace {
@@ -50,6 +51,7 @@ Settings settings_of(const DrawArguments& arguments) {
   Settings settings = default_settings(words);
   settings.origin.file = kCommandLine;
   settings.model.model_name_or_path = {arguments.folder, arguments.folder};
+  settings.model.precision = read_number_type(arguments.precision);
   settings.draw = arguments.draw;
   settings.draw.is_given = true;
   settings.run.seed = arguments.seed;

@@ -13,7 +13,8 @@ struct DrawArguments {
   std::string folder;                  // of a pipeline
   std::string output = "picture.png";  // the file to write, not in `folder`
   std::int64_t seed = 42;
-  DrawSettings draw;  // with one prompt
+  DrawSettings draw;                  // with one prompt
+  std::string precision = "float32";  // or "bf16"
   bool json = false;
 };
 

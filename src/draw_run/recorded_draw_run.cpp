@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/records/readable.h"
+#include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {
@@ -70,6 +71,7 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankP
   run->place = place;
   run->pipeline = open_pipeline(settings.model.model_name_or_path.resolved);
   run->notes = run->pipeline.notes;
+  if (settings.model.precision == Precision::kBf16 && *note_on_bf16() != '\0') run->notes.push_back(note_on_bf16());
   run->program = program_of(settings, run->pipeline);
   const PromptTokenizer tokenizer(
       run->pipeline, settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved : "");
@@ -77,6 +79,7 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankP
   run->notes.insert(run->notes.end(), run->list.notes.begin(), run->list.notes.end());
   DrawingOptions& options = run->options;
   options.guidance = static_cast<float>(settings.draw.guidance_scale);
+  options.precision = settings.model.precision;
   options.batch = std::min(settings.draw.batch_size, static_cast<std::int64_t>(run->list.pictures.size()));
   options.prompts = std::min(static_cast<std::int64_t>(run->list.texts.size()), options.rows());
   run->threads = threads_of(settings.machine, place);

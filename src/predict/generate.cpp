@@ -23,6 +23,7 @@
 #include "src/records/readable.h"
 #include "src/runtime/choose_isa.h"
 #include "src/session/packed_batch.h"
+#include "src/settings/number_type.h"
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
@@ -71,13 +72,12 @@ std::string prefix_of(const GenerateArguments& arguments, const RunInputs& run) 
 class Writer {
  public:
   Writer(const std::string& folder, const Model& model, const SearchOptions& options, std::int64_t batch,
-         std::int64_t longest)
+         std::int64_t longest, Precision precision)
       : folder_(folder),
         model_(model),
         fields_(model.fields({})),
         threads_(threads_within(read_process_limits(), usable_cores(), 1), false),
-        recorded_(record_generation(&session_, model, fields_, bounds_of(fields_, batch, longest), options,
-                                    Precision::kFloat32)),
+        recorded_(record_generation(&session_, model, fields_, bounds_of(fields_, batch, longest), options, precision)),
         generator_(recorded_, options, batch) {
     seal_with_weights(&session_, model, folder, choose_isa("auto"), threads_);
     generator_.seal_alone(session_);
@@ -85,11 +85,11 @@ class Writer {
 
   // What it takes in all. Nothing is allocated but what a plan is made of.
   static std::size_t planned_bytes(const Model& model, const SearchOptions& options, std::int64_t batch,
-                                   std::int64_t longest) {
+                                   std::int64_t longest, Precision precision) {
     const Fields fields = model.fields({});
     Session session;
     const RecordedGeneration recorded =
-        record_generation(&session, model, fields, bounds_of(fields, batch, longest), options, Precision::kFloat32);
+        record_generation(&session, model, fields, bounds_of(fields, batch, longest), options, precision);
     const int threads = threads_within(read_process_limits(), usable_cores(), 1);
     constexpr std::size_t kProgramBytes = std::size_t{48} << 20;
     return make_memory_plan(session.plan(threads), kProgramBytes).peak_bytes() +
@@ -139,6 +139,7 @@ class Command {
  public:
   explicit Command(const GenerateArguments& arguments)
       : arguments_(arguments),
+        precision_(read_number_type(arguments.precision)),
         model_(open_finished_model(arguments.folder, "generate")),
         tokenizer_(load_tokenizer(arguments.folder)),
         decoder_(load_token_decoder(arguments.folder)),
@@ -200,7 +201,7 @@ class Command {
  private:
   void plan(std::int64_t batch, std::int64_t longest) {
     refuse_too_large(batch, longest);
-    writer_ = std::make_unique<Writer>(arguments_.folder, *model_, options_, batch, longest);
+    writer_ = std::make_unique<Writer>(arguments_.folder, *model_, options_, batch, longest, precision_);
   }
 
   // Caches grow with all four: texts together, their lengths, and beams.
@@ -210,7 +211,7 @@ class Command {
       SearchOptions options = options_;
       options.max_length = max_length;
       options.min_length = std::min(options.min_length, max_length);
-      return Writer::planned_bytes(*model_, options, batch, longest);
+      return Writer::planned_bytes(*model_, options, batch, longest, precision_);
     };
     const std::size_t needed = needs(options_.max_length);
     if (needed <= limits.memory_bytes) return;
@@ -275,6 +276,7 @@ class Command {
   }
 
   const GenerateArguments& arguments_;
+  const Precision precision_;
   const std::unique_ptr<Model> model_;
   const std::unique_ptr<const Tokenizer> tokenizer_;
   const std::unique_ptr<const TokenDecoder> decoder_;

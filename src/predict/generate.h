@@ -19,6 +19,7 @@ struct GenerateArguments {
   Json options = Json::object();
   std::int64_t batch = 8;
   std::int64_t max_source_length = 0;  // 0: the run's that made the folder, else 512
+  std::string precision = "float32";   // or "bf16"
   bool json = false;
 };
 

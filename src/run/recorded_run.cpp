@@ -17,6 +17,7 @@
 #include "src/run/resume_files.h"
 #include "src/run/run_memory.h"
 #include "src/run/unread_settings.h"
+#include "src/runtime/choose_isa.h"
 
 namespace bascule {
 namespace {
@@ -179,11 +180,7 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   run->threads = compute_threads(settings.machine, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type has no effect on one machine");
-  if (settings.model.precision == Precision::kBf16 && !isa_supported(Isa::kAvx512Bf16)) {
-    run->notes.push_back(
-        "plan: this CPU has no bf16 instruction; bf16 products run as float32 multiply-adds here: the same bits, less "
-        "memory, no faster");
-  }
+  if (settings.model.precision == Precision::kBf16 && *note_on_bf16() != '\0') run->notes.push_back(note_on_bf16());
   note_threads(run.get());
   note_sharding(run.get());
   if (place.nodes > 1) {

@@ -13,6 +13,9 @@ namespace bascule {
 // lacks.
 Isa choose_isa(const std::string& name);
 
+// What a run in bf16 says of a CPU without the instruction for it; "" where it has it.
+const char* note_on_bf16();
+
 // The word that choose_isa() takes for a setting.
 const char* isa_word(IsaSetting isa);
 

@@ -21,8 +21,6 @@ void check_idle_keys(const Settings& s) {
     if (is_idle_in_drawing(key) && is_written(s, name))
       refuse(s, name, name + " has no effect in a run that draws", "remove it");
   }
-  if (s.model.precision != Precision::kFloat32)
-    refuse(s, "model.precision", "model.precision: this version draws in float32 only", "remove it");
 }
 
 }  // namespace

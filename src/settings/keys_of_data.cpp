@@ -38,7 +38,7 @@ constexpr Key kKeys[] = {
      "initialise the weights from `config.json` and the seed; the folder needs no weights"},
     {"model", "freeze", FreezeKey{member<&Model::freeze>()}, kNumbers, "parts of the model that are not trained"},
     {"model", "precision", choice<&Model::precision>(kNumberTypes), kNumbers,
-     "number type of matrix products; parameters and moments are always float32"},
+     "number type of matrix products; what is trained, and its moments, are always float32"},
     {"model", "dropout", choice<&Model::dropout>(kDropouts), kNumbers,
      "`config`: the rates in `config.json`; `off`: no dropout"},
     {"model", "image_size", integer<&Model::image_size>(0, 65536), kNumbers,

@@ -9,6 +9,7 @@
 #include "src/machine/process_limits.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
+#include "src/settings/number_type.h"
 #include "src/verify/verify_bits.h"
 #include "src/verify/verify_case.h"
 
@@ -94,12 +95,7 @@ int verify_threads(const VerifyArguments& arguments) {
 }
 
 int verify_command(const VerifyArguments& arguments) {
-  const bool is_bf16 = arguments.precision == "bf16";
-  if (!is_bf16 && !arguments.precision.empty() && arguments.precision != "float32") {
-    throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not a number type",
-                "use float32 or bf16");
-  }
-  const Precision precision = is_bf16 ? Precision::kBf16 : Precision::kFloat32;
+  const Precision precision = read_number_type(arguments.precision);
   if (arguments.bits) return verify_bits_command(arguments);
   if (arguments.folders.empty()) {
     throw Error(ErrorKind::kSettings, "verify", "missing folder of reference cases",

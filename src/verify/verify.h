@@ -12,10 +12,10 @@ namespace bascule {
 
 struct VerifyArguments {
   std::vector<std::string> folders;
-  std::string isa;        // "auto", "avx2", "avx512", "avx512_bf16", "scalar"
-  std::string precision;  // "float32", "bf16"; empty: float32
-  int threads = 0;        // 0: every core
-  bool bits = false;      // no folders: the small run of verify_bits.h
+  std::string isa;                    // "auto", "avx2", "avx512", "avx512_bf16", "scalar"
+  std::string precision = "float32";  // or "bf16"
+  int threads = 0;                    // 0: every core
+  bool bits = false;                  // no folders: the small run of verify_bits.h
   bool json = false;
 };
 

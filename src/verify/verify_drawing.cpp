@@ -21,9 +21,11 @@ namespace bascule {
 namespace {
 
 constexpr double kMostDifferentBytes = 0.005;  // the share of bytes that may differ, by 1
+constexpr double kOutputAngleFloor = 5e-4;     // of every limit on the angle of an output, in bf16
 
 struct DrawingCase {
   std::string folder, where;
+  Precision precision = Precision::kFloat32;
   Json description, errors;
   TensorSource batch, expected;
   Pipeline pipeline;
@@ -32,9 +34,16 @@ struct DrawingCase {
   std::int64_t pixels() const { return height / pipeline.factor() * (width / pipeline.factor()); }
   std::vector<float> input(const std::string& name) const { return read_floats(batch, "batch0." + name, folder); }
   std::vector<float> truth(const std::string& name) const { return read_floats(expected, name, folder); }
+  bool is_bf16() const { return precision == Precision::kBf16; }
+  // The reference's own error; 0: nobody measured it.
   double reference(const std::string& name) const {
     const Json* const error = find_member(get_object(errors, "outputs", folder), name, folder);
     return error == nullptr ? 0.0 : get_number(*error, "rel_l2_worst", folder);
+  }
+  double reference_in_bf16(const std::string& name) const {
+    const Json* const bf16 = find_member(errors, "bf16", folder);
+    const Json* const angles = bf16 == nullptr ? nullptr : find_member(*bf16, "output_one_minus_cosine", folder);
+    return angles == nullptr ? 0.0 : get_number(*angles, name, folder, 0.0);
   }
 };
 
@@ -69,9 +78,10 @@ void check_tensors(DrawingCase* files) {
   }
 }
 
-DrawingCase open_drawing_case(const std::string& folder) {
+DrawingCase open_drawing_case(const std::string& folder, Precision precision) {
   DrawingCase files;
   files.folder = folder;
+  files.precision = precision;
   files.where = folder + "/case.json";
   files.description = read_json_file(files.where);
   files.errors = read_json_file(folder + "/float32_error.json");
@@ -84,6 +94,15 @@ DrawingCase open_drawing_case(const std::string& folder) {
   check_picture_side(files.pipeline, files.width, files.where, "width");
   check_tensors(&files);
   return files;
+}
+
+void judge(const DrawingCase& files, const std::string& name, const std::vector<float>& ours, Judgement* judgement) {
+  const std::vector<float> truth = files.truth(name);
+  if (files.is_bf16()) {
+    judgement->add_angle(name, one_minus_cosine(ours, truth), files.reference_in_bf16(name), kOutputAngleFloor);
+  } else {
+    judgement->add(name, relative_l2(ours, truth), files.reference(name), kFloor);
+  }
 }
 
 // A pipeline with its weights and a drawer, for one program.
@@ -167,6 +186,7 @@ DrawingOptions options_of(const DrawingCase& files, float guidance) {
   options.width = files.width;
   options.prompts = 2 * files.pictures;
   options.guidance = guidance;
+  options.precision = files.precision;
   return options;
 }
 
@@ -180,12 +200,9 @@ void judge_calls(const DrawingCase& files, Isa isa, int threads, Judgement* judg
   once.slots = 2;
   once.calls = {call};
   DrawingModel model(files, options_of(files, 1.0f), once, isa, threads);
-  const auto judge = [&](const std::string& name, const std::vector<float>& ours) {
-    judgement->add(name, relative_l2(ours, files.truth(name)), files.reference(name), kFloor);
-  };
   std::vector<float> rows;
   model.keep_prompts("prompt_ids", 0, &rows);
-  judge("text_embeddings", rows);
+  judge(files, "text_embeddings", rows, judgement);
 
   model.set_noise(files.input("unet_sample"));
   const std::vector<DrawnPrompt> prompts = model.prompts();
@@ -194,7 +211,7 @@ void judge_calls(const DrawingCase& files, Isa isa, int threads, Judgement* judg
   const std::int64_t pixels = files.pixels(), channels = files.pipeline.unet.out_channels;
   for (std::int64_t b = 0; b < files.pictures; ++b)
     model.append_channels_first(model.drawer().model_output() + b * pixels * channels, pixels, channels, &output);
-  judge("unet_output", output);
+  judge(files, "unet_output", output, judgement);
 
   std::vector<float> pictures;
   const std::vector<float> latents = files.input("vae_latents");
@@ -208,7 +225,7 @@ void judge_calls(const DrawingCase& files, Isa isa, int threads, Judgement* judg
     model.drawer().decode_latents(own.data(), model.threads());
     model.append_channels_first(model.drawer().picture(), files.height * files.width, 3, &pictures);
   }
-  judge("vae_picture", pictures);
+  judge(files, "vae_picture", pictures, judgement);
 }
 
 void judge_bytes(const DrawingCase& files, const std::string& name, const std::vector<std::uint8_t>& ours,
@@ -250,10 +267,7 @@ void judge_sampler(const DrawingCase& files, const std::string& name, const Json
     const std::vector<float> next = model.latents(model.program().calls[c].next);
     latents.insert(latents.end(), next.begin(), next.end());
   }
-  const auto judge = [&](const std::string& tensor, const std::vector<float>& ours) {
-    judgement->add(tensor, relative_l2(ours, files.truth(tensor)), files.reference(tensor), kFloor);
-  };
-  judge(name + ".latents", latents);
+  judge(files, name + ".latents", latents, judgement);
 
   const std::int64_t pixels = files.height * files.width;
   std::vector<float> pictures;
@@ -266,8 +280,12 @@ void judge_sampler(const DrawingCase& files, const std::string& name, const Json
     model.append_channels_first(shown.data(), pixels, 3, &pictures);
     fill_picture_bytes(bytes.data() + 3 * pixels * b, picture, 3 * pixels);
   }
-  judge(name + ".picture", pictures);
-  judge_bytes(files, name + ".bytes", bytes, judgement);
+  judge(files, name + ".picture", pictures, judgement);
+  if (files.is_bf16()) {
+    judgement->not_compared.push_back({name + ".bytes", "bf16 has no limit for them"});
+  } else {
+    judge_bytes(files, name + ".bytes", bytes, judgement);
+  }
 }
 
 // The ids that the folder's tokenizer gives for the case's texts.
@@ -290,6 +308,7 @@ void judge_prompts(const DrawingCase& files, Judgement* judgement) {
 void judge_the_rest(const DrawingCase& files, Judgement* judgement) {
   std::set<std::string> judged;
   for (const VerifiedTensor& tensor : judgement->tensors) judged.insert(tensor.name.substr(0, tensor.name.find(" (")));
+  for (const NotCompared& tensor : judgement->not_compared) judged.insert(tensor.name);
   for (const StoredTensor& tensor : files.expected.tensors()) {
     if (judged.count(tensor.name) == 0) judgement->add_norm(tensor.name + " (not computed)", 1.0, 0.0);
   }
@@ -300,20 +319,15 @@ void judge_the_rest(const DrawingCase& files, Judgement* judgement) {
 bool is_drawing_case(const std::string& folder) { return is_pipeline_folder(folder); }
 
 VerifiedCase verify_drawing_case(const std::string& folder, Precision precision, Isa isa, int threads) {
-  const DrawingCase files = open_drawing_case(folder);
+  const DrawingCase files = open_drawing_case(folder, precision);
   Judgement judgement;
-  if (precision == Precision::kBf16) {
-    return {get_string(files.description, "case", folder, folder),
-            {},
-            {{"all tensors", "pipelines are computed in float32 only"}},
-            0};
-  }
   judge_prompts(files, &judgement);
   judge_calls(files, isa, threads, &judgement);
   for (const auto& [name, config] : get_object(files.description, "schedulers", files.where).items())
     judge_sampler(files, name, config, isa, threads, &judgement);
   judge_the_rest(files, &judgement);
-  return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors), {}, 0};
+  return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors),
+          std::move(judgement.not_compared), 0};
 }
 
 }  // namespace bascule

@@ -48,13 +48,13 @@ void Judgement::add(const std::string& name, double error, double reference, dou
   tensors.push_back(tensor);
 }
 
-void Judgement::add_angle(const std::string& name, double error, double reference) {
+void Judgement::add_angle(const std::string& name, double error, double reference, double floor) {
   VerifiedTensor tensor;
   tensor.name = name;
   tensor.measure = Measure::kOneMinusCosine;
   tensor.error = error;
   tensor.reference = reference;
-  tensor.limit = std::max(2.0 * reference, kAngleFloor);
+  tensor.limit = std::max(2.0 * reference, floor);
   tensors.push_back(tensor);
 }
 

@@ -13,7 +13,7 @@ namespace bascule {
 
 constexpr double kFloor = 2e-6;         // of every limit
 constexpr double kUpdateFloor = 1e-3;   // of the limit on what a run changed
-constexpr double kAngleFloor = 1e-3;    // of every limit on an angle, in bf16
+constexpr double kAngleFloor = 1e-3;    // of every limit on a gradient's angle, in bf16
 constexpr double kZeroGradient = 1e-6;  // of the gradient norm, where a gradient is zero in exact arithmetic
 
 // Relative to the norm of the truth; absolute where the truth is zero; NaN for another number of elements.
@@ -34,7 +34,7 @@ struct Judgement {
   // Limit: three times the reference's own error, or the floor if that is larger.
   void add(const std::string& name, double error, double reference, double floor);
   // Limit: twice the reference's own, or the floor if that is larger.
-  void add_angle(const std::string& name, double error, double reference);
+  void add_angle(const std::string& name, double error, double reference, double floor = kAngleFloor);
   // A norm, a distance, or a count of faults with a limit of its own.
   void add_norm(const std::string& name, double norm, double limit);
 };

@@ -98,19 +98,23 @@ std::vector<float> some_latents(std::int64_t count, float phase) {
 
 // Text encoder, UNet and decoder, each with the same bits on every instruction set and number of threads.
 TEST(Drawers, EachModelHasTheSameBitsEverywhere) {
-  std::vector<std::vector<float>> first;
-  for (const Isa isa : kAllIsas) {
-    if (!isa_supported(isa)) continue;
-    for (const int threads : {1, 2, 4}) {
-      SmallDrawer small(options_of(2, 7.5f), isa, threads);
-      std::vector<std::vector<float>> values = {small.keep(0, "a cat"), small.keep(1, ""), small.keep(3, "a dog")};
-      small.drawer.draw_noise(0, 7, 0);
-      small.drawer.draw_noise(1, 7, 1);
-      small.call(0, {{1, 0}, {1, 3}});
-      for (const int sample : {0, 1, 2, 3}) values.push_back(small.output(sample));
-      values.push_back(small.decoded(some_latents(small.latent_count(), 0.5f)));
-      if (first.empty()) first = values;
-      EXPECT_EQ(values, first) << isa_name(isa) << ", " << threads << " threads";
+  for (const Precision precision : {Precision::kFloat32, Precision::kBf16}) {
+    std::vector<std::vector<float>> first;
+    for (const Isa isa : kAllIsas) {
+      if (!isa_supported(isa)) continue;
+      for (const int threads : {1, 2, 4}) {
+        DrawingOptions options = options_of(2, 7.5f);
+        options.precision = precision;
+        SmallDrawer small(options, isa, threads);
+        std::vector<std::vector<float>> values = {small.keep(0, "a cat"), small.keep(1, ""), small.keep(3, "a dog")};
+        small.drawer.draw_noise(0, 7, 0);
+        small.drawer.draw_noise(1, 7, 1);
+        small.call(0, {{1, 0}, {1, 3}});
+        for (const int sample : {0, 1, 2, 3}) values.push_back(small.output(sample));
+        values.push_back(small.decoded(some_latents(small.latent_count(), 0.5f)));
+        if (first.empty()) first = values;
+        EXPECT_EQ(values, first) << isa_name(isa) << ", " << threads << " threads";
+      }
     }
   }
 }

@@ -36,14 +36,15 @@ def damage(path, bits=0x7fc0):
     return name
 
 
-def drawing(folder, model=PIPELINES / "sd_v1", tables="", **keys):
+def drawing(folder, model=PIPELINES / "sd_v1", tables="", precision=None, **keys):
     """TOML of a run that draws four small pictures; keys of [draw] as TOML, None leaves one out."""
     values = {"output_dir": f'"{folder}/run"', "prompts": '["a cat", "a red heart"]', "num_images_per_prompt": "2", "num_inference_steps": "2", **keys}
     if "prompts_file" in keys:
         del values["prompts"]
     lines = "".join(f"{key} = {value}\n" for key, value in values.items() if value is not None)
     path = pathlib.Path(folder) / "run.toml"
-    path.write_text(f'[model]\nmodel_name_or_path = "{model}"\n[draw]\n{lines}{tables}')
+    number_type = f'precision = "{precision}"\n' if precision else ""
+    path.write_text(f'[model]\nmodel_name_or_path = "{model}"\n{number_type}[draw]\n{lines}{tables}')
     return path
 
 

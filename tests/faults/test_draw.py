@@ -49,7 +49,7 @@ class Drawing(unittest.TestCase):
         """One line, without a word of progress before it where nothing had begun. Returns it."""
         done = run(*(arguments or ("run", drawing(self.folder, **keys))))
         self.assertEqual(done.returncode, code, done.stderr)
-        errors = [line for line in done.stderr.splitlines() if not re.match(r"bascule: (plan: \d|weights: |seal: )", line)]
+        errors = [line for line in done.stderr.splitlines() if not re.match(r"bascule: (plan: (\d|this CPU)|weights: |seal: )", line)]
         self.assertEqual(len(errors), 1, done.stderr)
         for word in words:
             self.assertIn(str(word), errors[0])
@@ -117,6 +117,24 @@ class Results(Drawing):
         plain = self.run_well("draw", V2, "", "--steps", 1, cwd=self.folder)
         self.assertEqual(plain.stdout, "picture.png\n")
         self.assertEqual(texts_of(self.folder / "picture.png")[1][:2], (32, 32))
+
+    def test_bf16_takes_less_memory_and_goes_through_every_command(self):
+        toml = drawing(self.folder, prompts='["a cat"]', num_images_per_prompt="1")
+        float32 = json.loads(self.run_well("plan", "--json", toml).stdout)["categories"]
+        toml = drawing(self.folder, prompts='["a cat"]', num_images_per_prompt="1", precision="bf16")
+        bf16 = json.loads(self.run_well("plan", "--json", toml).stdout)["categories"]
+        self.assertNotIn("parameters, bf16", float32)
+        self.assertLess(bf16["parameters, bf16"] + bf16["parameters, fixed"], 0.6 * float32["parameters, fixed"])
+        self.assertLess(bf16["workspace"], float32["workspace"])
+        results = json.loads(self.run_well("run", "--json", toml).stdout)
+        self.assertLess(results["resident_bytes"], results["planned_bytes"])
+        whole = self.folder / "one.png"
+        cut = lambda path: path.read_bytes()[path.read_bytes().index(b"IDAT") - 4:]
+        self.run_well("draw", V1, "a cat", "-o", whole, "--steps", 2, "--precision", "bf16")
+        self.assertEqual(cut(whole), cut(self.folder / "run" / "00000.png"))
+        self.run_well("draw", V1, "a cat", "-o", whole, "--steps", 2)
+        self.assertNotEqual(cut(whole), cut(self.folder / "run" / "00000.png"))
+        self.assert_refused(SETTINGS, "holds pictures of other settings: model.precision was \"bf16\"", prompts='["a cat"]', num_images_per_prompt="1")
 
     def test_the_plan_says_how_much_and_is_kept(self):
         toml = drawing(self.folder, batch_size="2")
@@ -215,7 +233,8 @@ class Refused(Drawing):
                 tensor = damage(model / file)
                 name = f"{file.split('/')[0]}/{tensor}"
                 self.assert_refused(DATA, f"tensor {name} has numbers that are not finite", "the weights are damaged", model=model, output_dir=f'"{folder}/run"')
-                self.assert_refused(DATA, f"tensor {name} has numbers", arguments=("draw", model, "a", "--steps", 1, "-o", f"{folder}/x.png"))
+                for precision in ("float32", "bf16"):
+                    self.assert_refused(DATA, f"tensor {name} has numbers", arguments=("draw", model, "a", "--steps", 1, "-o", f"{folder}/x.png", "--precision", precision))
 
     def test_settings_that_cannot_be(self):
         for words, keys in [
@@ -231,7 +250,7 @@ class Refused(Drawing):
             with self.subTest(keys=keys):
                 self.assertIn("run.toml", self.assert_refused(SETTINGS, words, **keys))
         for words, arguments in [("--steps", ("--steps", 0)), ("--guidance-scale", ("--guidance-scale", -1)), ("\"heun\" is unknown", ("--scheduler", "heun")), ("not a multiple of 8", ("--width", 12)),
-                                 ("1000", ("--steps", 1000)), ("--seed", ("--seed", -1)), ("no effect without guidance", ("--guidance-scale", 1, "--negative-prompt", "x"))]:
+                                 ("1000", ("--steps", 1000)), ("--seed", ("--seed", -1)), ("--precision: \"half\" is not a number type; use float32 or bf16", ("--precision", "half")), ("no effect without guidance", ("--guidance-scale", 1, "--negative-prompt", "x"))]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(SETTINGS, words, arguments=("draw", V1, "x", "-o", self.folder / "x.png", *arguments))
 

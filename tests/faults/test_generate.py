@@ -116,6 +116,13 @@ class Generate(unittest.TestCase):
         words = self.generate("cat", "--min-new-tokens", 19, "--no-repeat-ngram-size", 1)
         self.assertNotEqual(words, self.generate("cat", "--min-new-tokens", 19))
 
+    def test_bf16_gives_almost_the_scores_of_float32(self):
+        float32, bf16 = (json.loads(self.generate("red heart", "cat", "--num-beams", 2, "--precision", precision, "--json"))["texts"] for precision in ("float32", "bf16"))
+        for one, other in zip(float32, bf16):
+            self.assertNotEqual(one["score"], other["score"])
+            self.assertAlmostEqual(one["score"], other["score"], delta=0.05)
+        self.generate("cat", "--precision", "half", code=2)
+
     def test_a_text_that_is_too_long_is_cut_and_said(self):
         done = run("generate", self.run_folder, "cat " * 100)
         self.assertEqual(done.returncode, 0, done.stderr)

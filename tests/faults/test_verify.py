@@ -14,8 +14,6 @@ REFERENCE = pathlib.Path(os.environ.get("BASCULE_REFERENCE_DIR") or DATA)
 GOLDENS = REFERENCE / "goldens"
 FOLDERS = [GOLDENS, DATA / "more_goldens", *sorted(path for pattern in ("bert_*", "sd_*", "t5_*", "vit_*") for path in (REFERENCE / "goldens-families").glob(pattern))]
 
-PIPELINES = [folder for folder in FOLDERS if folder.name.startswith("sd_")]
-
 
 class Verify(unittest.TestCase):
     def test_passes_every_case(self):
@@ -40,7 +38,7 @@ class Verify(unittest.TestCase):
         first = None
         for isa in instruction_sets():
             with self.subTest(isa=isa):
-                done = run("verify", "--json", "--precision", "bf16", "--isa", isa, *(folder for folder in FOLDERS if folder not in PIPELINES))
+                done = run("verify", "--json", "--precision", "bf16", "--isa", isa, *FOLDERS)
                 result = json.loads(done.stdout)
                 first = first or result
                 self.assertEqual(result, first, "the bits depend on the instruction set")
@@ -48,14 +46,9 @@ class Verify(unittest.TestCase):
                 self.assertGreaterEqual(len(result["cases"]), 8)
                 for case in result["cases"]:
                     measured = [tensor for tensor in case["tensors"] if "one_minus_cosine" in tensor]
-                    self.assertGreater(len(measured), 10, case["case"])
+                    self.assertGreater(len(measured), 8, case["case"])
                     for tensor in measured:
                         self.assertGreater(tensor["one_minus_cosine"], 0.0, f"{tensor['name']}: nothing was rounded")
-
-    def test_says_why_nothing_of_a_pipeline_is_compared_in_bf16(self):
-        done = run("verify", "--precision", "bf16", *PIPELINES)
-        self.assertEqual(done.returncode, 3)
-        self.assertEqual(done.stdout.count("  not compared: all tensors: pipelines are computed in float32 only\n"), len(PIPELINES), done.stdout)
 
     def test_fails_where_one_weight_of_one_case_is_another(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -156,7 +156,6 @@ TEST(DrawingSettings, ContradictionsAreRefusedWithWhatToDo) {
       {kModel + "freeze = []\n[draw]\noutput_dir = \"o\"\nprompts = [\"a\"]\n", "model.freeze has no effect"},
       {kModel + "dropout = \"off\"\n[draw]\noutput_dir = \"o\"\nprompts = [\"a\"]\n", "model.dropout has no effect"},
       {kModel + "image_size = 64\n[draw]\noutput_dir = \"o\"\nprompts = [\"a\"]\n", "model.image_size has no effect"},
-      {kModel + "precision = \"bf16\"\n[draw]\noutput_dir = \"o\"\nprompts = [\"a\"]\n", "draws in float32 only"},
       {kLeastDraw + "[distributed]\nhostfile = \"h\"\n", "distributed.hostfile has no effect in a run that draws"},
       {kLeastDraw + "[distributed]\ndistribution_strategy = \"ddp\"\n", "distribution_strategy has no effect"},
       {kLeastDraw + "[distributed]\nwire_type = \"bf16\"\n", "distributed.wire_type has no effect"},

@@ -31,9 +31,8 @@ class SettingsOfDrawing(unittest.TestCase):
     def test_the_published_command_of_stable_diffusion_2(self):
         code, settings, said = convert(published("text_to_image_v2.sh"))
         expected = {"model.model_name_or_path": '"models/stable-diffusion-2-1"', "draw.num_images_per_prompt": "28", "draw.batch_size": "7",
-                    "draw.height": "768", "draw.width": "768", "draw.scheduler": '"ddim"'}
+                    "draw.height": "768", "draw.width": "768", "draw.scheduler": '"ddim"', "model.precision": '"bf16"'}
         self.assertEqual((code, {key: settings.get(key) for key in expected}), (0, expected))
-        self.assertIn("not carried over: --bf16: this version draws in float32", said)
         self.assertNotIn("no such setting", "\n".join(said))
 
     def test_defaults_of_the_script_that_differ_from_ours_are_written_down(self):
@@ -88,7 +87,7 @@ class SettingsOfDrawing(unittest.TestCase):
         self.assertEqual([line for line in convert(SCRIPT + "--height 0 --width 0")[2] if "together" in line], [])
 
     def test_every_other_flag_of_the_script_is_named_with_its_reason(self):
-        flags = ("use_habana", "use_hpu_graphs", "gaudi_config_name g", "bf16", "sdp_on_bf16", "profiling_warmup_steps 3", "profiling_steps 3", "distributed",
+        flags = ("use_habana", "use_hpu_graphs", "gaudi_config_name g", "sdp_on_bf16", "profiling_warmup_steps 3", "profiling_steps 3", "distributed",
                  "unet_adapter_name_or_path a", "text_encoder_adapter_name_or_path a", "lora_id a", "lora_scale 0.5", "use_cpu_rng", "use_compel", "use_freeu", "use_zero_snr",
                  "optimize", "quant_mode measure", "use_distributed_cfg", "prompts_2 a b", "prompts_3 a", "negative_prompts_2 a", "negative_prompts_3 a", "eta 0.5",
                  "output_type np", "pipeline_save_dir d", "controlnet_model_name_or_path c", "control_preprocessing_type canny", "clip_skip 1", "use_lora", "dtype bf16")

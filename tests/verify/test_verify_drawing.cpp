@@ -144,13 +144,34 @@ TEST(VerifyDrawing, NumbersThatDoNotFitAreRefused) {
   EXPECT_NE(refusal("timestep", "x").find("timestep"), std::string::npos);
 }
 
-TEST(VerifyDrawing, Bf16SaysWhyNothingIsCompared) {
-  const ChangedCase changed(drawing_case("sd_v1"));
-  const VerifiedCase result = changed.verify(Precision::kBf16);
-  EXPECT_EQ(result.tensors.size(), 0u);
-  ASSERT_EQ(result.not_compared.size(), 1u);
-  EXPECT_EQ(result.not_compared[0].name, "all tensors");
-  EXPECT_EQ(result.not_compared[0].reason, "pipelines are computed in float32 only");
+// Angles of everything but bytes, each within twice torch's or 0.0005.
+TEST(VerifyDrawing, Bf16JudgesAnglesOfEveryStage) {
+  for (const char* name : {"sd_v1", "sd_v2"}) {
+    const ChangedCase changed(drawing_case(name));
+    const VerifiedCase result = changed.verify(Precision::kBf16);
+    EXPECT_EQ(failures(result), std::vector<std::string>{}) << name;
+    std::vector<std::string> angles;
+    for (const VerifiedTensor& tensor : result.tensors) {
+      if (tensor.measure != Measure::kOneMinusCosine) continue;
+      angles.push_back(tensor.name);
+      EXPECT_EQ(tensor.limit, std::max(2.0 * tensor.reference, 0.0005)) << tensor.name;
+      EXPECT_GT(tensor.error, 1e-7) << tensor.name << ": as in float32";
+      EXPECT_EQ(tensor.reference > 0.0, tensor.name.find('.') == std::string::npos) << tensor.name;
+    }
+    for (const char* stage : {"text_embeddings", "unet_output", "vae_picture", "ddim.latents", "ddim.picture"})
+      EXPECT_TRUE(contains(angles, stage)) << stage;
+    std::vector<std::string> left_out;
+    for (const NotCompared& tensor : result.not_compared) left_out.push_back(tensor.name);
+    EXPECT_TRUE(contains(left_out, "ddim.bytes"));
+  }
+}
+
+TEST(VerifyDrawing, Bf16FailsWhereOneTensorDiffers) {
+  ChangedCase changed(drawing_case("sd_v1"));
+  flip(changed, "unet/diffusion_pytorch_model.safetensors", "conv_norm_out.weight", 2, 1);
+  const std::vector<std::string> failed = failures(changed.verify(Precision::kBf16));
+  EXPECT_TRUE(contains(failed, "unet_output"));
+  EXPECT_FALSE(contains(failed, "text_embeddings"));
 }
 
 }  // namespace

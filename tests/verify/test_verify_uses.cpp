@@ -73,7 +73,7 @@ struct Printed {
   std::string text;
 };
 
-Printed print(const ChangedCase& changed, bool json, const std::string& precision = "") {
+Printed print(const ChangedCase& changed, bool json, const std::string& precision = "float32") {
   VerifyArguments arguments;
   arguments.folders = {changed.folder()};
   arguments.isa = "auto";

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs that draw in bf16: which weights take half the memory, and that pictures are the same bytes everywhere.
+#include <cmath>
+#include <set>
+
+#include "kernels/isa.h"
+#include "tests/draw_run/small_drawing.h"
+
+namespace bascule::test {
+namespace {
+
+constexpr char kPrompts[] = "prompts = [\"a cat\", \"a red heart\", \"two dogs\"]\nnum_inference_steps = 2\n";
+
+Settings bf16_settings(const std::string& keys, const std::string& model = "sd_v1", const std::string& more = "") {
+  Settings settings = drawing_settings(keys, model, more);
+  settings.model.precision = Precision::kBf16;
+  return settings;
+}
+
+std::string batch_of(int size) { return "batch_size = " + std::to_string(size) + "\n"; }
+std::string threads(int count) { return "[machine]\nthreads = " + std::to_string(count) + "\n"; }
+
+TEST(DrawingInBf16, DependsNeitherOnTheBatchNorOnThreadsNorOnTheInstructionSet) {
+  const auto drawn_in_bf16 = [&](int batch, int count, Isa isa) {
+    return SmallDrawing(bf16_settings(kPrompts + batch_of(batch), "sd_v1", threads(count)), isa).all();
+  };
+  const std::vector<Pixels> first = drawn_in_bf16(1, 1, best_isa());
+  ASSERT_EQ(first.size(), 3u);
+  EXPECT_EQ(std::set<Pixels>(first.begin(), first.end()).size(), 3u);
+  int count = 1;
+  for (const Isa isa : kAllIsas) {
+    if (!isa_supported(isa)) continue;
+    EXPECT_EQ(drawn_in_bf16(3, ++count, isa), first) << isa_name(isa) << ", " << count << " threads";
+  }
+}
+
+TEST(DrawingInBf16, GivesAlmostThePicturesOfFloat32) {
+  const std::vector<Pixels> float32 = drawn(kPrompts), bf16 = SmallDrawing(bf16_settings(kPrompts)).all();
+  EXPECT_NE(bf16, float32);
+  for (std::size_t i = 0; i < float32.size(); ++i) {
+    double squares = 0.0;
+    for (std::size_t b = 0; b < float32[i].size(); ++b) squares += std::pow(bf16[i][b] - float32[i][b], 2.0);
+    EXPECT_LT(std::sqrt(squares / static_cast<double>(float32[i].size())), 4.0) << i;  // of 255
+  }
+}
+
+// Weights of linear layers and of convolutions; what reads a timestep is one row, and stays float32.
+bool is_weight_of_products(const ParameterPiece& piece) {
+  const bool is_of_time = piece.name.find("time_emb") != std::string::npos,
+             is_table = piece.name.find("embedding") != std::string::npos;
+  return piece.shape.size() >= 2 && !is_of_time && !is_table;
+}
+
+TEST(DrawingInBf16, WeightsOfProductsTakeHalfTheMemory) {
+  for (const char* const model : {"sd_v1", "sd_v2"}) {
+    const std::unique_ptr<RecordedDrawRun> float32 = record_draw_run(drawing_settings(kPrompts, model)),
+                                           bf16 = record_draw_run(bf16_settings(kPrompts, model));
+    std::int64_t rounded = 0, whole = 0;
+    for (int p = 0; p < bf16->session.parameters().size(); ++p) {
+      const Parameter& parameter = bf16->session.parameters()[p];
+      const bool is_rounded = is_weight_of_products(parameter.pieces.front());
+      EXPECT_EQ(parameter.rounded, is_rounded) << parameter.name;
+      (is_rounded ? rounded : whole) += align_up<std::int64_t>(parameter.elements(), is_rounded ? 32 : 16);
+    }
+    EXPECT_GT(rounded, 3 * whole);
+    EXPECT_EQ(bf16->plan["parameters, bf16"].bytes, 2u * static_cast<std::size_t>(rounded));
+    EXPECT_EQ(bf16->plan["parameters, fixed"].bytes, 4u * static_cast<std::size_t>(whole));
+    EXPECT_EQ(bf16->plan["parameters, trained"].bytes, 0u);
+    EXPECT_LT(bf16->plan["workspace"].bytes, float32->plan["workspace"].bytes);
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
