@@ -115,7 +115,7 @@ OURS = [
     # Whose a folder is, and whether a run begins, goes on or is over.
     ("src/run_folder/", RUN),
     # A run that draws, from its settings to its files, and the command that draws one picture.
-    ("src/draw_run/", [*BELOW_RUN, *SESSION, *rooms("report page sampling draw run_folder")]),
+    ("src/draw_run/", [*BELOW_RUN, *SESSION, *rooms("report page bringup sampling draw run_folder")]),
     ("src/commands/", [*RUN, *rooms("draw draw_run report page train sealed finish bringup predict search reproduce verify run_folder")]),
 ]
 

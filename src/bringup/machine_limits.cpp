@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
+#include "kernels/table.h"
 #include "src/base/clock.h"
 #include "src/bringup/product_data.h"
 #include "src/bringup/share_work.h"
+#include "src/runtime/choose_products.h"
+#include "src/runtime/threads.h"
 
 namespace bascule {
 namespace {
@@ -51,12 +55,27 @@ double copied_gigabytes_per_second(Threads& threads) {
 
 }  // namespace
 
-MachineLimits measure_limits(Threads& threads, GemmLibrary& products, GemmType type) {
+MachineLimits measure_limits(Products products, GemmType type, Isa isa, int threads) {
+  Threads team(threads, threads == usable_cores());
+  const AlignedMemory packed(products_bytes(products, type, threads));
+  const std::unique_ptr<GemmLibrary> library = make_products(products, type, kernels_for(isa), threads, packed.data());
   MachineLimits limits;
-  limits.float32_gflops_per_second = best_gflops_per_second(threads, products, GemmType::kFloat32);
-  if (type == GemmType::kBf16) limits.bf16_gflops_per_second = best_gflops_per_second(threads, products, type);
-  limits.gigabytes_per_second = copied_gigabytes_per_second(threads);
+  limits.float32_gflops_per_second = best_gflops_per_second(team, *library, GemmType::kFloat32);
+  if (type == GemmType::kBf16) limits.bf16_gflops_per_second = best_gflops_per_second(team, *library, type);
+  limits.gigabytes_per_second = copied_gigabytes_per_second(team);
   return limits;
+}
+
+double limits_flops(GemmType type) {
+  double flops = 0.0;
+  for (const LayerShape& shape : kLayerShapes)
+    flops += 2.0 * static_cast<double>(kRows) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  return (type == GemmType::kBf16 ? 2.0 : 1.0) * static_cast<double>(kRepeats + 1) * flops;
+}
+
+double seconds_at_limits(double flops, double bytes, bool in_bf16, const MachineLimits& limits) {
+  const double gflops_per_second = in_bf16 ? limits.bf16_gflops_per_second : limits.float32_gflops_per_second;
+  return std::max(flops * 1e-9 / gflops_per_second, bytes * 1e-9 / limits.gigabytes_per_second);
 }
 
 }  // namespace bascule

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits of this machine, measured with the run's own threads: the ceiling that `bascule bench` compares with. The
-// same work as the items "products" and "memory" of a bring-up, once instead of in rounds.
+// The limits of this machine, measured with as many threads as a run has: `bascule bench` and the report of a run that
+// draws compare operations with them. The same work as the items "products" and "memory" of a bring-up, once instead of
+// in rounds.
 #pragma once
 
+#include <cstddef>
+
 #include "kernels/gemm/gemm.h"
-#include "src/runtime/threads.h"
+#include "kernels/isa.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -15,7 +19,15 @@ struct MachineLimits {
   double gigabytes_per_second = 0.0;  // read and written by a plain copy of memory larger than the caches
 };
 
-// products: of `type`. Takes about a second and 300 MiB, given back at once. Before the seal.
-MachineLimits measure_limits(Threads& threads, GemmLibrary& products, GemmType type);
+inline constexpr std::size_t kLimitsBytes = std::size_t{300} << 20;  // what measuring takes, given back at once
+
+// type: of the run's products. Takes about a second. While memory is not sealed.
+MachineLimits measure_limits(Products products, GemmType type, Isa isa, int threads);
+
+// The arithmetic of measuring them, in floating-point operations.
+double limits_flops(GemmType type);
+
+// How long work takes at the limits: its arithmetic, or its memory traffic where that takes longer.
+double seconds_at_limits(double flops, double bytes, bool in_bf16, const MachineLimits& limits);
 
 }  // namespace bascule

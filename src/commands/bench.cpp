@@ -8,6 +8,7 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
+#include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
 #include "src/loader/loader_parts.h"
 #include "src/pictures/media_options.h"
@@ -49,6 +50,7 @@ constexpr Axis kAxes[] = {
      }},
     {"--num-beams", "generation.num_beams", "beams", 1, 1024,
      [](Settings& s, std::int64_t v) { s.generation.num_beams = v; }},
+    {"--side", "", "", 0, 0, nullptr},  // refused here: only runs that draw have it
 };
 
 bool trains(const Settings& settings, const BenchArguments& arguments) {
@@ -158,11 +160,14 @@ Error nothing_to_evaluate(const DataSettings& data, const std::string& use) {
 
 }  // namespace
 
+const char* option_of(BenchAxis axis) { return kAxes[static_cast<int>(axis)].option; }
+
 int bench_command(const BenchArguments& arguments) {
   const Settings settings = settings_of_run(arguments.settings_file, model_words);
-  if (settings.draw.is_given)
-    throw Error(ErrorKind::kSettings, where_written(settings, "draw"), "this version cannot measure a run that draws",
-                "`bascule run` says what its stages take");
+  if (settings.draw.is_given) return bench_drawing(arguments, settings);
+  if (arguments.use == "draw" || arguments.axis == BenchAxis::kSide)
+    throw Error(ErrorKind::kSettings, arguments.use == "draw" ? "--use draw" : "--side", "the run draws nothing",
+                "name a file with a table [draw]");
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   // Says what is wrong there before anything is measured.
@@ -192,17 +197,8 @@ int bench_command(const BenchArguments& arguments) {
   bench.trains = columns.front().settings.training.do_train;
   bench.generates = columns.front().settings.training.predict_with_generate && !bench.trains;
   bench.threads = compute_threads(settings.machine, RankPlace{});
-  {
-    Threads threads(bench.threads, bench.threads == usable_cores());
-    const std::string packed = "packed operands";
-    const GemmType type = settings.model.precision == Precision::kBf16 ? GemmType::kBf16 : GemmType::kFloat32;
-    const MemoryPlan memory =
-        make_memory_plan({{packed, products_bytes(settings.machine.products, type, bench.threads)}}, 0);
-    const Arena arena(memory, settings.machine.huge_pages);
-    const auto products =
-        make_products(settings.machine.products, type, kernels_for(isa), bench.threads, arena.at(memory[packed]));
-    bench.limits = measure_limits(threads, *products, type);
-  }
+  const GemmType type = bench.is_bf16 ? GemmType::kBf16 : GemmType::kFloat32;
+  bench.limits = measure_limits(settings.machine.products, type, isa, bench.threads);
   for (const Column& column : columns) bench.columns.push_back(measure(column, arguments, isa, bench.limits));
   std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
   return 0;

@@ -2,10 +2,7 @@
 #include "src/commands/bench_figures.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <map>
 #include <numeric>
-#include <set>
 
 #include "firmware_shims/media_engine.h"
 #include "src/json/json.h"
@@ -17,130 +14,10 @@ namespace {
 // The update reads gradients for their norm; then reads four ranges and writes three.
 constexpr double kUpdateBytesPerParameter = 8.0 * sizeof(float);
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
-}
-
-void add(BenchTime* time, const NodeTime& node, const MeasuredSteps& steps, const MachineLimits& limits) {
-  const double gflops_per_second =
-      node.bf16_products ? limits.bf16_gflops_per_second : limits.float32_gflops_per_second;
-  time->seconds += node.seconds / static_cast<double>(steps.micro_batches);
-  time->flops += node.flops;
-  time->bytes += node.bytes;
-  time->limit_seconds +=
-      std::max(node.flops * 1e-9 / gflops_per_second, node.bytes * 1e-9 / limits.gigabytes_per_second);
-}
-
-std::vector<BenchOperation> operations_of(const MeasuredSteps& steps, const MachineLimits& limits) {
-  std::map<std::string, BenchOperation> by_kind;
-  for (const NodeTime& node : steps.nodes) {
-    by_kind[node.kind].name = node.kind;
-    add(&by_kind[node.kind].time, node, steps, limits);
-  }
-  std::vector<BenchOperation> operations;
-  for (auto& [name, kind] : by_kind) operations.push_back(kind);
-  std::stable_sort(operations.begin(), operations.end(),
-                   [](const BenchOperation& a, const BenchOperation& b) { return a.time.seconds > b.time.seconds; });
-  return operations;
-}
-
-std::vector<BenchLayers> layers_of(const MeasuredSteps& steps, const MachineLimits& limits) {
-  std::vector<BenchLayers> layers;
-  std::map<std::string, std::size_t> place;  // by name
-  std::set<std::string> scopes;
-  for (const NodeTime& node : steps.nodes) {
-    const auto [found, is_new] = place.emplace(layer_kind(node.scope), layers.size());
-    if (is_new) layers.push_back({found->first, 0, 0.0, 0.0, 0.0, {}});
-    BenchLayers& kind = layers[found->second];
-    if (scopes.insert(node.scope).second) ++kind.layers;
-    (node.again      ? kind.again_seconds
-     : node.backward ? kind.backward_seconds
-                     : kind.forward_seconds) += node.seconds / static_cast<double>(steps.micro_batches);
-    add(&kind.time, node, steps, limits);
-  }
-  return layers;
-}
-
-template <typename Value>
-void add_row(std::string* text, const std::string& name, const Bench& bench, const Value& value) {
-  char cell[64];
-  std::snprintf(cell, sizeof cell, "  %-24s", name.c_str());
-  *text += cell;
-  for (const BenchColumn& column : bench.columns) {
-    std::snprintf(cell, sizeof cell, "%16s", value(column).c_str());
-    *text += cell;
-  }
-  *text += "\n";
-}
-
-std::string formatted(const char* form, double value) {
-  char text[48];
-  std::snprintf(text, sizeof text, form, value);
-  return text;
-}
-
-void add_operations(std::string* text, const BenchColumn& column) {
-  *text += "\n  operation                        ms / batch    share   GFLOP/s      GB/s   of its limit\n";
-  double all = 0.0;
-  for (const BenchOperation& operation : column.operations) all += operation.time.seconds;
-  for (const auto& [name, time] : column.operations) {
-    char line[160];
-    std::snprintf(line, sizeof line, "  %-32.32s%11.3f  %5.1f %%  %8.1f  %8.1f        %5.1f %%\n", name.c_str(),
-                  time.seconds * 1e3, 100.0 * time.seconds / all, time.flops * 1e-9 / time.seconds,
-                  time.bytes * 1e-9 / time.seconds, 100.0 * time.limit_seconds / time.seconds);
-    *text += line;
-  }
-}
-
-void add_layers(std::string* text, const BenchColumn& column) {
-  bool is_repeated = false;
-  double all = 0.0;
-  std::vector<std::string> names = {"layers, ms / batch"};
-  std::size_t width = 0;
-  for (const BenchLayers& kind : column.layers) {
-    all += kind.time.seconds;
-    is_repeated = is_repeated || kind.again_seconds > 0.0;
-    names.push_back(kind.layers > 1 ? std::to_string(kind.layers) + " x " + kind.name : kind.name);
-    width = std::max(width, names.back().size());
-  }
-  for (std::string& name : names) name.resize(std::max(width, name.size()), ' ');
-  *text += "\n  " + names[0] + "    forward   backward" + (is_repeated ? " recomputed" : "");
-  *text += "    share   of their limit\n";
-  for (std::size_t k = 0; k < column.layers.size(); ++k) {
-    const BenchLayers& kind = column.layers[k];
-    *text += "  " + names[k + 1] + formatted("%11.3f", kind.forward_seconds * 1e3) +
-             formatted("%11.3f", kind.backward_seconds * 1e3);
-    if (is_repeated) *text += formatted("%11.3f", kind.again_seconds * 1e3);
-    *text += formatted("  %5.1f %%", 100.0 * kind.time.seconds / all) +
-             formatted("          %5.1f %%\n", 100.0 * kind.time.limit_seconds / kind.time.seconds);
-  }
-}
-
-Json time_json(const std::string& name, const BenchTime& time) {
-  return {{"name", name},
-          {"seconds", time.seconds},
-          {"flops", time.flops},
-          {"bytes", time.bytes},
-          {"limit_seconds", time.limit_seconds}};
-}
-
 Json column_json(const BenchColumn& column) {
   Json phases = Json::object();
   for (int phase = 0; phase < kStepPhases; ++phase) {
     phases[step_phase_name(static_cast<StepPhase>(phase))] = column.phases[phase];
-  }
-  Json operations = Json::array();
-  for (const auto& [name, time] : column.operations) operations.push_back(time_json(name, time));
-  Json layers = Json::array();
-  for (const BenchLayers& kind : column.layers) {
-    Json layer = time_json(kind.name, kind.time);
-    layer["layers"] = kind.layers;
-    layer["forward_seconds"] = kind.forward_seconds;
-    layer["backward_seconds"] = kind.backward_seconds;
-    layer["recomputed_seconds"] = kind.again_seconds;
-    layers.push_back(layer);
   }
   return {{"workers", column.workers},
           {"batch", column.batch},
@@ -158,8 +35,8 @@ Json column_json(const BenchColumn& column) {
           {"planned_bytes", column.planned_bytes},
           {"trained_parameters", column.trained_parameters},
           {"resident_bytes", column.resident_bytes},
-          {"operations", operations},
-          {"layers", layers}};
+          {"operations", operations_json(column.operations)},
+          {"layers", layers_json(column.layers)}};
 }
 
 }  // namespace
@@ -194,13 +71,12 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
   if (trains && settings.machine.step_seconds > 0.0) {
     step *= settings.machine.step_seconds;
   } else {
-    column.operations = operations_of(steps, limits);
-    column.layers = layers_of(steps, limits);
-    double batch = 0.0;
-    for (const BenchOperation& operation : column.operations) batch += operation.time.limit_seconds;
+    const double replays = static_cast<double>(steps.micro_batches);
+    column.operations = operations_of(steps.nodes, replays, limits);
+    column.layers = layers_of(steps.nodes, replays, limits);
     // The work is that of a mean batch: the last one of the data may have fewer rows.
     samples = static_cast<double>(steps.rows.samples()) * step;
-    step *= batch;
+    step *= limit_seconds_of(column.operations);
     if (trains)
       step += kUpdateBytesPerParameter * static_cast<double>(column.trained_parameters) * 1e-9 /
               limits.gigabytes_per_second;
@@ -210,42 +86,39 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
 }
 
 std::string bench_text(const Bench& bench) {
-  std::string text = "bench: " + bench.settings_file + "\n  " + (bench.is_bf16 ? "bf16, " : "float32, ") + bench.isa +
-                     ", " + std::to_string(bench.threads) + " threads; limits measured here: ";
-  if (bench.is_bf16)
-    text += formatted("%.0f GFLOP/s for matrix products in bf16, ", bench.limits.bf16_gflops_per_second);
-  text += formatted("%.0f GFLOP/s", bench.limits.float32_gflops_per_second);
-  text += bench.is_bf16 ? " in float32, " : " for matrix products, ";
-  text += formatted("%.1f GB/s for copying\n\n", bench.limits.gigabytes_per_second);
-  add_row(&text, "", bench, [](const BenchColumn& c) { return c.name; });
-  add_row(&text, "samples/s, median", bench, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
+  std::string text = "bench: " + bench.settings_file + "\n" +
+                     limits_text(bench.is_bf16, bench.isa, bench.threads, bench.limits) + "\n";
+  add_row(&text, "", bench.columns, [](const BenchColumn& c) { return c.name; });
+  add_row(&text, "samples/s, median", bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
   const std::string step = bench.trains ? "step" : "batch";
-  add_row(&text, "  slowest " + step, bench, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
-  add_row(&text, "  fastest " + step, bench, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
+  add_row(&text, "  slowest " + step, bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
+  add_row(&text, "  fastest " + step, bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
   if (bench.generates)
-    add_row(&text, "tokens/s, median", bench, [](const BenchColumn& c) { return formatted("%.2f", c.tokens); });
-  add_row(&text, "ceiling, samples/s", bench, [](const BenchColumn& c) { return formatted("%.2f", c.ceiling); });
-  add_row(&text, "  reached", bench,
+    add_row(&text, "tokens/s, median", bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.tokens); });
+  add_row(&text, "ceiling, samples/s", bench.columns,
+          [](const BenchColumn& c) { return formatted("%.2f", c.ceiling); });
+  add_row(&text, "  reached", bench.columns,
           [](const BenchColumn& c) { return formatted("%.1f %%", 100.0 * c.median / c.ceiling); });
-  add_row(&text, step + ", median", bench,
+  add_row(&text, step + ", median", bench.columns,
           [](const BenchColumn& c) { return formatted("%.2f ms", 1e3 * median_of(c.step_seconds)); });
   for (int phase = 0; phase < kStepPhases; ++phase) {
     const StepPhase named = static_cast<StepPhase>(phase);
     if (!bench.trains && named != StepPhase::kWaitForData && named != StepPhase::kForward) continue;
-    add_row(&text, std::string("  ") + step_phase_name(named), bench,
+    add_row(&text, std::string("  ") + step_phase_name(named), bench.columns,
             [phase](const BenchColumn& c) { return formatted("%.2f %%", 100.0 * c.phases[phase]); });
   }
-  add_row(&text, "loader can deliver", bench,
+  add_row(&text, "loader can deliver", bench.columns,
           [](const BenchColumn& c) { return formatted("%.1f /s", c.could_deliver); });
-  add_row(&text, "ring slots ready", bench, [](const BenchColumn& c) { return formatted("%.2f", c.ring_occupancy); });
-  add_row(&text, "memory planned", bench,
+  add_row(&text, "ring slots ready", bench.columns,
+          [](const BenchColumn& c) { return formatted("%.2f", c.ring_occupancy); });
+  add_row(&text, "memory planned", bench.columns,
           [](const BenchColumn& c) { return std::string(readable_bytes(c.planned_bytes).c_str()); });
-  add_row(&text, "memory resident", bench,
+  add_row(&text, "memory resident", bench.columns,
           [](const BenchColumn& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
   if (bench.names_engines) text += "  columns: media engine, loader workers\n";
   if (!bench.columns.back().operations.empty()) {
-    add_operations(&text, bench.columns.back());
-    add_layers(&text, bench.columns.back());
+    text += operations_text("operation", "batch", bench.columns.back().operations);
+    text += layers_text(bench.columns.back().layers);
     text +=
         "  limit and ceiling: arithmetic as fast as matrix products, memory as fast as a copy outside the caches;\n"
         "  an operation on cached data can be faster, and so can a step of a small model on few samples\n";
@@ -259,9 +132,7 @@ std::string bench_json(const Bench& bench) {
   document["isa"] = bench.isa;
   document["threads"] = bench.threads;
   document["precision"] = bench.is_bf16 ? "bf16" : "float32";
-  document["limits"] = {{"float32_gflops_per_second", bench.limits.float32_gflops_per_second},
-                        {"gigabytes_per_second", bench.limits.gigabytes_per_second}};
-  if (bench.is_bf16) document["limits"]["bf16_gflops_per_second"] = bench.limits.bf16_gflops_per_second;
+  document["limits"] = limits_json(bench.is_bf16, bench.limits);
   Json columns = Json::array();
   for (const BenchColumn& column : bench.columns) columns.push_back(column_json(column));
   document["columns"] = columns;

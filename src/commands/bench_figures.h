@@ -7,31 +7,10 @@
 #include <vector>
 
 #include "src/bringup/machine_limits.h"
+#include "src/commands/bench_operations.h"
 #include "src/sealed/measured_steps.h"
 
 namespace bascule {
-
-// The time and work that nodes of a micro-batch take together.
-struct BenchTime {
-  double seconds = 0.0;
-  double flops = 0.0, bytes = 0.0;
-  double limit_seconds =
-      0.0;  // what their arithmetic, or their memory traffic where that is longer, takes at the limits
-};
-
-// One operation kind, all its places together.
-struct BenchOperation {
-  std::string name;  // "linear_backward"
-  BenchTime time;
-};
-
-// Layers of one kind: their names differ in numbers alone.
-struct BenchLayers {
-  std::string name;  // "text_model.encoder.layer.*"
-  std::size_t layers = 0;
-  double forward_seconds = 0.0, backward_seconds = 0.0, again_seconds = 0.0;  // again: recomputation
-  BenchTime time;
-};
 
 struct BenchColumn {
   std::string name;  // "32 samples"; of an engine and its workers "host, 2"

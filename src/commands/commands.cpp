@@ -108,10 +108,10 @@ void add_verify(CLI::App& app, Chosen* chosen) {
 
 void add_bench(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
-      app.add_subcommand("bench", "Measure steps of training or evaluation beside this machine's limits");
+      app.add_subcommand("bench", "Measure training, evaluation or drawing beside this machine's limits");
   auto arguments = std::make_shared<BenchArguments>();
   add_settings_file(command, &arguments->settings_file);
-  command->add_option("--steps", arguments->steps, "number of updates to measure, or of batches")
+  command->add_option("--steps", arguments->steps, "number of updates, batches or replays to measure")
       ->check(CLI::Range(1, 1000000));
   command->add_option("--warmup", arguments->warmup, "so many before them are not measured")
       ->check(CLI::Range(0, 1000000));
@@ -128,13 +128,14 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       {BenchAxis::kSequenceLength, "--max-seq-length", "a,b,c: one column for each length of texts, in tokens"},
       {BenchAxis::kSourceLength, "--max-source-length", "a,b,c: one column for each length of sources, in tokens"},
       {BenchAxis::kTargetLength, "--max-target-length", "a,b,c: one column for each length of targets, in tokens"},
-      {BenchAxis::kBeams, "--num-beams", "a,b,c: one column for each number of beams"}});
+      {BenchAxis::kBeams, "--num-beams", "a,b,c: one column for each number of beams"},
+      {BenchAxis::kSide, "--side", "a,b,c: one column for each side of pictures that are drawn, in pixels"}});
   for (Axis& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
   command
       ->add_option("--use", arguments->use,
                    "train: measure updates; evaluate: batches of the evaluation; generate: texts written for them; "
-                   "default: train where the run trains")
-      ->check(CLI::IsMember({"train", "evaluate", "generate"}));
+                   "draw: prompts, calls of the UNet, and decoding; default: draw or train where the run does")
+      ->check(CLI::IsMember({"train", "evaluate", "generate", "draw"}));
   command->add_option("--new-tokens", arguments->new_tokens, "with --use generate: every text has so many tokens")
       ->check(CLI::Range(1, 65535));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");

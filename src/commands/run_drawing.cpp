@@ -131,6 +131,8 @@ int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
   if (group.is_first()) say_run(run);
   DrawResults results;
   results.found = static_cast<std::int64_t>(run.files->done().size());
+  if (group.is_first())
+    results.limits = limits_for_report(run, static_cast<std::int64_t>(run.files->missing().size()), isa);
   group.set_phase(RankPhase::kSealing);
   SealedDrawRun sealed(run, isa, &say, &group);
   if (group.is_first())

@@ -48,8 +48,26 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
 }
 
 constexpr std::size_t kShownPictures = 64;
+constexpr double kLeastWork = 20.0;  // of a run, in that of measuring the limits
+
+double flops_of(const Graph& graph) {
+  double flops = 0.0;
+  for (const Node& node : graph.nodes()) flops += cost_of(graph, node, graph.bounds()).flops;
+  return flops;
+}
 
 }  // namespace
+
+MachineLimits limits_for_report(const RecordedDrawRun& run, std::int64_t missing, Isa isa) {
+  const GemmType type = run.settings.model.precision == Precision::kBf16 ? GemmType::kBf16 : GemmType::kFloat32;
+  const double calls = static_cast<double>(run.program.calls.size()) / static_cast<double>(run.options.batch);
+  const double picture =
+      calls * flops_of(run.session.graph(run.recorded.noise)) + flops_of(run.session.graph(run.recorded.decode));
+  if (!run.settings.report.html || run.plan.peak_bytes() < kLimitsBytes ||
+      static_cast<double>(missing) * picture < kLeastWork * limits_flops(type))
+    return {};
+  return measure_limits(run.settings.machine.products, type, isa, run.threads);
+}
 
 std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results) {
   const double drawn = static_cast<double>(results.pictures), timed = static_cast<double>(results.timed_pictures);
@@ -91,7 +109,10 @@ DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, co
     PageOperation& one = by_kind[node.kind];
     one.kind = node.kind;
     one.seconds += node.seconds;
-    one.flops += node.flops * static_cast<double>(results.replays);
+    const double replays = static_cast<double>(results.replays);
+    one.flops += node.flops * replays;
+    if (results.limits.gigabytes_per_second > 0.0)
+      one.limit_seconds += replays * seconds_at_limits(node.flops, node.bytes, node.bf16_products, results.limits);
   }
   for (const auto& [kind, operation] : by_kind) page.operations.push_back(operation);
   std::sort(page.operations.begin(), page.operations.end(),

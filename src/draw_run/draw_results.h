@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/bringup/machine_limits.h"
 #include "src/draw_run/sealed_draw_run.h"
 #include "src/page/draw_page.h"
 
@@ -24,7 +25,12 @@ struct DrawResults {
   std::size_t planned_bytes = 0, resident_bytes = 0;
   bool guarded = false;                                // allocations were watched
   std::uint64_t foreign_calls = 0, foreign_bytes = 0;  // allocations by libraries since the seal
+  MachineLimits limits;                                // zeros: not measured
 };
+
+// What report.html compares operations with. Before the seal. Zeros where it would show none, where drawing the missing
+// pictures is less than 20 times the work of measuring, or where measuring needs more memory than the plan.
+MachineLimits limits_for_report(const RecordedDrawRun& run, std::int64_t missing, Isa isa);
 
 std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results);
 std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results);

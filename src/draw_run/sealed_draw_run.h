@@ -48,6 +48,9 @@ class SealedDrawRun {
   const DrawingSeconds& seconds() const { return seconds_; }
   const Tape& tape(std::size_t graph) const { return run_.session.tape(graph); }
   Isa isa() const { return isa_; }
+  // For measuring single replays.
+  Drawer& drawer() { return drawer_; }
+  Threads& threads() { return threads_; }
 
  private:
   class DigestedCalls;

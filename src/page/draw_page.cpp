@@ -23,17 +23,32 @@ std::string section(const char* title, const std::string& body) {
 std::string operations_table(const std::vector<PageOperation>& operations) {
   if (operations.empty()) return "";
   double all = 0.0;
-  for (const PageOperation& one : operations) all += one.seconds;
+  bool has_limits = false;
+  for (const PageOperation& one : operations) {
+    all += one.seconds;
+    has_limits = has_limits || one.limit_seconds > 0.0;
+  }
   std::string out =
       "<div class=\"card\"><table>\n<tr><th scope=\"col\">operation</th><th scope=\"col\">time</th><th "
-      "scope=\"col\">share</th><th scope=\"col\">GFLOP/s</th></tr>\n";
+      "scope=\"col\">share</th><th scope=\"col\">GFLOP/s</th>";
+  out += has_limits ? "<th scope=\"col\">of its limit</th></tr>\n" : "</tr>\n";
   for (const PageOperation& one : operations) {
     const double rate = one.seconds > 0.0 ? one.flops / one.seconds * 1e-9 : 0.0;
     out += "<tr><th scope=\"row\">" + html_escape(one.kind) + "</th><td>" + readable_seconds(one.seconds).c_str() +
            "</td><td>" + readable_percent(all > 0.0 ? one.seconds / all : 0.0).c_str() + "</td><td>" +
-           (one.flops > 0.0 ? readable_number(rate).c_str() : "") + "</td></tr>\n";
+           (one.flops > 0.0 ? readable_number(rate).c_str() : "") + "</td>";
+    if (has_limits)
+      out += "<td>" +
+             (one.seconds > 0.0 ? std::string(readable_percent(one.limit_seconds / one.seconds).c_str()) : "") +
+             "</td>";
+    out += "</tr>\n";
   }
-  return out + "</table></div>\n";
+  out += "</table></div>\n";
+  if (has_limits)
+    out +=
+        "<p class=\"sub\">Limit: arithmetic as fast as matrix products, memory as fast as a copy outside the caches, "
+        "measured before the run. An operation on cached data can be faster.</p>\n";
+  return out;
 }
 
 std::string pictures_list(const DrawPage& page) {

@@ -14,6 +14,7 @@ struct PageOperation {
   std::string kind;
   double seconds = 0.0;  // of all calls
   double flops = 0.0;
+  double limit_seconds = 0.0;  // what they take at the limits of the machine; 0: not measured
 };
 
 struct PagePicture {

@@ -406,10 +406,10 @@ class Refused(Drawing):
         self.assert_refused(DATA, "is missing: the folder holds no pipeline", arguments=("draw", EMOJI / "model", "x", "-o", self.folder / "x.png"))
         self.assert_refused(DATA, "nowhere", arguments=("draw", self.folder / "nowhere", "x", "-o", self.folder / "x.png"))
         self.assert_refused(DATA, "nowhere", model=self.folder / "nowhere")
-        for command in ("bench", "search", "classify", "fill", "generate"):
+        for command in ("search", "classify", "fill", "generate"):
             with self.subTest(command=command):
                 toml = drawing(self.folder)
-                arguments = {"bench": (toml,), "search": (V1, "x"), "classify": (V1, EMOJI), "fill": (V1, "[MASK]"), "generate": (V1, "x")}[command]
+                arguments = {"search": (V1, "x"), "classify": (V1, EMOJI), "fill": (V1, "[MASK]"), "generate": (V1, "x")}[command]
                 done = run(command, *arguments)
                 self.assertIn(done.returncode, (SETTINGS, DATA), done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// `bascule bench FILE` for a run that draws: its three stages, each beside the limits of this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/bringup/machine_limits.h"
+#include "src/commands/bench.h"
+#include "src/commands/bench_operations.h"
+#include "src/draw_run/measured_drawing.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// One graph's replays.
+struct BenchStage {
+  std::vector<double> seconds;  // of each measured replay
+  std::vector<BenchOperation> operations;
+  std::vector<BenchLayers> layers;
+
+  double median() const { return median_of(seconds); }
+  double limit_seconds() const { return limit_seconds_of(operations); }  // if every operation ran at the limits
+  double flops() const;
+};
+
+struct BenchDrawingColumn {
+  std::string name;                               // "8 pictures", "768 pixels"
+  std::int64_t batch = 0, height = 0, width = 0;  // pictures at a time, pixels
+  std::int64_t calls = 0;                         // of the UNet for each picture
+  BenchStage encode, call, decode;                // of a prompt; of a batch, once; of a picture
+  std::size_t planned_bytes = 0, resident_bytes = 0;
+
+  // Of a whole batch: all calls, and the decoding of each picture. Prompts are encoded once a run.
+  double pictures_per_second() const;
+  double ceiling() const;  // pictures/s at the limits
+};
+
+struct BenchDrawing {
+  std::string settings_file, isa;
+  bool is_bf16 = false;
+  int threads = 1;
+  MachineLimits limits;
+  std::vector<BenchDrawingColumn> columns;
+};
+
+BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const RecordedDrawRun& run,
+                                      const MachineLimits& limits);
+std::string bench_drawing_text(const BenchDrawing& bench);
+// The last column's figures at the top level, all of them under "columns".
+std::string bench_drawing_json(const BenchDrawing& bench);
+
+// settings: of a run that draws. As bench_command().
+int bench_drawing(const BenchArguments& arguments, const Settings& settings);
+
+}  // namespace bascule

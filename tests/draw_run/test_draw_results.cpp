@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/draw_run/draw_results.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/draw_run/small_drawing.h"
+
+namespace bascule::test {
+namespace {
+
+constexpr char kLarge[] =
+    "prompts = [\"a\"]\nnum_inference_steps = 5\nheight = 512\nwidth = 512\n"
+    "num_images_per_prompt = 8\nbatch_size = 8\n";
+
+TEST(DrawResults, LimitsAreMeasuredForALongRunAlone) {
+  const auto run = record_draw_run(drawing_settings(kLarge));
+  EXPECT_EQ(limits_for_report(*run, 0, best_isa()).gigabytes_per_second, 0.0);
+  const auto no_page = record_draw_run(drawing_settings(kLarge, "sd_v1", "[report]\nhtml = false\n"));
+  EXPECT_EQ(limits_for_report(*no_page, 1'000'000, best_isa()).gigabytes_per_second, 0.0);
+  const auto small = record_draw_run(drawing_settings("prompts = [\"a\"]\n"));
+  ASSERT_LT(small->plan.peak_bytes(), kLimitsBytes);
+  EXPECT_EQ(limits_for_report(*small, 1'000'000'000, best_isa()).gigabytes_per_second, 0.0);
+}
+
+TEST(DrawResultsSlow, LimitsAreMeasuredForALongRunWithRoomForThem) {
+  const auto run = record_draw_run(drawing_settings(kLarge));
+  ASSERT_GE(run->plan.peak_bytes(), kLimitsBytes);
+  const MachineLimits limits = limits_for_report(*run, 1'000'000, best_isa());
+  EXPECT_GT(limits.float32_gflops_per_second, 0.0);
+  EXPECT_GT(limits.gigabytes_per_second, 0.0);
+}
+
+TEST(DrawResults, OperationsOfTheReportHaveTheirLimits) {
+  SmallDrawing drawing(drawing_settings("prompts = [\"a\"]\nnum_inference_steps = 2\n"));
+  (void)drawing.all();
+  const Tape& calls = drawing.sealed.tape(drawing.run->recorded.noise);
+  DrawResults results;
+  results.replays = static_cast<std::int64_t>(drawing.run->program.calls.size());
+  for (const PageOperation& one : draw_page_of(*drawing.run, results, calls).operations)
+    EXPECT_EQ(one.limit_seconds, 0.0) << one.kind;
+  results.limits.float32_gflops_per_second = 1e-6;  // slower than any memory
+  results.limits.gigabytes_per_second = 1e6;
+  for (const PageOperation& one : draw_page_of(*drawing.run, results, calls).operations) {
+    if (one.kind != "linear" && one.kind != "convolution") continue;
+    EXPECT_NEAR(one.limit_seconds, one.flops / 1e3, 1e-9 * one.flops) << one.kind;
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
