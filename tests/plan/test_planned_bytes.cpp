@@ -161,7 +161,7 @@ std::vector<std::string> published_files() {
   DIR* const folder = opendir(kConfigFolder.c_str());
   while (const dirent* entry = folder == nullptr ? nullptr : readdir(folder)) {
     const std::string name = entry->d_name;
-    // Runs that draw ("sd_") are planned in tests/draw_run.
+    // Runs that draw ("sd_") are planned in tests/faults/test_planned_drawings.py.
     if (name.size() > 5 && name.substr(name.size() - 5) == ".toml" && name.rfind("sd_", 0) != 0) names.push_back(name);
   }
   if (folder != nullptr) closedir(folder);

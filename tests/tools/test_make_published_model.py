@@ -64,10 +64,23 @@ class MakePublishedModel(unittest.TestCase):
         self.assertEqual(found[0], found[1])
         self.assertNotEqual(found[0], found[2])
 
+    @unittest.skipUnless(PROGRAM.is_file(), f"needs {PROGRAM.name} in the build folder")
+    def test_pipelines_have_their_published_number_of_parameters(self):
+        # UNet, text encoder and the decoder of the autoencoder.
+        for kind, parameters in (("sd-v1", 859_520_964 + 123_060_480 + 49_490_199), ("sd-v2", 865_910_724 + 340_387_840 + 49_490_199)):
+            folder = self.folder / kind
+            self.assertEqual(self.make(kind, folder).returncode, 0)
+            toml = self.folder / f"{kind}.toml"
+            toml.write_text(f'[model]\nmodel_name_or_path = "{folder}"\n[draw]\noutput_dir = "{self.folder}/run"\nprompts = ["a cat"]\n')
+            done = subprocess.run([PROGRAM, "plan", "--json", toml], capture_output=True, text=True, check=False)
+            self.assertEqual(done.stderr, "")
+            planned = json.loads(done.stdout)["categories"]["parameters, fixed"]
+            self.assertAlmostEqual(planned / (4 * parameters), 1, delta=1e-6)  # padding between them
+
     def test_nonsense_is_refused(self):
         self.folder.mkdir()
         other = self.folder / "other"
-        for arguments in (("t5-small", self.folder), ("t5-11b", other), ("t5-small", other, "--rows", 3), ("t5-small", other, "--source-tokens", 9),
+        for arguments in (("t5-small", self.folder), ("t5-11b", other), ("sd-v1", other, "--rows", 2, "--source-tokens", 9, "--target-tokens", 9), ("t5-small", other, "--rows", 3), ("t5-small", other, "--source-tokens", 9),
                           ("t5-small", other, "--rows", 2, "--source-tokens", 7, "--target-tokens", 9, "--spread"),
                           ("t5-small", other, "--rows", 2, "--source-tokens", 9, "--target-tokens", 1)):
             self.assertEqual(self.make(*arguments).returncode, 2, arguments)
