@@ -70,6 +70,7 @@ RecordedDrawing record_drawing(Session* session, const Pipeline& pipeline, const
   recorded.shape = {options.height / pipeline.factor(), options.width / pipeline.factor(), options.prompts,
                     pipeline.prompt_tokens()};
   RecordOptions record_options;
+  record_options.frozen = {""};  // every name begins so: nothing is trained
   record_options.drawing = recorded.shape;
   record_encode(session, pipeline, record_options, keep_outputs, &recorded);
   record_noise(session, pipeline, record_options, program.slots, keep_outputs, &recorded);

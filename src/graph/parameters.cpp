@@ -40,7 +40,6 @@ void ParameterSet::put_into_groups(Parameter* parameter) const {
 
 int ParameterSet::add(Parameter parameter) {
   put_into_groups(&parameter);
-  for (const ParameterPiece& piece : parameter.pieces) BASCULE_CHECK(piece.order.empty() || !parameter.trained);
   for (int i = 0; i < size(); ++i) {
     const Parameter& known = parameters_[static_cast<std::size_t>(i)];
     if (known.name != parameter.name) continue;

@@ -68,7 +68,7 @@ ClipState add_part(Recorder& r, const ClipTextConfig& config, Tensor x, Tensor h
 }
 
 Recording ClipText::record(Graph& graph, Use, const RecordOptions& options) const {
-  Recorder r{graph, {""}};  // every name begins so: nothing is trained
+  Recorder r{graph, options.frozen};
   const std::string embeddings = std::string(kPrefix) + "embeddings";
   graph.set_scope(embeddings);
   const Tensor words =

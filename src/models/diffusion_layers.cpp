@@ -3,9 +3,9 @@
 
 namespace bascule {
 
-// A name that begins with "" is every name: these models are not trained.
-DiffusionRecorder::DiffusionRecorder(Graph& target, std::int64_t norm_groups)
-    : Recorder{target, {""}}, groups(norm_groups) {}
+DiffusionRecorder::DiffusionRecorder(Graph& target, const std::vector<std::string>& frozen_names,
+                                     std::int64_t norm_groups)
+    : Recorder{target, frozen_names}, groups(norm_groups) {}
 
 Tensor convolution_weight(Recorder& r, const std::string& name, std::int64_t out, std::int64_t in) {
   return r.shaped(name + ".weight", {out, in, 3, 3}, out, r.deviation, {0, 2, 3, 1});

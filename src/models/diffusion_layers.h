@@ -18,13 +18,13 @@ struct PictureRows {
 };
 
 struct DiffusionRecorder : Recorder {
-  DiffusionRecorder(Graph& target, std::int64_t norm_groups);
+  DiffusionRecorder(Graph& target, const std::vector<std::string>& frozen, std::int64_t norm_groups);
 
   std::int64_t groups;  // of every group norm
   std::int64_t channels(const PictureRows& rows) const { return graph[rows.x].cols; }
 };
 
-// A convolution's weight (out, in, 3, 3) as rows of (3, 3, in): column tap * in + channel. It is not trained.
+// A convolution's weight (out, in, 3, 3) as rows of (3, 3, in): column tap * in + channel.
 Tensor convolution_weight(Recorder& r, const std::string& name, std::int64_t out, std::int64_t in);
 
 // 3 x 3, with name.weight and name.bias; bias: in place of name.bias, where there is one.

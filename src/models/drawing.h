@@ -17,7 +17,7 @@ struct DrawingShape {
 };
 
 // Tensors that parts find by name, and that therefore have no scope. The tensor that a text encoder writes and a UNet
-// in the same graph reads: (tokens, width).
+// in the same graph reads: (samples * tokens, width).
 inline constexpr char kTextEmbeddings[] = "text_embeddings";
 // The tensors that a UNet reads and writes: (samples * pixels, channels). Whoever draws adds the first to its graph; it
 // may be of another stream, of which each row stands for as many samples, all first ones before all second ones.

@@ -69,7 +69,8 @@ enum class Use {
   // Parts of a pipeline that draws (drawing.h). The first two share a graph, in this order.
   kEncodePrompt,  // fields: prompt_fields(); outputs: kTextEmbeddings
   kKeepPrompt,    // fills the states that kPredictNoise reads of a prompt
-  kPredictNoise,  // fields: noise_fields(); outputs: kModelOutput for kNoisyLatents, which must be in the graph
+  kPredictNoise,  // fields: noise_fields(); outputs: kModelOutput for kNoisyLatents, which must be in the graph. Where
+                  // kTextEmbeddings is, too, it reads the prompts' rows there, and no field
   kDecodeLatents  // no fields; outputs: kPicture
 };
 

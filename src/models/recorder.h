@@ -44,7 +44,7 @@ struct Recorder {
   Tensor table(const std::string& name, std::int64_t rows, std::int64_t cols, double standard_deviation,
                std::int64_t zero_row = -1, bool decayed = true);
   // A tensor of any shape as a matrix of so many rows: the kernel of a convolution of patches, a table that begins with
-  // a dimension of one. order: of its dimensions in ours, where it is not trained (ParameterPiece); empty: the file's.
+  // a dimension of one. order: of its dimensions in ours (ParameterPiece); empty: the file's.
   Tensor shaped(const std::string& name, std::vector<std::int64_t> shape, std::int64_t rows, double standard_deviation,
                 std::vector<int> order = {});
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The UNet of a pipeline that draws: it predicts the noise in latents, told a timestep and a prompt. Equations:
-// UNet2DConditionModel of Diffusers. Keys and values of a prompt do not depend on the latents: they are computed once
-// and kept in states.
+// UNet2DConditionModel of Diffusers. Keys and values of a prompt do not depend on the latents: who draws has them
+// computed once and kept in states. No gradient goes through a state, so a graph that has the rows of its samples'
+// prompts makes keys and values of these, and attends to them without a cache: the same bits.
 #include <vector>
 
 #include "src/models/diffusion_layers.h"
@@ -15,12 +16,16 @@ constexpr char kArchitecture[] = "UNet2DConditionModel";
 constexpr float kTransformerNormEpsilon = 1e-6f, kLayerNormEpsilon = 1e-5f;  // the classes' own, in no config.json
 
 struct UnetRecorder : DiffusionRecorder {
-  UnetRecorder(Graph& target, const UnetConfig& model_config, const DrawingShape& drawing)
-      : DiffusionRecorder(target, model_config.norm_num_groups), config(model_config), shape(drawing) {}
+  UnetRecorder(Graph& target, const UnetConfig& model_config, const RecordOptions& options)
+      : DiffusionRecorder(target, options.frozen, model_config.norm_num_groups),
+        config(model_config),
+        shape(options.drawing),
+        text(target.find(kTextEmbeddings)) {}
 
   const UnetConfig& config;
   const DrawingShape& shape;
-  Tensor time;                     // of all residual blocks
+  const Tensor text;  // rows of prompts; kPredictNoise: those of each sample, none: keys and values are kept
+  Tensor time;        // of all residual blocks
   std::vector<PictureRows> skips;  // what blocks upwards read, the last first
 };
 
@@ -62,12 +67,16 @@ Tensor prompt_state(UnetRecorder& r, const TransformerPlace& place) {
   return r.graph.state({place.block() + ".attn2.cache", rows, 2 * place.head_size()});
 }
 
-void keep_prompt(UnetRecorder& r, const TransformerPlace& place) {
+// The keys and values of prompts, side by side.
+Tensor keys_of(UnetRecorder& r, const TransformerPlace& place) {
   const std::string name = place.block() + ".attn2";
+  return projected(r, name + ".to_kv", r.text, {name + ".to_k", name + ".to_v"}, place.channels);
+}
+
+void keep_prompt(UnetRecorder& r, const TransformerPlace& place) {
   r.graph.set_scope(place.name);
-  const Tensor both =
-      projected(r, name + ".to_kv", r.graph.find(kTextEmbeddings), {name + ".to_k", name + ".to_v"}, place.channels);
-  store_keys(r.graph, prompt_state(r, place), both, 0, place.channels, place.heads, r.graph.field(kKeptPlaces));
+  store_keys(r.graph, prompt_state(r, place), keys_of(r, place), 0, place.channels, place.heads,
+             r.graph.field(kKeptPlaces));
 }
 
 Tensor self_attention(UnetRecorder& r, const TransformerPlace& place, Tensor x, const SampleRows& rows) {
@@ -84,10 +93,16 @@ Tensor prompt_attention(UnetRecorder& r, const TransformerPlace& place, Tensor x
   const std::string name = place.block() + ".attn2";
   const Tensor query = repeat_rows(r.graph, name + ".query",
                                    projected(r, name + ".to_q", x, {name + ".to_q"}, place.channels), rows.extent);
-  const Tensor context =
-      cached_attention(r.graph, name, {query, 0}, rows,
-                       {prompt_state(r, place), r.graph.field(kPromptPlaces), r.graph.field(kPromptCounts)},
-                       place.heads, place.head_size(), {});
+  Tensor context;
+  if (r.text) {
+    const Tensor both = keys_of(r, place);
+    context = attention(r.graph, name, {query, 0}, rows, {both, 0}, {both, place.channels},
+                        {r.graph[r.text].rows, {}, {}}, place.heads, place.head_size(), {}, {});
+  } else {
+    context = cached_attention(r.graph, name, {query, 0}, rows,
+                               {prompt_state(r, place), r.graph.field(kPromptPlaces), r.graph.field(kPromptCounts)},
+                               place.heads, place.head_size(), {});
+  }
   return dense(r, name + ".to_out.0", context, place.channels);
 }
 
@@ -201,7 +216,7 @@ class Unet final : public Model {
 };
 
 Recording Unet::record(Graph& graph, Use use, const RecordOptions& options) const {
-  UnetRecorder r(graph, config_, options.drawing);
+  UnetRecorder r(graph, config_, options);
   if (use == Use::kKeepPrompt) {
     for (const TransformerPlace& place : transformers_of(config_)) keep_prompt(r, place);
     return {};

@@ -60,7 +60,7 @@ class VaeDecoder final : public Model {
 };
 
 Recording VaeDecoder::record(Graph& graph, Use, const RecordOptions& options) const {
-  DiffusionRecorder r(graph, config_.norm_num_groups);
+  DiffusionRecorder r(graph, options.frozen, config_.norm_num_groups);
   const std::vector<std::int64_t>& channels = config_.block_out_channels;
   const Tensor latents =
       graph.input(kLatents, rows_per_sample(options.drawing.height * options.drawing.width), config_.latent_channels);

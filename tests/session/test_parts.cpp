@@ -34,7 +34,7 @@ class OnePart final : public Model {
   ModelCardWords card() const override { return {}; }
   ModelInputs inputs() const override { return {}; }
   Fields fields(const RecordOptions&) const override { return {}; }
-  Recording record(Graph& graph, Use, const RecordOptions&) const override {
+  Recording record(Graph& graph, Use, const RecordOptions& options) const override {
     ParameterPiece piece;
     piece.name = "weight";
     piece.shape = kKernel;
@@ -42,7 +42,8 @@ class OnePart final : public Model {
     piece.initial = {0.0f, 1.0f};
     piece.order = {0, 2, 3, 1};
     Recording recording;
-    recording.outputs = {{"weight", graph.parameter({"weight", kOut, kIn * kSide * kSide, false, false, {piece}})}};
+    recording.outputs = {
+        {"weight", graph.parameter({"weight", kOut, kIn * kSide * kSide, options.frozen.empty(), false, {piece}})}};
     return recording;
   }
 
@@ -99,20 +100,24 @@ struct Sealed {
   Tensor weights[2];
   Threads threads{2, false};
 
-  explicit Sealed(const std::vector<Part>& parts) {
+  explicit Sealed(const std::vector<Part>& parts, bool trained = false) {
+    RecordOptions options;
+    if (!trained) options.frozen = {"weight"};
     Graph& graph = session.add_graph({}, {});
     for (std::size_t i = 0; i < parts.size(); ++i) {
       graph.set_part(parts[i].name);
-      weights[i] = parts[i].model->record(graph, Use::kReference, {}).output("weight");
+      weights[i] = parts[i].model->record(graph, Use::kReference, options).output("weight");
     }
     session.seal_alone(kernels_for(best_isa()), 2);
   }
   const float* at(std::size_t part) const { return session.tape(0).at(weights[part]); }
 };
 
-TEST_F(Parts, OfOneNameAreReadEachFromItsFolderAndWrittenBack) {
+class TrainedOrNot : public Parts, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(TrainedOrNot, PartsOfOneNameAreReadEachFromItsFolderAndWrittenBack) {
   const std::vector<Part> parts = open();
-  Sealed sealed(parts);
+  Sealed sealed(parts, GetParam());
   const ParameterMemory memory = sealed.session.parameter_memory();
   ASSERT_EQ(memory.set->size(), 2);
   EXPECT_EQ((*memory.set)[0].pieces[0].name, "unet/weight");
@@ -136,10 +141,13 @@ TEST_F(Parts, OfOneNameAreReadEachFromItsFolderAndWrittenBack) {
     }
   }
   const std::string again = folder.path() + "/again.safetensors";
-  const SafetensorsWritePlan plan(tensors_to_write(*memory.set, *memory.layout, nullptr, memory.fixed, "", "vae"));
+  const SafetensorsWritePlan plan(
+      tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, "", "vae"));
   ASSERT_TRUE(plan.write(again.c_str()).ok());
   EXPECT_EQ(read_file(again), read_file(file("vae", "model")));
 }
+
+INSTANTIATE_TEST_SUITE_P(Parts, TrainedOrNot, ::testing::Bool());
 
 TEST_F(Parts, OfOneNameHaveFreshValuesOfTheirOwn) {
   Sealed sealed(open());
