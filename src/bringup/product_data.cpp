@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/bringup/product_data.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -42,11 +45,14 @@ std::size_t bytes_of(std::int64_t count, ElementType type) {
 }  // namespace
 
 AlignedMemory::AlignedMemory(std::size_t bytes) {
-  const std::size_t all = align_up(bytes, kPage);
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, all)));
-  if (!memory_) throw std::bad_alloc();
-  std::memset(memory_.get(), 0, all);
+  const std::size_t all = align_up(std::max<std::size_t>(bytes, 1), kPage);
+  void* const memory = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  memory_ = {static_cast<std::byte*>(memory), Unmap{all}};
+  std::memset(memory_.get(), 0, all);  // touches each page
 }
+
+void AlignedMemory::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
 
 OwnProducts::OwnProducts(Isa isa, int threads)
     : scratch_(products_bytes(Products::kOurs, GemmType::kBf16, threads)),

@@ -2,8 +2,8 @@
 // A matrix product with operands of its own, in one of the shapes of a model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "kernels/gemm/gemm.h"
@@ -19,10 +19,12 @@ class AlignedMemory {
   float* floats() const { return static_cast<float*>(static_cast<void*>(memory_.get())); }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
+  // To the system: a heap would keep part of it, and a run that follows would count that as its own.
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::byte* memory) const;
   };
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, Unmap> memory_;
 };
 
 // Our own products, for so many threads.

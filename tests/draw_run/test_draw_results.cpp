@@ -27,7 +27,9 @@ TEST(DrawResults, LimitsAreMeasuredForALongRunAlone) {
 TEST(DrawResultsSlow, LimitsAreMeasuredForALongRunWithRoomForThem) {
   const auto run = record_draw_run(drawing_settings(kLarge));
   ASSERT_GE(run->plan.peak_bytes(), kLimitsBytes);
+  const std::size_t before = resident_bytes();
   const MachineLimits limits = limits_for_report(*run, 1'000'000, best_isa());
+  EXPECT_LT(resident_bytes(), before + (std::size_t{8} << 20)) << "memory of measuring was not given back";
   EXPECT_GT(limits.float32_gflops_per_second, 0.0);
   EXPECT_GT(limits.gigabytes_per_second, 0.0);
 }
