@@ -54,7 +54,10 @@ namespace {
 
 void set_matrices(ParameterLayout::Run* run, const Parameter& parameter, std::size_t piece) {
   std::vector<std::int64_t> shape = {parameter.rows, parameter.cols};
-  if (!parameter.pieces.empty()) shape = parameter.pieces[piece].shape;
+  if (!parameter.pieces.empty()) {
+    BASCULE_CHECK(parameter.pieces[piece].order.empty());  // its matrices are those of the file
+    shape = parameter.pieces[piece].shape;
+  }
   const std::int64_t elements = parameter.pieces.empty() ? parameter.elements() : parameter.pieces[piece].elements;
   const bool is_matrix = shape.size() > 1;
   run->cols = shape.empty() ? 1 : shape.back();

@@ -27,7 +27,7 @@ struct ParameterPiece {
   std::int64_t elements = 0;
   InitialValue initial;
   int group = -1;  // index of the ParameterGroup that it belongs to; -1: none. Set by ParameterSet::add
-  // The file's dimension that is dimension 0, 1, ... here; empty: as in the file.
+  // The file's dimension that is dimension 0, 1, ... here; empty: as in the file, which RunDivision::kByMatrix needs.
   std::vector<int> order = {};
 };
 

@@ -150,5 +150,17 @@ TEST(ParameterSetDeathTest, AnotherShapeUnderTheSameNameEndsTheProgram) {
   EXPECT_DEATH(set.add(parameter("word", 5, 4, false, true)), "parameters.cpp");
 }
 
+// An optimizer of matrices means those of the file, which do not lie together in another order.
+TEST(ParametersDeathTest, MatricesOfATensorInAnotherOrderThanItsFileEndTheProgram) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ParameterSet set;
+  Parameter kernel = parameter("kernel", 4, 6, true, true);
+  kernel.pieces.front().shape = {4, 3, 2};
+  kernel.pieces.front().order = {0, 2, 1};
+  set.add(kernel);
+  EXPECT_EQ(lay_out_parameters(set, {}, RunDivision::kByTensor).runs.size(), 1u);
+  EXPECT_DEATH(lay_out_parameters(set, {}, RunDivision::kByMatrix), "parameters.cpp");
+}
+
 }  // namespace
 }  // namespace bascule::test
