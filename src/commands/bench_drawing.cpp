@@ -80,6 +80,10 @@ int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
   check_arguments(arguments);
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   const std::vector<std::pair<std::string, Settings>> columns = columns_of(settings, arguments);
+  if (settings.distributed.world_size > 1) {
+    std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",
+                 static_cast<long long>(settings.distributed.world_size));
+  }
   BenchDrawing bench;
   bench.settings_file = settings.origin.file;
   bench.isa = isa_name(isa);

@@ -41,7 +41,10 @@ class BenchDrawing(unittest.TestCase):
         self.assertAlmostEqual(figures["pictures_per_second"] * of_a_batch, 3, places=6)
         self.assertLessEqual(figures["resident_bytes"], 1.03 * figures["planned_bytes"] + (64 << 20))
         self.assertEqual([path.name for path in self.folder.iterdir()], ["run.toml"])
-        text = run("bench", toml, "--steps", 1, "--warmup", 0).stdout
+        toml.write_text(toml.read_text() + "[distributed]\nworld_size = 2\n")
+        done = run("bench", toml, "--steps", 1, "--warmup", 0)
+        self.assertIn("measuring one rank of 2, alone", done.stderr)
+        text = done.stdout
         for words in ("3 pictures\n", "operation of a call", "operation of decoding", "operation of encoding", "reached", "pictures/s"):
             self.assertIn(words, text)
 
