@@ -11,7 +11,7 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-t5 install image image-check power-cuts reproducible clean
+.PHONY: help build setup tests test quick emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-t5 demo-draw install image image-check power-cuts reproducible clean
 
 help: ## List the verbs
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -71,6 +71,9 @@ demo-bert: build ## Train a small BERT on documentation of Python, evaluate, fil
 
 demo-t5: build ## Train a small T5 to write keywords for the names of emoji, evaluate; then open report.html
 	tools/demo $(PROGRAM) t5_demo
+
+demo-draw: build ## Draw 50 emoji with a small Stable Diffusion; the model of `make demo` says what they show; then open report.html
+	tools/demo $(PROGRAM) sd_demo
 
 install: build ## Copy the program to PREFIX/bin (default /usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule
