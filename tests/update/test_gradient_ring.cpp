@@ -141,9 +141,12 @@ struct OwnTape {
                                               {"scratch", 2 * workspace.thread_scratch_bytes}},
                                              0);
     arena = std::make_unique<Arena>(plan, HugePages::kTransparent);
-    memory = {arena->as<float>(plan["trained"]), gradients,
-              arena->as<float>(plan["fixed"]),   arena->at(plan["workspace"]),
-              arena->at(plan["scratch"]),        workspace.thread_scratch_bytes};
+    memory.trained_parameters = arena->as<float>(plan["trained"]);
+    memory.gradients = gradients;
+    memory.fixed_parameters = arena->as<float>(plan["fixed"]);
+    memory.workspace = arena->at(plan["workspace"]);
+    memory.thread_scratch = arena->at(plan["scratch"]);
+    memory.thread_scratch_bytes = workspace.thread_scratch_bytes;
     if (has_ring) memory.gradient_offsets = ring.ring_offset.data();
     Seeded random(3);
     for (std::int64_t i = 0; i < layout.trained_elements; ++i)
