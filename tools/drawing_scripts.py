@@ -32,7 +32,7 @@ TRANSLATED = {
 }
 
 NUMBER_TYPES = "precision = \"float32\" and \"bf16\" are implemented"
-ONE_RANK = "this version draws with one rank"
+OWN_RANKS = "distributed.world_size is all that Bascule needs: it starts its ranks itself"
 ONE_ENCODER = "Stable Diffusion 1 and 2 have one text encoder"
 NO_ADAPTERS = "merge adapters into the model's weights first"
 NOT_DRAWN = {
@@ -55,7 +55,8 @@ NOT_DRAWN = {
     "control_preprocessing_type": "has no effect without --control_image",
     "use_lora": NO_ADAPTERS, "lora_id": NO_ADAPTERS, "lora_scale": NO_ADAPTERS,
     "unet_adapter_name_or_path": NO_ADAPTERS, "text_encoder_adapter_name_or_path": NO_ADAPTERS,
-    "distributed": ONE_RANK, "use_distributed_cfg": ONE_RANK, "use_mpi": ONE_RANK, "use_deepspeed": ONE_RANK, "master_port": ONE_RANK,
+    "distributed": OWN_RANKS, "use_mpi": OWN_RANKS, "use_deepspeed": OWN_RANKS, "master_port": OWN_RANKS,
+    "use_distributed_cfg": "a rank computes both halves of the guidance",
 }
 
 # By the names for which the script chooses another pipeline, and those of published models with other inputs or outputs.
@@ -135,19 +136,16 @@ def scheduler(c):
         c.drop("eta", "Bascule's DDIM adds no noise: eta is 0")
 
 
-def one_rank(c):
-    ranks, _ = c.settings.pop("distributed.world_size", (1, ""))
-    if ranks != 1:
-        c.drop("world_size", ONE_RANK)
+def ranks(c):
     if c.settings.pop("distributed.hostfile", None):
-        c.drop("hostfile", ONE_RANK)
+        c.drop("hostfile", "the ranks of a run that draws are on one machine")
 
 
 def settings(c):
     for flag, reason in REFUSED.items():
         if flag in c.flags:
             refuse(flag, " ".join(c.flags[flag]), reason)
-    one_rank(c)
+    ranks(c)
     model(c)
     if c.converted("bf16", parse_bool, False):
         c.set("model.precision", "bf16")

@@ -143,10 +143,16 @@ def schedule(c):
 
 
 def training(c):
-    if c.text("optim", "adamw_torch") not in ("adamw_torch", "adamw_torch_fused", "adamw_hf"):
+    optimizer = c.text("optim", "adamw_torch")
+    if optimizer == "adafactor":
+        c.set("training.optimizer", "adafactor")
+        for key in ("adam_beta1", "adam_beta2", "adam_epsilon"):
+            if c.settings.pop(f"training.{key}", None):
+                c.drop(key, "has no effect with --optim adafactor, as in the script")
+    elif optimizer not in ("adamw_torch", "adamw_torch_fused", "adamw_hf"):
         c.drop("optim", "not supported: see training.optimizer")
     on_gaudi = c.converted("use_habana", parse_bool, False)
-    if on_gaudi and "training.adam_epsilon" not in c.settings:
+    if on_gaudi and optimizer != "adafactor" and "training.adam_epsilon" not in c.settings:
         c.set("training.adam_epsilon", 1e-6, "the script's default on Gaudi")
     if c.converted("gradient_checkpointing", parse_bool, False):
         c.set("training.gradient_checkpointing", "full")

@@ -28,6 +28,12 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertIn("--caption_column image_description", "\n".join(said))
         self.assertEqual(settings["model.precision"], '"bf16"')
 
+    def test_adafactor_is_carried_over_without_the_numbers_of_adam(self):
+        code, settings, said = convert(T5 + "--train_file t.jsonl --text_column a --summary_column b --optim adafactor --adam_beta1 0.8 --use_habana")
+        self.assertEqual((code, settings["training.optimizer"]), (0, '"adafactor"'))
+        self.assertEqual([key for key in settings if key.startswith("training.adam_")], [])
+        self.assertIn("not carried over: --adam_beta1: has no effect with --optim adafactor, as in the script", said)
+
     def test_every_flag_of_the_published_commands_is_carried_over_or_named(self):
         _, settings, said = convert(published("readme.sh"))
         named = "\n".join(said)

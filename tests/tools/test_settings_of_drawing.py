@@ -98,11 +98,11 @@ class SettingsOfDrawing(unittest.TestCase):
         self.assertNotIn("no such setting", "\n".join(said))
         self.assertIn("not carried over: --kwargs: no such setting", convert(SCRIPT + "--kwargs 1")[2])
 
-    def test_one_rank_draws(self):
+    def test_the_ranks_of_one_machine_draw(self):
         code, settings, said = convert("python ../gaudi_spawn.py --world_size 8 --use_mpi --hostfile h " + SCRIPT.replace("python ", ""))
-        self.assertEqual((code, [key for key in settings if key.startswith("distributed.")]), (0, []))
-        for flag in ("world_size", "use_mpi", "hostfile"):
-            self.assertIn(f"not carried over: --{flag}: this version draws with one rank", said)
+        self.assertEqual((code, {key: value for key, value in settings.items() if key.startswith("distributed.")}), (0, {"distributed.world_size": "8"}))
+        self.assertIn("not carried over: --use_mpi: distributed.world_size is all that Bascule needs: it starts its ranks itself", said)
+        self.assertIn("not carried over: --hostfile: the ranks of a run that draws are on one machine", said)
         self.assertEqual(convert("mpirun -np 1 " + SCRIPT)[2], [])
 
     def test_pictures_of_another_kind_are_refused(self):

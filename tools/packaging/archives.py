@@ -17,7 +17,7 @@ def mode_of(path):
 
 
 def write_tar(folder, target, seconds):
-    with tarfile.open(target, "w", format=tarfile.USTAR_FORMAT) as tar:
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
         for name, path in entries(folder):
             entry = tarfile.TarInfo(name)
             entry.mode, entry.mtime = mode_of(path), seconds

@@ -59,7 +59,7 @@ def write_image(layer, target, name, created, seconds, volume, labels):
                                               annotations={"org.opencontainers.image.ref.name": name})]})
     small = {"index.json": index, "oci-layout": as_bytes(LAYOUT), **{f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}": blob for blob in (config, manifest)}}
     place = f"blobs/sha256/{digest}"
-    with tarfile.open(target, "w", format=tarfile.USTAR_FORMAT) as tar:
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
         for entry_name in sorted(["blobs", "blobs/sha256", place, *small]):
             entry = tarfile.TarInfo(entry_name)
             entry.mtime, entry.mode = seconds, 0o644
