@@ -376,11 +376,11 @@ void add_reproduce(CLI::App& app, Chosen* chosen) {
 }
 
 void add_diff(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("diff",
-                                         "Find the first update and tensor where two runs differ (needs "
-                                         "report.hash_steps), or the first picture and call");
+  CLI::App* command =
+      app.add_subcommand("diff", "Find where two runs differ first: update and tensor, or picture and call");
   auto arguments = std::make_shared<DiffArguments>();
-  as_path(command->add_option("run_a", arguments->a, "output_dir of a run"))->required();
+  as_path(command->add_option("run_a", arguments->a, "output_dir of a run; one that trains needs report.hash_steps"))
+      ->required();
   as_path(command->add_option("run_b", arguments->b, "output_dir of another run of the same model"))->required();
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->footer("Exit code 7: the runs differ.");

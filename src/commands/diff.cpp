@@ -45,7 +45,9 @@ int diff_pictures(const DiffArguments& arguments) {
   if (arguments.json) {
     Json document = {{"equal", is_equal},
                      {"pictures", static_cast<std::uint64_t>(parting.common)},
-                     {"equal_pictures", static_cast<std::uint64_t>(parting.equal)}};
+                     {"equal_pictures", static_cast<std::uint64_t>(parting.equal)},
+                     {"pictures_of_a_alone", static_cast<std::uint64_t>(parting.only_a)},
+                     {"pictures_of_b_alone", static_cast<std::uint64_t>(parting.only_b)}};
     if (!is_equal) {
       document["picture"] = parting.picture;
       document["kind"] = kind_word(parting.kind);
@@ -54,12 +56,16 @@ int diff_pictures(const DiffArguments& arguments) {
     }
     std::printf("%s\n", json_text(document, 2).c_str());
   } else if (is_equal) {
-    std::printf("equal: the latents after every call, and the pixels, of %zu pictures\n", parting.equal);
+    std::printf("equal: the latents after every call, and the pixels, of %zu %s\n", parting.equal,
+                parting.equal == 1 ? "picture" : "pictures");
   } else {
     std::printf("%s\n", parting_text(parting).c_str());
     std::printf("it is the first in the order of the list; %zu of %zu pictures differ\n",
                 parting.common - parting.equal, parting.common);
   }
+  if (!arguments.json && parting.only_a + parting.only_b > 0)
+    std::printf("not compared: %zu that only the first run has, %zu that only the second has\n", parting.only_a,
+                parting.only_b);
   return is_equal ? 0 : exit_code(ErrorKind::kNotAsRecorded);
 }
 

@@ -47,7 +47,10 @@ PictureParting find_picture_parting(const std::vector<PictureLogRow>& a, const s
   PictureParting parting;
   for (const PictureLogRow& row : a) {
     const auto other = others.find(row.file);
-    if (other == others.end()) continue;
+    if (other == others.end()) {
+      ++parting.only_a;
+      continue;
+    }
     ++parting.common;
     std::int64_t call = 0;
     const Kind kind = kind_of(row, *other->second, &call);
@@ -61,6 +64,7 @@ PictureParting find_picture_parting(const std::vector<PictureLogRow>& a, const s
       parting.calls_of_other = calls_of(*other->second);
     }
   }
+  parting.only_b = others.size() - parting.common;
   return parting;
 }
 

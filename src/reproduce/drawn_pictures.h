@@ -27,6 +27,7 @@ struct PictureParting {
   std::int64_t calls_of_other = 0;  // in the second
   // Pictures that both runs have, and those of them that are equal.
   std::size_t common = 0, equal = 0;
+  std::size_t only_a = 0, only_b = 0;  // pictures that one run has
 };
 
 PictureParting find_picture_parting(const std::vector<PictureLogRow>& a, const std::vector<PictureLogRow>& b);

@@ -117,6 +117,13 @@ class Diff(unittest.TestCase):
         self.diff(a, self.draw("e", num_inference_steps="3"), NOT_AS_RECORDED, "00000.png: drawn with 3 calls of the UNet, and with 4")
         self.diff(a, self.draw("f", prompts='["a cat", "a hen"]'), NOT_AS_RECORDED, "00002.png: the prompts differ\nit is the first in the order of the list; 2 of 4 pictures differ")
 
+    def test_pictures_that_one_run_has_are_counted(self):
+        a, b = self.draw("a"), self.draw("b")
+        lines = (b / "images.jsonl").read_text().splitlines(keepends=True)
+        (b / "images.jsonl").write_text(lines[0])
+        document = self.diff(a, b, 0, "and the pixels, of 1 picture\nnot compared: 3 that only the first run has, 0 that only the second has\n")
+        self.assertEqual((document["pictures"], document["pictures_of_a_alone"], document["pictures_of_b_alone"]), (1, 3, 0))
+
     def test_runs_of_two_kinds_are_refused(self):
         a = self.draw("a")
         done = run("run", small_settings(self.folder, training__max_steps="1", report__hash_steps="1"))
