@@ -15,9 +15,9 @@
 namespace bascule {
 namespace {
 
-std::optional<Error> why_too_large(const RecordedDrawRun& run) {
+std::optional<Error> why_too_large(const RecordedDrawRun& run, bool is_asked) {
   try {
-    check_drawing_fits(run, read_process_limits());
+    check_drawing_fits(run, read_process_limits(), is_asked ? "--memory-gib" : "machine.memory_limit_gib");
   } catch (const Error& error) {
     return error;
   }
@@ -37,7 +37,7 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
     write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest), true));
   }
   if (!arguments.unit.empty()) write_output_file(arguments.unit, unit_text(*run, unit_place(arguments)));
-  const std::optional<Error> too_large = why_too_large(*run);
+  const std::optional<Error> too_large = why_too_large(*run, arguments.memory_gib.has_value());
   if (arguments.json) {
     Json document = plan_json(run->plan, too_large);
     if (arguments.inputs) document["inputs"] = inputs_json(draw_inputs(*run));

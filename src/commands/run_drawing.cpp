@@ -89,7 +89,8 @@ void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& gro
                         stages.calls,
                         stages.decoding,
                         results->writing_seconds,
-                        static_cast<double>(results->foreign_calls)};
+                        static_cast<double>(results->foreign_calls),
+                        static_cast<double>(results->foreign_bytes)};
   open_memory();
   constexpr std::size_t kNumbers = std::size(own);
   std::vector<double> all(kNumbers * static_cast<std::size_t>(group.size()));
@@ -101,6 +102,7 @@ void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& gro
   results->stages = {sums[1] / ranks, sums[2] / ranks, sums[3] / ranks};
   results->writing_seconds = sums[4] / ranks;
   results->foreign_calls = static_cast<std::uint64_t>(sums[5]);
+  results->foreign_bytes = static_cast<std::uint64_t>(sums[6]);
 }
 
 int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results, RunStatus* status,
@@ -138,7 +140,7 @@ int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
   if (group.is_first())
     say("seal: " + std::string(isa_name(isa)) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
-        " threads");
+        (run.threads == 1 ? " thread" : " threads"));
   RunStatus status;
   agree_on(group, [&] {
     if (group.is_first()) begin_folder(&run, &status);

@@ -18,8 +18,8 @@ volatile std::sig_atomic_t is_launcher = 0;
 volatile std::sig_atomic_t ends_at_once = 0;
 
 constexpr char kLastWords[] =
-    "bascule: run: second signal: stopping at once, without saving; run the same command again to resume from the "
-    "newest checkpoint\n";
+    "bascule: run: second signal: stopping at once, without saving; run the same command again to go on from what is "
+    "saved\n";
 
 extern "C" void note_signal(int number) {
   volatile std::sig_atomic_t& seen = number == SIGINT ? interrupted : number == SIGTERM ? terminated : hung_up;

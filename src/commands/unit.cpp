@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/align.h"
 #include "src/draw_run/draw_inputs.h"
 #include "src/finish/contracts.h"
 #include "src/sealed/disk_demand.h"
@@ -14,6 +15,7 @@ namespace bascule {
 namespace {
 
 constexpr std::int64_t kSlowDiskBytes = std::int64_t{32} << 20;  // a second, that a disk writes at least
+constexpr std::int64_t kSlowlyDecodedPixels = 8192;              // a second, at least
 constexpr std::int64_t kSpareSeconds = 10;
 
 // What a unit says of a run.
@@ -22,7 +24,7 @@ struct UnitRun {
   const MemoryPlan& plan;
   int threads = 1;                 // of a rank
   std::string last_work;           // before a run that is stopped ends, for people
-  std::int64_t saved_bytes = 0;    // meanwhile
+  std::int64_t last_seconds = 0;   // that it may take
   std::vector<std::string> reads;  // files and folders
 };
 
@@ -95,7 +97,7 @@ void add_limits(Unit* unit, const UnitRun& run, const UnitPlace& place) {
   unit->say("A run that is silent for distributed.timeout_seconds says where and ends; systemd sees one that cannot.");
   unit->set("WatchdogSec", std::to_string(timeout * 4 / 3 + 1));
   unit->say(run.last_work);
-  unit->set("TimeoutStopSec", std::to_string(timeout + run.saved_bytes / kSlowDiskBytes + kSpareSeconds));
+  unit->set("TimeoutStopSec", std::to_string(timeout + run.last_seconds + kSpareSeconds));
   unit->set("TimeoutStartSec", "infinity");
   unit->say("The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.");
   unit->set("MemoryMax", std::to_string(memory_bound(run.plan.peak_bytes(), run.plan.ranks)));
@@ -193,12 +195,16 @@ std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   return text_of({run.settings, run.plan, run.threads,
                   "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
                       " MiB on a disk that writes 32 MiB a second.",
-                  run.graphs.trains() ? bytes : 0, std::move(reads)},
+                  run.graphs.trains() ? bytes / kSlowDiskBytes : 0, std::move(reads)},
                  place);
 }
 
 std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place) {
-  return text_of({run.settings, run.plan, run.threads, "The call of the UNet under way.", 0, draw_input_paths(run)},
+  const std::int64_t seconds = divide_up(run.options.batch * run.picture_pixels(), kSlowlyDecodedPixels);
+  return text_of({run.settings, run.plan, run.threads,
+                  "The call of the UNet under way, or a batch that is being decoded, for which " +
+                      std::to_string(seconds) + " s are allowed.",
+                  seconds, draw_input_paths(run)},
                  place);
 }
 

@@ -30,7 +30,7 @@ enum class RankPhase : std::uint32_t {
 };
 const char* phase_words(RankPhase phase) noexcept;
 
-constexpr std::size_t kExchanged = 6;  // numbers of a rank in one exchange
+constexpr std::size_t kExchanged = 8;  // numbers of a rank in one exchange
 
 struct alignas(kCacheLine) RankSlot {
   Heartbeat heart;

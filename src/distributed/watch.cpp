@@ -54,16 +54,19 @@ bool is_ours_to_tell(ControlPage& page) noexcept {
   return page.node == 0 || (page.node == 1 && is_node_0_gone);
 }
 
+bool was_drawing(const FailureFacts& failure) noexcept { return failure.phase == RankPhase::kDrawing; }
+
 void end_process(ControlPage& page) noexcept {
   const FailureRecord& failure = page.failure;
   if (is_ours_to_tell(page)) {
     const bool is_hearsay = page.has_launcher != 0;
+    const char* const goes_on = was_drawing(failure) ? "to draw the pictures that are missing"
+                                                     : "to resume from the newest complete checkpoint, if any";
     char line[600];
-    const int length = std::snprintf(
-        line, sizeof line,
-        "%s%s%s%s%s; run the same command again to resume from the newest complete checkpoint, if any\n",
-        is_hearsay ? "" : journal_error_mark(), is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "",
-        is_hearsay ? ": " : "", failure_text(failure, nullptr).text);
+    const int length = std::snprintf(line, sizeof line, "%s%s%s%s%s; run the same command again %s\n",
+                                     is_hearsay ? "" : journal_error_mark(),
+                                     is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "",
+                                     is_hearsay ? ": " : "", failure_text(failure, nullptr).text, goes_on);
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(failure.exit_code);
   }
   // MPI's daemon of this node, which `bascule run` started for this run alone, cannot hear that it is over.
@@ -249,7 +252,7 @@ FailureText failure_text(const FailureFacts& failure, const char* how) noexcept 
                            : failure.kind == FailureKind::kStuck ? "has shown no sign of life for timeout_seconds"
                                                                  : "failed with an error";
   char step[48] = "";
-  const bool draws = failure.phase == RankPhase::kDrawing;
+  const bool draws = was_drawing(failure);
   if (failure.step > 0)
     std::snprintf(step, sizeof step, draws ? " batch %lld" : " in update %lld", static_cast<long long>(failure.step));
   char operation[48] = "";

@@ -132,20 +132,22 @@ std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const
   return run;
 }
 
-void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits) {
+void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits, const std::string& own_limit) {
   const double gib = run.settings.machine.memory_limit_gib;
   const std::size_t limit = gib > 0.0 ? static_cast<std::size_t>(gib * 1073741824.0) : limits.memory_bytes;
   const std::size_t needed = run.plan.peak_bytes();
   if (needed <= limit) return;
-  const std::string owner = gib > 0.0 ? "machine.memory_limit_gib" : limits.memory_owner;
+  const std::string owner = gib > 0.0 ? own_limit : limits.memory_owner;
   const std::int64_t side = largest_side(run, limit);
-  throw Error(ErrorKind::kMemory, "",
+  std::string less = run.options.batch > 1 ? "a smaller draw.batch_size" : "";
+  if (run.settings.distributed.world_size > 1) less += std::string(less.empty() ? "" : " or ") + "fewer ranks";
+  throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
               "the plan needs " + std::string(readable_bytes(needed).c_str()) + ", but " + owner + " allows " +
                   readable_bytes(limit).c_str(),
               side > 0 ? "pictures of " + std::to_string(side) + " x " + std::to_string(side) + " pixels would fit" +
-                             (run.options.batch > 1 ? "; so may a smaller draw.batch_size" : "")
-              : run.options.batch > 1 ? "use a smaller draw.batch_size"
-                                      : "no size of pictures fits");
+                             (less.empty() ? "" : "; so may " + less)
+              : less.empty() ? "no size of pictures fits"
+                             : "no size of pictures fits with these settings; use " + less);
 }
 
 }  // namespace bascule

@@ -57,6 +57,7 @@ std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const
 
 // Throws Error kMemory if the plan is larger than machine.memory_limit_gib or what the machine allows, naming what
 // would fit.
-void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits);
+void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits,
+                        const std::string& own_limit = "machine.memory_limit_gib");
 
 }  // namespace bascule

@@ -139,6 +139,9 @@ std::size_t RunStatus::put_metrics() noexcept {
   const MetricLine lines[] = {
       {"bascule_updates_total", "counter", "Updates of the run so far.", static_cast<double>(updates_)},
       {"bascule_planned_updates", "gauge", "Updates of the whole run.", static_cast<double>(planned_updates_)},
+      {"bascule_phase_done", "gauge", "Updates, batches or pictures of the phase under way so far.",
+       static_cast<double>(now_.done)},
+      {"bascule_phase_total", "gauge", "Updates, batches or pictures of the whole phase.", static_cast<double>(total_)},
       {"bascule_epochs", "gauge", "Epochs of the training data so far.", epoch_},
       {"bascule_loss", "gauge", "Training loss of the last update.", loss_},
       {"bascule_gradient_norm", "gauge", "Gradient norm of the last logged update, before clipping.", gradient_norm_},

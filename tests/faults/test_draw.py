@@ -153,7 +153,7 @@ class Results(Drawing):
         self.run_well("plan", toml, "--unit", self.folder / "a.service")
         unit = (self.folder / "a.service").read_text()
         self.assertIn(f'ExecStart="{PROGRAM}" run "{toml}"\n', unit)
-        self.assertIn("TimeoutStopSec=70\n", unit)
+        self.assertIn("TimeoutStopSec=71\n", unit)
         self.assertNotIn("PrivateTmp", unit)  # the prompts are in /tmp
         self.assert_refused(SETTINGS, "p.txt", arguments=("plan", toml, "--unit", self.folder / "p.txt"))
         self.assertEqual((self.folder / "p.txt").read_text(), "a cat\n")

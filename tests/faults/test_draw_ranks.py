@@ -90,10 +90,16 @@ class Ranks(unittest.TestCase):
                 done = run("run", toml)
                 self.judge(done)
                 self.assertEqual(left(self.folder), self.whole)
-                self.assertIn(f"{ranks} ranks of 1 threads", done.stderr)
+                self.assertIn(f"{ranks} ranks of 1 thread\n", done.stderr)
                 self.assertIn("already finished", run("run", toml).stderr)
                 shutil.rmtree(self.folder / "run")
         self.judge(run("run", ranks_drawing(self.folder, 3, batch_size="12")))
+
+    def test_where_memory_is_short_fewer_ranks_are_advised(self):
+        done = run("plan", ranks_drawing(self.folder, 2, batch_size="1"), "--memory-gib", "0.06")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("--memory-gib allows", done.stderr)
+        self.assertIn("fewer ranks", done.stderr)
 
     def test_weights_are_planned_once(self):
         plans = {ranks: json.loads(run("plan", "--json", ranks_drawing(self.folder, ranks)).stdout) for ranks in (1, 2, 3)}

@@ -163,9 +163,10 @@ TEST(RunStatus, MetricsOfAnEvaluationAreThoseOfTraining) {
   run.status.step({2, -1.0, std::nan(""), 0.0}, 114.0);
   std::ifstream file(run.folder.path() + "/" + kMetricsFile);
   const std::string metrics(std::istreambuf_iterator<char>(file), {});
-  for (const char* const line : {"bascule_updates_total 4", "bascule_planned_updates 7", "bascule_loss 4",
-                                 "bascule_gradient_norm 1.5", "bascule_learning_rate 0.25",
-                                 "bascule_samples_per_second 40", "bascule_remaining_seconds 6", "bascule_running 1"})
+  for (const char* const line :
+       {"bascule_updates_total 4", "bascule_planned_updates 7", "bascule_phase_done 2", "bascule_phase_total 5",
+        "bascule_loss 4", "bascule_gradient_norm 1.5", "bascule_learning_rate 0.25", "bascule_samples_per_second 40",
+        "bascule_remaining_seconds 6", "bascule_running 1"})
     EXPECT_NE(metrics.find(std::string("\n") + line + "\n"), std::string::npos) << line << " in\n" << metrics;
 }
 
