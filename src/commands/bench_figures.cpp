@@ -11,8 +11,11 @@
 namespace bascule {
 namespace {
 
-// The update reads gradients for their norm; then reads four ranges and writes three.
-constexpr double kUpdateBytesPerParameter = 8.0 * sizeof(float);
+// The update reads gradients for their norm; then AdamW reads four ranges and writes three, LAMB does as much at least.
+// Adafactor reads gradients for their squares, makes them directions, and reads both and writes one for the step.
+double update_bytes_of_parameter(Optimizer optimizer) {
+  return (optimizer == Optimizer::kAdafactor ? 7.0 : 8.0) * sizeof(float);
+}
 
 Json column_json(const BenchColumn& column) {
   Json phases = Json::object();
@@ -78,8 +81,8 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
     samples = static_cast<double>(steps.rows.samples()) * step;
     step *= limit_seconds_of(column.operations);
     if (trains)
-      step += kUpdateBytesPerParameter * static_cast<double>(column.trained_parameters) * 1e-9 /
-              limits.gigabytes_per_second;
+      step += update_bytes_of_parameter(settings.training.optimizer) * static_cast<double>(column.trained_parameters) *
+              1e-9 / limits.gigabytes_per_second;
   }
   column.ceiling = samples / step;
   return column;

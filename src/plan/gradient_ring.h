@@ -41,9 +41,9 @@ struct GradientRingPlan {
 // have read them by then. Checks itself: an overlap is a bug and ends the program.
 GradientRingPlan plan_gradient_ring(const Graph& graph, const ParameterLayout& layout, std::size_t bucket_bytes);
 
-// For one rank that updates a bucket's parameters when their gradients are final: a bucket has one parameter, and all
-// that become final together. It also waits for the last node that reads one of them, and its places are free when it
-// has been taken. Has room for the largest trained parameter without a gradient.
+// For one rank that updates a bucket's parameters when their gradients are final. A bucket holds one parameter, or
+// several whose gradients become final together. It is taken once no node reads them any more; its places are then
+// free. The ring has room for the largest trained parameter without a gradient.
 GradientRingPlan plan_update_ring(const Graph& graph, const ParameterLayout& layout);
 
 }  // namespace bascule

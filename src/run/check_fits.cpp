@@ -125,6 +125,7 @@ std::string model_shares(const RecordedRun& run) {
     }
   };
   add("gradients");
+  add("gradient ring");
   for (const OptimizerState& state : optimizer_kind(run.settings.training.optimizer).states) add(state.name);
   return "weights take " + size_text(LimitKind::kMemory, weights) + others;
 }

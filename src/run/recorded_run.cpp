@@ -97,14 +97,16 @@ void note_sharding(RecordedRun* run) {
     throw Error(ErrorKind::kSettings, where_written(run->settings, "distributed.sharded_stage"),
                 "sharded stages 2 and 3 work on one machine only", "set sharded_stage = 1");
   }
-  if (run->place.nodes > 1 && run->settings.report.hash_steps > 0) {
+  const bool shares_states = run->place.nodes > 1 && optimizer_kind(run->settings.training.optimizer).is_shared_out;
+  if (shares_states && run->settings.report.hash_steps > 0) {
     throw Error(ErrorKind::kSettings, where_written(run->settings, "report.hash_steps"),
                 "report.hash_steps needs all gradients on one machine, but \"sharded\" divides them between machines",
                 "set it to 0, or distribution_strategy to \"fast_ddp\"");
   }
   if (run->place.nodes > 1) {
     run->notes.push_back(
-        "plan: sharded: each machine holds the moments of its part of the weights and updates that part");
+        shares_states ? "plan: sharded: each machine holds the moments of its part of the weights and updates that part"
+                      : "plan: sharded: the states of Adafactor are small, each machine holds all of them");
     return;
   }
   const char* const stages[] = {

@@ -55,8 +55,7 @@ constexpr Key kKeys[] = {
      "decoupled weight decay of matrices and embedding tables; biases and norms have none"},
     {"training", "optimizer", choice<&Training::optimizer>(kOptimizers), kNumbers,
      "`adamw`; `lamb` (steps scaled by each tensor's norm) for very large batches; or `adafactor` (squares of "
-     "gradients by "
-     "row and column), whose states take next to no memory",
+     "gradients by row and column), whose states take next to no memory",
      nullptr, "\"adamw\""},
     {"training", "adam_beta1", real_below<&Training::adam_beta1>(0.0, 1.0), kNumbers, "decay rate of the first moment"},
     {"training", "adam_beta2", real_below<&Training::adam_beta2>(0.0, 1.0), kNumbers,

@@ -143,7 +143,8 @@ Status TrainingLoop::save_last_state() noexcept {
   return agreement_.reach(written);
 }
 
-// Trained weights are kept, whatever ends the run: parameters only change when a whole update is made.
+// Trained weights are kept, whatever ends the run: they are those of a whole update, but where a fused update met a
+// gradient that is not finite, and then nothing is saved.
 Status TrainingLoop::save_and(Status status) noexcept {
   const double now = monotonic_seconds();
   if (p_.group.has_failed()) return status;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updating parameters while backward runs, in a run of one process: each as soon as its gradient is final and nothing
-// of the replay reads it any more; then the gradient's place is free (plan_update_ring). The same bits as an update of
-// all at once without clipping. A gradient that is not finite stops it: its parameter and those after it keep their
-// values, and the weights are then of two updates.
+// of the replay reads it any more; then the gradient's place is free (plan_update_ring). It gives the bits of an
+// update after backward, without clipping. A gradient that is not finite stops it: its parameter and those after it
+// keep their values, and the weights are then of two updates.
 //
 //   fused.begin(settings);                  // of the update
 //   ring.replay(threads, replay);           // GradientRing, whose action this is
@@ -30,6 +30,7 @@ class FusedUpdate final : public BucketAction {
   // After the seal. settings.max_grad_norm: 0.
   void begin(const UpdateSettings& settings) noexcept;
   bool act(std::size_t bucket, std::int64_t step, Threads& threads) noexcept override;
+  RankPhase phase() const noexcept override { return RankPhase::kUpdating; }
   // Parameters without a gradient are updated, too. Returns what Update::run() does.
   double finish(Threads& threads) noexcept;
 

@@ -16,7 +16,7 @@ GradientRing::GradientRing(GradientRingPlan plan, const Tape& tape, float* own_r
 // One meeting a bucket: whoever comes to the next one is done with this bucket, whose places are free only then.
 bool GradientRing::finish_bucket(std::size_t bucket, Threads& threads) noexcept {
   const double began = monotonic_seconds();
-  if (group_ != nullptr) group_->set_phase(RankPhase::kReducing);
+  if (group_ != nullptr) group_->set_phase(action_.phase());
   if (group_ != nullptr && !group_->local_barrier()) return false;
   if (!action_.act(bucket, static_cast<std::int64_t>(steps_[bucket]), threads)) return false;
   if (group_ != nullptr) group_->set_phase(RankPhase::kComputing);

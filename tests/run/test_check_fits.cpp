@@ -51,6 +51,9 @@ TEST(CheckFits, WhereWeightsGradientsAndMomentsAreTooMuchItAdvisesAnotherOptimiz
   EXPECT_NE(advice_within("gradient_accumulation_steps = 2\n", 0.97)
                 .find("training.optimizer = \"adafactor\" and gradient_checkpointing = \"fit\" need"),
             std::string::npos);
+  EXPECT_NE(advice_within("optimizer = \"adafactor\"\nfused_update = true\nmax_grad_norm = 0.0\n", 0.01)
+                .find(", gradient ring "),
+            std::string::npos);
   EXPECT_EQ(advice_within("", 0.01).find("adafactor"), std::string::npos) << "which does not fit either";
 }
 
