@@ -29,7 +29,9 @@ namespace bascule {
 namespace {
 
 constexpr int kLauncherMs = 1000;  // it listens before it starts any rank
-constexpr int kSpins = 20000;      // about 200 us, where every rank has a core to itself
+constexpr int kLooksForParent = 60;
+constexpr long kLookNs = 50'000'000;
+constexpr int kSpins = 20000;  // about 200 us, where every rank has a core to itself
 
 int number_of(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
@@ -137,8 +139,13 @@ void Group::wait_for_members(const GroupOptions&) {
   if (!place_.launcher.empty() && place_.node == 0) {
     const Descriptor launcher = connect_to(place_.launcher, kLauncherMs);
     if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor())) {
-      // An orphan, stopped while the others ended and continued by the system: all has been said already.
-      if (getppid() == 1) std::_Exit(static_cast<int>(ErrorKind::kRank));
+      // Stopped while the others ended, and continued by mpirun, which is about to end it, or by the system as an
+      // orphan: all has been said already.
+      for (int looks = 0; looks < kLooksForParent; ++looks) {
+        if (getppid() == 1) std::_Exit(static_cast<int>(ErrorKind::kRank));
+        const timespec pause{0, kLookNs};
+        nanosleep(&pause, nullptr);
+      }
       refuse("rank " + std::to_string(place_.rank), "the `bascule run` that started it is not on this machine",
              "start `bascule run` on a machine listed in distributed.hostfile");
     }
