@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "src/graph/backward.h"
@@ -53,6 +53,7 @@ struct Trained {
     TrainingOptions options;
     options.optimizer = &optimizer_kind(Optimizer::kAdafactor);
     options.averages = true;
+    options.activations_in_gradients = true;
     options.fuses_update = fuses;
     session.train(options);
     session.seal_alone(kernels_for(best_isa()), 2);
@@ -146,6 +147,43 @@ TEST(FusedUpdate, StopsAtAGradientThatIsNotFinite) {
   EXPECT_FALSE(std::isfinite(t.norms[0]));
   EXPECT_EQ(t.of("word"), word);
   EXPECT_EQ(t.of("unused"), unused);
+}
+
+// `sharded` between nodes divides the states of other optimizers.
+TEST(Adafactor, EveryNodeHoldsAllOfItsStates) {
+  std::size_t bytes[2] = {};
+  for (const int nodes : {1, 3}) {
+    Session session;
+    record(session.add_graph(kBounds, batch_fields()));
+    TrainingOptions options;
+    options.optimizer = &optimizer_kind(Optimizer::kAdafactor);
+    options.state_nodes = nodes;
+    session.train(options);
+    for (const PlannedRange& range : session.plan(2, 2)) {
+      if (range.name.rfind("exp_avg_sq", 0) == 0) bytes[nodes == 3] += range.bytes;
+    }
+  }
+  EXPECT_GT(bytes[0], 0u);
+  EXPECT_EQ(bytes[1], bytes[0]);
+}
+
+// The parameters of one bucket alone have a bad gradient: those of later buckets, whose gradients are good, keep their
+// values as well.
+TEST(FusedUpdate, UsesNoGradientBehindOneThatIsNotFinite) {
+  Trained t(true);
+  const std::vector<float> before = t.parameters();
+  FusedUpdate& fused = *t.session.training().fused();
+  UpdateSettings settings;
+  settings.learning_rate = 1e-2;
+  fused.begin(settings);
+  const GradientRingPlan plan = plan_update_ring(t.session.graph(0), t.session.layout());
+  ASSERT_GT(plan.buckets.size(), 2u);
+  for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+    std::fill_n(t.session.training().gradients(), plan.bytes / sizeof(float), b == 0 ? std::nanf("") : 0.5f);
+    EXPECT_TRUE(fused.act(b, 0, t.threads));
+  }
+  EXPECT_FALSE(std::isfinite(fused.finish(t.threads)));
+  EXPECT_EQ(t.parameters(), before);
 }
 
 }  // namespace
