@@ -8,11 +8,6 @@
 namespace bascule {
 namespace {
 
-[[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& what,
-                         const std::string& what_to_do) {
-  throw Error{ErrorKind::kSettings, where_written(settings, key), what, what_to_do};
-}
-
 bool is_written(const Settings& settings, const std::string& key) { return settings.origin.where.count(key) > 0; }
 
 void check_idle_keys(const Settings& s) {

@@ -5,14 +5,7 @@
 #include "src/settings/validate.h"
 
 namespace bascule {
-namespace {
-
-[[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& what,
-                         const std::string& what_to_do) {
-  throw Error{ErrorKind::kSettings, where_written(settings, key), what, what_to_do};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void check_generation(const Settings& settings) {
   const TrainingSettings& training = settings.training;

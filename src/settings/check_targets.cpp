@@ -9,11 +9,6 @@
 namespace bascule {
 namespace {
 
-[[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& what,
-                         const std::string& what_to_do) {
-  throw Error{ErrorKind::kSettings, where_written(settings, key), what, what_to_do};
-}
-
 void check_columns(const Settings& s) {
   const DataSettings& data = s.data;
   if (data.summary_column.empty()) return;

@@ -9,14 +9,14 @@
 #include "src/base/error.h"
 
 namespace bascule {
+
+void refuse(const Settings& settings, const std::string& key, const std::string& what, const std::string& what_to_do) {
+  throw Error{ErrorKind::kSettings, where_written(settings, key), what, what_to_do};
+}
+
 namespace {
 
 bool is_written(const Settings& settings, const std::string& key) { return settings.origin.where.count(key) > 0; }
-
-[[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& what,
-                         const std::string& what_to_do) {
-  throw Error{ErrorKind::kSettings, where_written(settings, key), what, what_to_do};
-}
 
 // Those of the model with a trait: "a", "a or b".
 std::string heads_that(const Settings& settings, bool HeadWords::*trait, const char* quote) {

@@ -7,6 +7,10 @@
 
 namespace bascule {
 
+// Throws Error{kSettings} of a key, which names the place where it is written.
+[[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& what,
+                         const std::string& what_to_do);
+
 // Fills the keys whose default depends on others: do_train, do_eval, do_predict, num_train_epochs, tokenizer_name.
 void resolve_defaults(Settings& settings);
 

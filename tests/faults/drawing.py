@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 import struct
+import time
 
 from bascule_run import ROOT, digest
 
@@ -69,3 +70,14 @@ def pixels(png):
 def pictures(run_folder):
     """{name: digest} of the PNG files."""
     return {path.name: digest(path) for path in sorted(pathlib.Path(run_folder).glob("*.png"))}
+
+
+def wait_for_lines(folder, count, process):
+    """Until images.jsonl of folder/run has so many lines, or the process has ended."""
+    while process.poll() is None:
+        try:
+            if (folder / "run" / "images.jsonl").read_text().count("\n") >= count:
+                return
+        except FileNotFoundError:
+            pass
+        time.sleep(0.001)

@@ -2,12 +2,10 @@
 """Adafactor in whole runs: the same bits for any threads, ranks and strategies, after a resume and with the update fused into backward; what is refused."""
 import json
 import math
-import pathlib
-import tempfile
 import unittest
 
 from bascule_run import digest, run, settings
-from rank_runs import STRATEGIES, ranks_settings
+from optimizer_runs import OptimizerRuns
 from run_files import tensors
 
 ADAFACTOR = {"training__optimizer": '"adafactor"', "training__weight_decay": "0.01", "training__learning_rate": "0.002", "training__max_steps": "4", "training__save_steps": "2",
@@ -15,22 +13,8 @@ ADAFACTOR = {"training__optimizer": '"adafactor"', "training__weight_decay": "0.
 FUSED = {"training__max_grad_norm": "0.0", "training__fused_update": "true"}
 
 
-class Adafactor(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
-    def trained(self, name, ranks=1, **changes):
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        done = run("run", ranks_settings(folder, ranks, **{**ADAFACTOR, **changes}))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return folder / "run"
-
-    def digests(self, *arguments, **changes):
-        folder = self.trained(*arguments, **changes)
-        return digest(folder / "model.safetensors"), digest(folder / "checkpoint-4/training_state.safetensors")
+class Adafactor(OptimizerRuns):
+    SETTINGS = ADAFACTOR
 
     def refused(self, code, words, name="refused", **changes):
         folder = self.folder / name
@@ -48,12 +32,11 @@ class Adafactor(unittest.TestCase):
         self.assertEqual(self.digests("resumed", training__lr_schedule_steps="4")[0], one[0])
 
     def test_every_strategy_gives_the_same_bits(self):
-        found = {name: self.digests(name, 2, training__per_device_train_batch_size="2", **changes) for name, changes in STRATEGIES.items()}
-        self.assertEqual(len(set(found.values())), 1, found)
+        self.expect_equal_strategies()
 
     def test_a_fused_update_has_the_bits_of_one_after_backward_in_less_memory(self):
         more = {"training__max_grad_norm": "0.0", "training__ema_decay": "0.5", "report__hash_steps": "1"}
-        apart, fused = self.trained("apart", **more), self.trained("fused", **{**more, **FUSED})
+        apart, fused = self.trained("apart", **more)[0], self.trained("fused", **{**more, **FUSED})[0]
         for name in ("model.safetensors", "ema/model.safetensors", "checkpoint-4/training_state.safetensors", "tensor_hashes.bin"):
             self.assertEqual(digest(fused / name), digest(apart / name), name)
         norms = [[line["grad_norm"] for line in json.loads((folder / "trainer_state.json").read_text())["log_history"] if "grad_norm" in line] for folder in (apart, fused)]
@@ -63,12 +46,12 @@ class Adafactor(unittest.TestCase):
         self.assertLess(gradients[1], 0.5 * gradients[0])
         # The key may change when a run goes on.
         self.trained("goes_on", **{**FUSED, "training__max_steps": "2", "training__lr_schedule_steps": "4"})
-        goes_on = self.trained("goes_on", training__max_grad_norm="0.0", training__lr_schedule_steps="4")
-        plain = self.trained("plain", training__max_grad_norm="0.0")
+        goes_on = self.trained("goes_on", training__max_grad_norm="0.0", training__lr_schedule_steps="4")[0]
+        plain = self.trained("plain", training__max_grad_norm="0.0")[0]
         self.assertEqual(digest(goes_on / "model.safetensors"), digest(plain / "model.safetensors"))
 
     def test_its_states_are_rows_columns_and_vectors(self):
-        states = tensors(self.trained("states", training__max_steps="2") / "checkpoint-2/training_state.safetensors")
+        states = tensors(self.trained("states", training__max_steps="2")[0] / "checkpoint-2/training_state.safetensors")
         weights = tensors(self.folder / "states/run/model.safetensors")
         kinds = {kind: {name[len(kind) + 1:] for name in states if name.startswith(kind + ".")} for kind in ("exp_avg_sq_row", "exp_avg_sq_col", "exp_avg_sq")}
         self.assertEqual(kinds["exp_avg_sq_row"], kinds["exp_avg_sq_col"])

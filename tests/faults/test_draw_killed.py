@@ -15,7 +15,7 @@ import time
 import unittest
 
 from bascule_run import PROGRAM, run
-from drawing import PIPELINES, digests, drawing, pictures, rows
+from drawing import PIPELINES, digests, drawing, pictures, rows, wait_for_lines
 
 SETTINGS, DISK = 2, 6
 
@@ -52,16 +52,6 @@ def pictures_changed(folder, old):
     except FileNotFoundError:  # the run has just removed one
         return 0
     return sum(1 for name, digest in now.items() if old.get(name) != digest)
-
-
-def wait_for_lines(folder, count, process):
-    while process.poll() is None:
-        try:
-            if (folder / "run" / "images.jsonl").read_text().count("\n") >= count:
-                return
-        except FileNotFoundError:
-            pass
-        time.sleep(0.001)
 
 
 class Broken(unittest.TestCase):

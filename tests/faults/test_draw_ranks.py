@@ -15,7 +15,7 @@ import time
 import unittest
 
 from bascule_run import PROGRAM, run
-from drawing import PIPELINES, copy_pipeline, damage, drawing, pictures, rows
+from drawing import PIPELINES, copy_pipeline, damage, drawing, pictures, rows, wait_for_lines
 from rank_runs import KILLS, SEED, processes_of, ranks_and_launcher
 
 SETTINGS, DATA, RANK, DISK = 2, 3, 5, 6
@@ -38,16 +38,6 @@ def left(folder):
 
 def start(toml, **options):
     return subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options)
-
-
-def wait_for_lines(folder, count, process):
-    while process.poll() is None:
-        try:
-            if (folder / "run" / "images.jsonl").read_text().count("\n") >= count:
-                return
-        except FileNotFoundError:
-            pass
-        time.sleep(0.001)
 
 
 class Ranks(unittest.TestCase):

@@ -1,34 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """LAMB in whole runs: the same bits for any threads, ranks and strategies, after a resume too, and what it says without weight decay."""
 import math
-import pathlib
-import tempfile
 import unittest
 
-from bascule_run import digest, instruction_sets, run
-from rank_runs import STRATEGIES, ranks_settings
+from bascule_run import instruction_sets
+from optimizer_runs import OptimizerRuns
 from run_files import tensors
 
 LAMB = {"training__optimizer": '"lamb"', "training__weight_decay": "0.01", "training__learning_rate": "0.004", "training__max_steps": "4", "training__save_steps": "2",
         "training__per_device_train_batch_size": "4"}
 
 
-class Lamb(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
-    def trained(self, name, ranks=1, **changes):
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        done = run("run", ranks_settings(folder, ranks, **{**LAMB, **changes}))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return folder / "run", done.stderr
-
-    def digests(self, *arguments, **changes):
-        folder, _ = self.trained(*arguments, **changes)
-        return digest(folder / "model.safetensors"), digest(folder / "checkpoint-4/training_state.safetensors")
+class Lamb(OptimizerRuns):
+    SETTINGS = LAMB
 
     def test_the_bits_depend_on_nothing_but_the_settings(self):
         one = self.digests("one")
@@ -40,8 +24,7 @@ class Lamb(unittest.TestCase):
         self.assertEqual(self.digests("resumed", training__lr_schedule_steps="4")[0], one[0])
 
     def test_every_strategy_gives_the_same_bits(self):
-        found = {name: self.digests(name, 2, training__per_device_train_batch_size="2", **changes) for name, changes in STRATEGIES.items()}
-        self.assertEqual(len(set(found.values())), 1, found)
+        self.expect_equal_strategies()
 
     def test_tensors_move_in_proportion_to_their_norms(self):
         start = tensors(self.trained("start", training__max_steps="1", training__save_steps="1", training__learning_rate="1e-12")[0] / "model.safetensors")

@@ -26,14 +26,23 @@ def sealed(program, *arguments, **options):
     return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=600, **options)
 
 
-class SealedSettings(unittest.TestCase):
+class SealedTree(unittest.TestCase):
+    """A tree with a sealed program in its bin."""
+
+    built = SEALED
+
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
         self.addCleanup(self.temporary.cleanup)
         self.folder = pathlib.Path(self.temporary.name)
         self.program = self.folder / "tree" / "bin" / "bascule"
         self.program.parent.mkdir(parents=True)
-        shutil.copy(SEALED, self.program)
+        shutil.copy(self.built, self.program)
+
+
+class SealedSettings(SealedTree):
+    def setUp(self):
+        super().setUp()
         self.data = self.folder / "tree" / "tests" / "data" / "emoji-captions"
 
     def add_data(self):
@@ -113,16 +122,13 @@ class SealedSettings(unittest.TestCase):
         self.assertFalse((self.folder / "tree" / "runs" / "smoke" / "checkpoint-4").exists())
 
 
-class SealedDrawing(unittest.TestCase):
+class SealedDrawing(SealedTree):
     """The program of tools/packaging/small_draw.toml."""
 
+    built = SEALED_DRAWING
+
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-        self.program = self.folder / "tree" / "bin" / "bascule"
-        self.program.parent.mkdir(parents=True)
-        shutil.copy(SEALED_DRAWING, self.program)
+        super().setUp()
         copy_pipeline(self.folder / "tree" / "tests" / "data" / "goldens-families" / "sd_v1")
 
     def test_draws_the_bytes_of_the_file_and_repeats_them(self):
