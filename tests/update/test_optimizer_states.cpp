@@ -149,7 +149,9 @@ TEST(OptimizerStates, OfColumnsAndVectorsHaveTheirShapesAndPlaces) {
   EXPECT_EQ(shards.elements, 700 + 700 + 30);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const std::int64_t places[] = {0, 700, 1400, 1400, 1400};
-    if (blocks[b].matrix_rows > 0) EXPECT_EQ(shards.blocks[b].place, places[blocks[b].run]) << b;
+    if (blocks[b].matrix_rows > 0) {
+      EXPECT_EQ(shards.blocks[b].place, places[blocks[b].run]) << b;
+    }
   }
   EXPECT_EQ(shard_state(vectors, m.layout, {}).elements, 102);
 }
