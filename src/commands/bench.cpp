@@ -163,7 +163,7 @@ Error nothing_to_evaluate(const DataSettings& data, const std::string& use) {
 const char* option_of(BenchAxis axis) { return kAxes[static_cast<int>(axis)].option; }
 
 int bench_command(const BenchArguments& arguments) {
-  const Settings settings = settings_of_run(arguments.settings_file, model_words);
+  const Settings settings = settings_of_run(arguments.settings, model_words);
   if (settings.draw.is_given) return bench_drawing(arguments, settings);
   if (arguments.use == "draw" || arguments.axis == BenchAxis::kSide)
     throw Error(ErrorKind::kSettings, arguments.use == "draw" ? "--use draw" : "--side", "the run draws nothing",

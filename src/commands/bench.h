@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/settings/run_settings.h"
+
 namespace bascule {
 
 // The columns differ in this.
@@ -23,7 +25,7 @@ enum class BenchAxis {
 };
 
 struct BenchArguments {
-  std::string settings_file;
+  SettingsSource settings;
   std::int64_t steps = 20;  // measured, after the warm-up
   std::int64_t warmup = 3;
   BenchAxis axis = BenchAxis::kWorkers;

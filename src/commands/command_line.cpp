@@ -129,19 +129,25 @@ CLI::Option* in_range(CLI::Option* option, double least, double most) {
   return option->check(CLI::Range(least, most))->check(CLI::Validator(problem, ""));
 }
 
-void add_settings_file(CLI::App* command, std::string* file) {
-  CLI::Option* const option = as_path(command->add_option("file", *file, "settings file"));
+void add_settings(CLI::App* command, SettingsSource* source, bool needs_file) {
+  CLI::Option* const file = as_path(command->add_option(
+      "file", source->file,
+      needs_file ? "settings file" : "settings file; without it: print every key with meaning, range and default"));
+  CLI::Option* const keys = command->add_option(
+      "keys", source->keys, "TABLE.KEY=VALUE: in place of the key in the file, such as training.seed=7");
   const SealedSettings* const sealed = sealed_settings();
   if (sealed == nullptr) {
-    option->required();
+    file->required(needs_file);
     return;
   }
-  option->group("");  // not in the help
-  option->each([name = command->get_name(), sealed](const std::string& refused) {
-    throw Error(ErrorKind::kSettings, name,
-                "unexpected settings file \"" + refused + "\": this program was built with the settings of " +
-                    sealed->file + " (digest " + sealed->digest + ")",
-                "leave the file out; `bascule settings` prints the settings");
+  for (CLI::Option* const option : {file, keys}) option->group("");  // not in the help
+  file->each([name = command->get_name(), sealed](const std::string& refused) {
+    const bool is_key = refused.find('=') != std::string::npos;
+    throw Error(
+        ErrorKind::kSettings, name,
+        std::string(is_key ? "unexpected key \"" : "unexpected settings file \"") + refused +
+            "\": this program was built with the settings of " + sealed->file + " (digest " + sealed->digest + ")",
+        std::string(is_key ? "leave the key out" : "leave the file out") + "; `bascule settings` prints the settings");
   });
 }
 

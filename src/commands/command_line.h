@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/settings/run_settings.h"
 
 namespace bascule {
 
@@ -54,7 +55,7 @@ CLI::Option* as_output_folder(CLI::Option* option);
 // A number from `least` to `most`, and one: NaN is in every range that only compares.
 CLI::Option* in_range(CLI::Option* option, double least, double most);
 
-// The settings file of a command. A program with sealed settings takes none.
-void add_settings_file(CLI::App* command, std::string* file);
+// The settings file of a command, and keys in place of the file's. A program with sealed settings takes neither.
+void add_settings(CLI::App* command, SettingsSource* source, bool needs_file = true);
 
 }  // namespace bascule

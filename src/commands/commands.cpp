@@ -34,19 +34,19 @@ namespace {
 void add_run(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("run", "Train, evaluate, predict and report from a TOML file; run again to resume");
-  auto file = std::make_shared<std::string>();
+  auto source = std::make_shared<SettingsSource>();
   auto json = std::make_shared<bool>(false);
-  add_settings_file(command, file.get());
+  add_settings(command, source.get());
   command->add_flag("--json", *json, "print the results as one JSON document on standard output");
   command->footer("`bascule settings` prints the keys of a settings file.");
-  command->callback([=] { *chosen = [=] { return run_command(*file, *json); }; });
+  command->callback([=] { *chosen = [=] { return run_command(*source, *json); }; });
 }
 
 void add_plan(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run without loading weights");
   auto arguments = std::make_shared<PlanArguments>();
   auto memory = std::make_shared<double>(0.0);
-  add_settings_file(command, &arguments->settings_file);
+  add_settings(command, &arguments->settings);
   command->add_flag("--frontier", arguments->frontier,
                     "print up to ten plans from the smallest to the one that recomputes nothing");
   CLI::Option* gib =
@@ -62,22 +62,17 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   });
 }
 
-void add_settings(CLI::App& app, Chosen* chosen) {
+void add_settings_command(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("settings", "Print a settings file with all defaults, or list all keys");
-  auto file = std::make_shared<std::string>();
+  auto source = std::make_shared<SettingsSource>();
   auto resume = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
   auto markdown = std::make_shared<bool>(false);
-  if (sealed_settings() != nullptr) {
-    add_settings_file(command, file.get());
-  } else {
-    as_path(command->add_option("file", *file,
-                                "settings file; without it: print every key with meaning, range and default"));
-  }
+  add_settings(command, source.get(), false);
   CLI::Option* rules = command->add_flag(
       "--resume", *resume, "print for every key whether it may change before a run resumes from a checkpoint");
   command->add_flag("--json", *json, "print one JSON document on standard output");
   command->add_flag("--markdown", *markdown, "print the keys as the tables of config/README.md")->excludes(rules);
-  command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json, *markdown); }; });
+  command->callback([=] { *chosen = [=] { return settings_command(*source, *resume, *json, *markdown); }; });
 }
 
 CLI::Option* add_precision(CLI::App* command, std::string* precision) {
@@ -110,7 +105,7 @@ void add_bench(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("bench", "Measure training, evaluation or drawing beside this machine's limits");
   auto arguments = std::make_shared<BenchArguments>();
-  add_settings_file(command, &arguments->settings_file);
+  add_settings(command, &arguments->settings);
   command->add_option("--steps", arguments->steps, "number of updates, batches or replays to measure")
       ->check(CLI::Range(1, 1000000));
   command->add_option("--warmup", arguments->warmup, "so many before them are not measured")
@@ -392,7 +387,7 @@ void add_diff(CLI::App& app, Chosen* chosen) {
 void add_commands(CLI::App& app, Chosen* chosen) {
   add_run(app, chosen);
   add_plan(app, chosen);
-  add_settings(app, chosen);
+  add_settings_command(app, chosen);
   add_reproduce(app, chosen);
   add_diff(app, chosen);
   add_verify(app, chosen);

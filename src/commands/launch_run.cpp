@@ -11,6 +11,7 @@
 #include "src/run/recorded_run.h"
 #include "src/run_folder/run_folder.h"
 #include "src/runtime/threads.h"
+#include "src/settings/command_line_keys.h"
 #include "src/settings/run_settings.h"
 
 namespace bascule {
@@ -51,6 +52,7 @@ int launch_run(const Settings& settings, const std::string& settings_file, bool 
   launch.ranks = static_cast<int>(settings.distributed.world_size);
   launch.command = {program_file(), "run"};
   if (!settings_file.empty()) launch.command.push_back(settings_file);
+  for (const std::string& key : command_line_keys(settings)) launch.command.push_back(key);
   if (json) launch.command.push_back("--json");
   launch.session_folder = settings.run.output_dir.resolved + "/" + kLauncherFolder;
   launch.hostfile = settings.distributed.hostfile.resolved;

@@ -59,7 +59,7 @@ std::vector<OutputOption> outputs_of(const PlanArguments& arguments) {
 // Before any work.
 void check_named_files(const PlanArguments& arguments, const Settings& settings) {
   CommandReads reads;
-  reads.files = {{arguments.settings_file, "the settings file"},
+  reads.files = {{arguments.settings.file, "the settings file"},
                  {settings.distributed.hostfile.resolved, "the file of distributed.hostfile"},
                  {settings.draw.prompts_file.resolved, "the file of draw.prompts_file"},
                  {settings.draw.latents_file.resolved, "the file of draw.latents_file"}};
@@ -108,12 +108,12 @@ Json inputs_json(const std::vector<InputFolder>& inputs) {
 }
 
 UnitPlace unit_place(const PlanArguments& arguments) {
-  const std::string& file = arguments.settings_file;
+  const std::string& file = arguments.settings.file;
   return {program_file(), file.empty() ? "" : std::filesystem::absolute(file).string(), cores_of_process()};
 }
 
 int plan_command(const PlanArguments& arguments) {
-  Settings settings = settings_of_run(arguments.settings_file, model_words);
+  Settings settings = settings_of_run(arguments.settings, model_words);
   if (arguments.memory_gib) {
     settings.machine.memory_limit_gib = *arguments.memory_gib;
     settings.origin.where.erase("machine.memory_limit_gib");  // errors are not about the file's line

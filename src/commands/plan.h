@@ -12,11 +12,12 @@
 #include "src/files/input_list.h"
 #include "src/json/value.h"
 #include "src/plan/memory_plan.h"
+#include "src/settings/run_settings.h"
 
 namespace bascule {
 
 struct PlanArguments {
-  std::string settings_file;
+  SettingsSource settings;
   bool json = false;
   bool inputs = false;  // with json: the files that the run reads
   bool frontier = false;

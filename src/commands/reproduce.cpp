@@ -109,7 +109,7 @@ void print_pace(const RecordedPace& now, const RecordedPace& then, bool draws) {
 int repeat(Settings settings, const std::string& settings_file) {
   if (sealed_settings() == nullptr) {
     write_output_file(settings_file, print_settings(settings));
-    return run_command(settings_file, false);
+    return run_command({settings_file, {}}, false);
   }
   if (settings.distributed.world_size > 1) {
     throw Error(ErrorKind::kSettings, "reproduce", "a program with sealed settings repeats runs of one process only",

@@ -286,9 +286,9 @@ void refuse_machines_without_mpi(const Settings& settings) {
 
 }  // namespace
 
-int run_command(const std::string& settings_file, bool json) {
+int run_command(const SettingsSource& source, bool json) {
   const StartTimes times;  // from here on
-  return run_settings(settings_of_run(settings_file, model_words), settings_file, json, times);
+  return run_settings(settings_of_run(source, model_words), source.file, json, times);
 }
 
 int run_settings(Settings settings, const std::string& settings_file, bool json, StartTimes times) {

@@ -61,8 +61,8 @@ void print_rules(const std::vector<KeyRule>& rules, bool has_values) {
 
 }  // namespace
 
-int settings_command(const std::string& settings_file, bool resume, bool json, bool markdown) {
-  const bool has_file = !settings_file.empty() || sealed_settings() != nullptr;
+int settings_command(const SettingsSource& source, bool resume, bool json, bool markdown) {
+  const bool has_file = !source.file.empty() || sealed_settings() != nullptr;
   if (markdown || (!has_file && !resume && !json)) {
     std::fputs(
         (markdown ? settings_reference(words_of_usual_family()) : wrapped(settings_help(words_of_usual_family())))
@@ -70,8 +70,7 @@ int settings_command(const std::string& settings_file, bool resume, bool json, b
         stdout);
     return 0;
   }
-  const Settings settings =
-      has_file ? settings_of_run(settings_file, model_words) : default_settings(words_of_usual_family());
+  const Settings settings = has_file ? settings_of_run(source, model_words) : default_settings(words_of_usual_family());
   if (resume && json) {
     print_json(rules_json(resume_rules(settings), has_file));
   } else if (resume) {

@@ -2,12 +2,12 @@
 // `bascule settings`: the keys, a settings file with every default filled in, and what may change before a run goes on.
 #pragma once
 
-#include <string>
+#include "src/settings/run_settings.h"
 
 namespace bascule {
 
-// settings_file: may be empty; without it, sealed settings and `resume` every key is printed with meaning, range and
+// source: may be empty; without a file, sealed settings and `resume` every key is printed with meaning, range and
 // default, for `markdown` as the tables of README.md. Returns the exit code; throws Error.
-int settings_command(const std::string& settings_file, bool resume, bool json, bool markdown);
+int settings_command(const SettingsSource& source, bool resume, bool json, bool markdown);
 
 }  // namespace bascule

@@ -10,6 +10,7 @@
 #include "src/draw_run/draw_inputs.h"
 #include "src/finish/contracts.h"
 #include "src/sealed/disk_demand.h"
+#include "src/settings/command_line_keys.h"
 
 namespace bascule {
 namespace {
@@ -165,8 +166,10 @@ std::string text_of(const UnitRun& run, const UnitPlace& place) {
   unit.section("Service");
   unit.set("Type", "notify");
   unit.set("NotifyAccess", settings.distributed.world_size > 1 ? "all" : "main");
-  unit.set("ExecStart",
-           word(place.program) + " run" + (place.settings_file.empty() ? "" : " " + word(place.settings_file)));
+  std::string command = word(place.program) + " run";
+  if (!place.settings_file.empty()) command += " " + word(place.settings_file);
+  for (const std::string& key : command_line_keys(settings)) command += " " + word(key);
+  unit.set("ExecStart", command);
   unit.say("The same command resumes the run. Settings, data and memory that are wrong stay wrong.");
   unit.set("Restart", "on-failure");
   unit.set("RestartSec", "5");

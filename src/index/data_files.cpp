@@ -15,6 +15,7 @@
 
 #include "src/base/error.h"
 #include "src/base/program_file.h"
+#include "src/base/shard_list.h"
 #include "src/files/model_file_names.h"
 #include "src/index/glob.h"
 #include "src/index/run_names.h"

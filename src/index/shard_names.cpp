@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "src/base/error.h"
+#include "src/base/shard_list.h"
 
 namespace bascule {
 namespace {
 
 constexpr std::size_t kMostShards = 100'000;
-constexpr std::string_view kEnding = ".tar";
 
 class Expander {
  public:
@@ -39,22 +39,6 @@ class Expander {
     return names;
   }
 
-  // The parts of a list: cut at commas that are in no braces.
-  std::vector<std::string_view> cut(std::string_view text) const {
-    std::vector<std::string_view> parts;
-    int depth = 0;
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '{') ++depth;
-      if (text[i] == '}') --depth;
-      if (text[i] != ',' || depth != 0) continue;
-      parts.push_back(text.substr(begin, i - begin));
-      begin = i + 1;
-    }
-    parts.push_back(text.substr(begin));
-    return parts;
-  }
-
   Error too_many() const { return refuse("more than " + std::to_string(kMostShards) + " shards"); }
   Error refuse(const std::string& what) const {
     return Error{ErrorKind::kSettings, path_, what, "write shards as \"shard-{000..127}.tar\" or \"a.tar,b.tar\""};
@@ -71,7 +55,7 @@ class Expander {
   }
 
   std::vector<std::string> inside(std::string_view text, int depth) const {
-    const std::vector<std::string_view> parts = cut(text);
+    const std::vector<std::string_view> parts = list_parts(text);
     const std::size_t dots = text.find("..");
     if (parts.size() == 1 && dots != std::string_view::npos && text.find('{') == std::string_view::npos) {
       return range(text.substr(0, dots), text.substr(dots + 2));
@@ -116,20 +100,10 @@ class Expander {
 
 }  // namespace
 
-bool names_shards(const std::string& path) {
-  return path.size() > kEnding.size() && std::string_view(path).substr(path.size() - kEnding.size()) == kEnding;
-}
-
-std::vector<std::string> listed_shards(const std::string& path) {
-  std::vector<std::string> listed;
-  for (const std::string_view one : Expander(path).cut(path)) listed.emplace_back(one);
-  return listed;
-}
-
 std::vector<std::string> expand_shards(const std::string& path) {
   const Expander expander(path);
   std::vector<std::string> names;
-  for (const std::string_view one : expander.cut(path)) {
+  for (const std::string_view one : list_parts(path)) {
     for (std::string& name : expander.expand(one, 0)) names.push_back(std::move(name));
     if (names.size() > kMostShards) throw expander.too_many();
   }

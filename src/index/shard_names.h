@@ -7,12 +7,6 @@
 
 namespace bascule {
 
-// Whether a manifest of this name means shards: it ends with .tar.
-bool names_shards(const std::string& path);
-
-// The paths of a list: cut at commas outside of braces, which stay.
-std::vector<std::string> listed_shards(const std::string& path);
-
 // {a..b} counts (with leading zeros where a bound has them), {a,b} lists, both nest and may come several times; commas
 // outside of braces separate names. In order, the first braces slowest. Throws Error (kSettings) for braces that do not
 // fit, ranges that count down, an empty name, a name twice, more than 100,000 names.

@@ -112,7 +112,7 @@ class Check {
     if (problem.empty()) return;
     const std::string shown = "settings file " + shown_path(file.path) + ": ";
     try {
-      const Settings now = settings_of_run(file.path, model_words);
+      const Settings now = settings_of_run({file.path, record_.settings_keys}, model_words);
       const std::vector<SettingChange> changes =
           setting_changes(number_keys(recorded_.written), other_keys(recorded_.written), now);
       for (const SettingChange& change : changes)

@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/base/sha256.h"
+#include "src/base/shard_list.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/state_file.h"
 #include "src/draw_run/draw_inputs.h"
 #include "src/files/file_sum.h"
 #include "src/files/model_file_names.h"
-#include "src/index/shard_names.h"
 #include "src/json/json.h"
 #include "src/judge/predictions.h"
 #include "src/machine/machine_json.h"
@@ -21,6 +22,7 @@
 #include "src/reproduce/drawn_pictures.h"
 #include "src/reproduce/picture_list.h"
 #include "src/runtime/loaded_files.h"
+#include "src/settings/command_line_keys.h"
 #include "src/settings/run_settings.h"
 
 namespace bascule {
@@ -95,6 +97,7 @@ RunRecord begin_record(const Settings& settings) {
   record.model_folder = settings.model.model_name_or_path.resolved;
   if (sealed_settings() == nullptr)
     record.settings_file = summed(std::filesystem::absolute(settings.origin.file).lexically_normal().string());
+  record.settings_keys = command_line_keys(settings);
   record.machine = lasting_facts();
   record.program = running_program();
   for (const std::string& library : loaded_libraries()) record.libraries.push_back(summed(library));
@@ -133,8 +136,8 @@ Settings with_absolute_paths(Settings settings) {
   for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
     for (std::string& path : paths->written) {
       std::string listed;  // each of "a.tar,b.tar" is a path of its own
-      for (const std::string& one : names_shards(path) ? listed_shards(path) : std::vector<std::string>{path})
-        listed += (listed.empty() ? "" : ",") + absolute_path(*paths, one);
+      for (const std::string_view one : names_shards(path) ? list_parts(path) : std::vector<std::string_view>{path})
+        listed += (listed.empty() ? "" : ",") + absolute_path(*paths, std::string(one));
       path = listed;
     }
     paths->start.clear();
@@ -207,13 +210,15 @@ Json record_json(const RunRecord& record) {
   for (const LoggedBits& step : record.steps) steps.push_back(Json::array({step.step, step.loss, step.norm}));
   for (const EvaluatedBits& one : record.evaluations)
     evaluations.push_back(Json::array({one.split, one.step, one.loss}));
-  Json data = Json::object();
+  Json data = Json::object(), keys = Json::array();
+  for (const std::string& key : record.settings_keys) keys.push_back(key);
   for (const NamedText& split : record.data) data[split.name] = split.value;
   Json json = {{"format", kRecordFormat},
                {"settings", record.settings},
                {"model_folder", record.model_folder},
                {"machine", machine_json(record.machine)},
                {"settings_file", Json(files_json({record.settings_file})[0])},
+               {"settings_keys", keys},
                {"program", Json(files_json({record.program})[0])},
                {"libraries", files_json(record.libraries)},
                {"model_files", files_json(record.model_files)},
@@ -249,6 +254,9 @@ RunRecord read_record(const Json& json, const std::string& where) {
   record.model_folder = get_string(json, "model_folder", where);
   record.machine = machine_from(get_object(json, "machine", where), where);
   record.settings_file = file_of(get_object(json, "settings_file", where), where);
+  if (json.contains("settings_keys")) {
+    for (const Json& key : get_array(json, "settings_keys", where)) record.settings_keys.push_back(key.string());
+  }
   record.program = file_of(get_object(json, "program", where), where);
   record.libraries = files_of(json, "libraries", where);
   record.model_files = files_of(json, "model_files", where);

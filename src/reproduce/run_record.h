@@ -41,10 +41,11 @@ struct RecordedPace {
 };
 
 struct RunRecord {
-  std::string settings;      // canonical TOML, with absolute paths
-  std::string model_folder;  // among these
-  SummedFile settings_file;  // path empty: the settings are part of the program
-  Machine machine;           // its lasting facts alone
+  std::string settings;                    // canonical TOML, with absolute paths
+  std::string model_folder;                // among these
+  SummedFile settings_file;                // path empty: the settings are part of the program
+  std::vector<std::string> settings_keys;  // of the command line, in place of the file's
+  Machine machine;                         // its lasting facts alone
   SummedFile program;
   // model_files: of a run that draws also its prompts and latents. results: weights, texts that the model wrote,
   // pictures and their list.

@@ -5,6 +5,7 @@
 
 #include <xxhash.h>
 
+#include "src/settings/command_line_keys.h"
 #include "src/settings/keys.h"
 #include "src/settings/settings.h"
 
@@ -64,6 +65,19 @@ std::string groups_text(const Settings& settings) {
   for (const Settings& one : with_one_group_each(settings))
     text += (text.empty() ? "{" : ", {") + group_text(one, ", ") + "}";
   return "[" + text + "]";
+}
+
+std::vector<std::string> command_line_keys(const Settings& settings) {
+  const auto is_given = [&](const std::string& name) {
+    const auto found = settings.origin.where.find(name);
+    return found != settings.origin.where.end() && found->second == kCommandLinePlace;
+  };
+  std::vector<std::string> keys;
+  for (const Key& key : all_keys()) {
+    if (is_given(qualified_name(key))) keys.push_back(qualified_name(key) + "=" + value_text(key, settings));
+  }
+  if (is_given(kGroupsTable)) keys.push_back(std::string(kGroupsTable) + "=" + groups_text(settings));
+  return keys;
 }
 
 std::string settings_digest(const Settings& settings) {

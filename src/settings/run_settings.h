@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/settings/settings.h"
 
@@ -20,8 +21,15 @@ struct SealedSettings {
 // Null: this program reads settings files.
 const SealedSettings* sealed_settings();
 
-// `file`: empty in a program with sealed settings, which takes none. Throws Error{kSettings}.
-Settings settings_of_run(const std::string& file, const FindModelWords& find);
+// What a command line names: a settings file, and keys in place of the file's (command_line_keys.h). Both empty in a
+// program with sealed settings, which takes none.
+struct SettingsSource {
+  std::string file;
+  std::vector<std::string> keys;
+};
+
+// Throws Error{kSettings}.
+Settings settings_of_run(const SettingsSource& source, const FindModelWords& find);
 
 // For the source that seal_settings writes: resolves the paths. Relative ones start from the folder above the one that
 // holds the program, and ".." does not lead out of it: bin/bascule of a tree finds the data that is in the tree,

@@ -137,7 +137,7 @@ std::string settings_as_cpp(Settings settings, const std::string& name) {
          literal(settings.origin.file) + ", " + literal(settings_digest(settings)) + ", " + literal(sum.hex()) + "," +
          lines_literal(toml) +
          "};\n  return &kSealed;\n}\n\n"
-         "Settings settings_of_run(const std::string&, const FindModelWords&) {\n  Settings s;\n" +
+         "Settings settings_of_run(const SettingsSource&, const FindModelWords&) {\n  Settings s;\n" +
          keys_text(settings) + words_text(settings.words) + origin_text(settings.origin) +
          "  return placed_settings(s);\n}\n\n}  // namespace bascule\n";
 }

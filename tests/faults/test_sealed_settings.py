@@ -89,6 +89,7 @@ class SealedSettings(SealedTree):
         known = version.split("digest ")[1].split()[0]
         for command in ("run", "plan", "bench", "settings"):
             self.assert_one_line(sealed(self.program, command, SMOKE), SETTINGS, known, "unexpected settings file")
+            self.assert_one_line(sealed(self.program, command, "training.seed=7"), SETTINGS, known, 'unexpected key "training.seed=7"')
 
     def test_plan_and_bench_need_no_file(self):
         self.add_data()

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/shard_list.h"
 
 namespace bascule {
 namespace {

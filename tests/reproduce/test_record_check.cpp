@@ -81,13 +81,15 @@ TEST_F(RecordCheck, AnotherKernelLeavesBitsAloneWithEitherProducts) {
   }
 }
 
-TEST_F(RecordCheck, AChangedSettingPromisesBitsOnlyWhereItChangesNoResult) {
+// The least that the demo's settings say, and more lines of [training].
+std::string text(const std::string& changes) {
   const std::string demo = test::reference_dir() + "/emoji-captions";
-  const auto text = [&](const std::string& changes) {
-    return "[model]\nmodel_name_or_path = \"" + demo + "/model\"\ntokenizer_name = \"" + demo +
-           "/tokenizer\"\n[data]\ntrain_file = \"" + demo + "/train.jsonl\"\n[training]\noutput_dir = \"run\"\n" +
-           changes;
-  };
+  return "[model]\nmodel_name_or_path = \"" + demo + "/model\"\ntokenizer_name = \"" + demo +
+         "/tokenizer\"\n[data]\ntrain_file = \"" + demo + "/train.jsonl\"\n[training]\noutput_dir = \"run\"\n" +
+         changes;
+}
+
+TEST_F(RecordCheck, AChangedSettingPromisesBitsOnlyWhereItChangesNoResult) {
   const std::string file = folder_.write("run.toml", text(""));
   recorded_.record.settings_file = {file, sha256_of_file(file)};
   recorded_.written = read_settings_text(text(""), file, folder_.path(), model_words);
@@ -102,6 +104,17 @@ TEST_F(RecordCheck, AChangedSettingPromisesBitsOnlyWhereItChangesNoResult) {
     EXPECT_NE(found[0].what.find(says), std::string::npos) << found[0].what;
     EXPECT_EQ(found[0].promise, promise) << line;
   }
+}
+
+TEST_F(RecordCheck, KeysOfTheCommandLineStandInPlaceOfTheFiles) {
+  const std::string file = folder_.write("run.toml", text("seed = 1\n"));
+  recorded_.record.settings_file = {file, sha256_of_file(file)};
+  recorded_.record.settings_keys = {"training.seed=7"};
+  recorded_.written = read_settings_text(text("seed = 7\n"), file, folder_.path(), model_words);
+  folder_.write("run.toml", text("seed = 2\n"));
+  const std::vector<Difference> found = differences("settings file ");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].what.find("no setting does"), std::string::npos) << found[0].what;
 }
 
 TEST_F(RecordCheck, AnotherProgramOrLibraryThatComputesPromisesFigures) {

@@ -13,6 +13,7 @@ RunRecord filled() {
   RunRecord record;
   record.settings = "[model]\n";
   record.settings_file = {"/a/run.toml", "01"};
+  record.settings_keys = {"training.seed=7"};
   record.program = {"/a/bascule", "02"};
   record.machine = lasting_facts();
   record.libraries = {{"/lib/libm.so.6", "03"}};
@@ -29,6 +30,7 @@ TEST(RunRecord, IsReadAsItWasWritten) {
   const Json written = record_json(filled());
   const RunRecord read = read_record(parse_json(json_text(written), "bascule.json"), "bascule.json");
   EXPECT_EQ(json_text(record_json(read)), json_text(written));
+  EXPECT_EQ(read.settings_keys, std::vector<std::string>{"training.seed=7"});
   EXPECT_EQ(read.results[0].sha256, "04");
   EXPECT_EQ(read.steps[0].norm, "07");
   EXPECT_EQ(read.train_loss, 1.25);

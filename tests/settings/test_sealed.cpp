@@ -12,7 +12,7 @@ namespace bascule {
 namespace {
 
 Settings sealed() {
-  return settings_of_run("", [](const std::string&) { return ModelWords(); });
+  return settings_of_run({}, [](const std::string&) { return ModelWords(); });
 }
 
 TEST(Sealed, SettingsAreThoseOfTheFile) {

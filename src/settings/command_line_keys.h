@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of the settings on the command line: `bascule run FILE training.seed=7 data.train_file=x.jsonl`.
+//
+// - The value is TOML; what is not, is a string. Ranges and types are those of the file.
+// - A key counts as if it stood in the file in place of the file's own. [[training.groups]] are given as one list.
+// - A relative path starts from the current folder, and is kept absolute.
+//
+// Before the seal.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// The place of such a key in messages and in SettingsOrigin::where.
+inline constexpr char kCommandLinePlace[] = "command line";
+
+// As those of settings.h. Throws Error{kSettings} also for a key that is given twice.
+Settings read_settings(const std::string& path, const std::vector<std::string>& keys, const FindModelWords& find);
+Settings read_settings_text(std::string_view text, const std::string& name, const std::string& directory,
+                            const std::vector<std::string>& keys, const FindModelWords& find);
+
+// The keys of these settings that stood on the command line, for another process that reads the same file: values are
+// canonical, and paths absolute. In the order of the reference.
+std::vector<std::string> command_line_keys(const Settings& settings);
+
+}  // namespace bascule
