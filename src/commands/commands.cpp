@@ -12,10 +12,9 @@
 #include "src/commands/bringup.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/command_line.h"
+#include "src/commands/commands_on_runs.h"
 #include "src/commands/decode.h"
-#include "src/commands/diff.h"
 #include "src/commands/plan.h"
-#include "src/commands/reproduce.h"
 #include "src/commands/run.h"
 #include "src/commands/settings_command.h"
 #include "src/commands/stop_signal.h"
@@ -354,42 +353,13 @@ void add_draw(CLI::App& app, Chosen* chosen) {
   });
 }
 
-void add_reproduce(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("reproduce", "Repeat a finished run and compare it with its record");
-  auto arguments = std::make_shared<ReproduceArguments>();
-  as_path(command->add_option("record", arguments->record, "output_dir of a finished run, or its bascule.json"))
-      ->required();
-  CLI::Option* check = command->add_flag(
-      "--check", arguments->check,
-      "run nothing: compare program, libraries, settings, model, rows, pictures and results with the record");
-  as_output_folder(command->add_option("--output", arguments->output,
-                                       "new folder for the repeated run (default: beside the recorded one)"))
-      ->excludes(check);
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->footer("Exit code 7: something is not what was recorded.");
-  command->callback([=] { *chosen = [=] { return reproduce_command(*arguments); }; });
-}
-
-void add_diff(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("diff", "Find where two runs differ first: update and tensor, or picture and call");
-  auto arguments = std::make_shared<DiffArguments>();
-  as_path(command->add_option("run_a", arguments->a, "output_dir of a run; one that trains needs report.hash_steps"))
-      ->required();
-  as_path(command->add_option("run_b", arguments->b, "output_dir of another run of the same model"))->required();
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->footer("Exit code 7: the runs differ.");
-  command->callback([=] { *chosen = [=] { return diff_command(*arguments); }; });
-}
-
 }  // namespace
 
 void add_commands(CLI::App& app, Chosen* chosen) {
   add_run(app, chosen);
   add_plan(app, chosen);
   add_settings_command(app, chosen);
-  add_reproduce(app, chosen);
-  add_diff(app, chosen);
+  add_commands_on_runs(app, chosen);
   add_verify(app, chosen);
   add_bench(app, chosen);
   add_bringup(app, chosen);

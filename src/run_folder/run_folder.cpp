@@ -208,6 +208,11 @@ bool FolderLock::lock_alone() {
   return false;
 }
 
+bool is_in_use(const std::string& output_dir) {
+  const Descriptor folder(open(output_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return folder.is_open() && !is_locked(folder.number(), LOCK_EX) && errno == EWOULDBLOCK;
+}
+
 bool is_finished_and_clear(const Settings& settings) {
   if (!is_finished(settings)) return false;
   clear_finished(settings);

@@ -35,6 +35,9 @@ class FolderLock {
   bool has_waited_ = false;
 };
 
+// Whether a process works on the run in this folder. False where there is no such folder.
+bool is_in_use(const std::string& output_dir);
+
 // Whether the folder can be this run's; throws Error where it cannot. True: the run in it is finished already. Changes
 // nothing, but for what a killed launcher has left in the folder of a finished run.
 bool is_finished_and_clear(const Settings& settings);

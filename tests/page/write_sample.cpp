@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the outputs of the sample report into a folder: report.html, README.md, the result files, runs/ with an event
 // file; prints the final tables. For check_tensorboard.py, check_pages.py and for looking at the page. odd.html is a
-// page of a run of one step whose texts are very long, average.html one of two ranks with an average of the weights.
+// page of a run of one step whose texts are very long, average.html one of two ranks with an average of the weights,
+// runs.html one of eight runs.
 #include <cstdio>
 #include <filesystem>
 
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
 #include "src/page/html.h"
+#include "src/page/runs_page.h"
 #include "src/records/tensorboard.h"
 #include "src/report/model_card.h"
 #include "src/report/results.h"
@@ -32,6 +34,22 @@ Report odd_report() {
   return report;
 }
 
+std::vector<ListedRun> sample_runs() {
+  std::vector<ListedRun> runs(kMostCurves);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    ListedRun& run = runs[i];
+    run.path = "runs/" + (i == 0 ? std::string(60, 'y') : "run-" + std::to_string(i));
+    run.state = "finished";
+    run.step = run.steps = 100;
+    run.settings = {{"training.seed", std::to_string(i)}, {"data.train_file", "\"" + std::string(200, 'x') + "\""}};
+    run.curves = {{"loss", {}}, {"eval_loss", {}}};
+    for (int step = 1; step <= 100; ++step)
+      run.curves[0].points.push_back({static_cast<double>(step), 5.0 / (step + static_cast<double>(i))});
+    run.curves[1].points = {{50.0, 1.0 + static_cast<double>(i)}, {100.0, 0.5}};
+  }
+  return runs;
+}
+
 void write_sample(const std::string& folder) {
   Report report = test::sample_report();
   report.output_dir = folder;
@@ -39,6 +57,7 @@ void write_sample(const std::string& folder) {
   write_output_file(folder + "/report.html", report_html(report));
   write_output_file(folder + "/odd.html", report_html(odd_report()));
   write_output_file(folder + "/average.html", report_html(test::sample_report_with_average()));
+  write_output_file(folder + "/runs.html", runs_html("runs", sample_runs()));
   write_output_file(folder + "/README.md", model_card(report));
   write_result_files(report);
   TensorBoardWriter events = TensorBoardWriter::open(folder + "/runs/sample", {1700000000, "host", 1, 0});

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run's folder says of the run. Every file but bascule.json may be absent, and a file that is being written may
+// end with half a line. Before the seal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/page/runs_page.h"
+#include "src/records/named_text.h"
+
+namespace bascule {
+
+// Canonical TOML as pairs: {"training.seed", "42"}. The tables of [[training.groups]] are one value.
+std::vector<NamedText> settings_of_text(const std::string& toml);
+
+// The run in `folder`, with all of its settings. Throws Error where bascule.json cannot be read.
+ListedRun read_listed_run(const std::string& folder);
+
+}  // namespace bascule
