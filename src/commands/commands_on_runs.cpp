@@ -2,11 +2,13 @@
 #include "src/commands/commands_on_runs.h"
 
 #include <memory>
+#include <string>
 
 #include "src/commands/command_line.h"
 #include "src/commands/diff.h"
 #include "src/commands/list.h"
 #include "src/commands/reproduce.h"
+#include "src/commands/stop.h"
 
 namespace bascule {
 namespace {
@@ -21,6 +23,15 @@ void add_list(CLI::App& app, Chosen* chosen) {
       command->add_option("--html", arguments->html, "write a page with the curves of these runs to this file"));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return list_command(*arguments); }; });
+}
+
+void add_stop(CLI::App& app, Chosen* chosen) {
+  CLI::App* command =
+      app.add_subcommand("stop", "End a run's training early, at an update of all ranks, and let the run finish");
+  auto folder = std::make_shared<std::string>();
+  as_path(command->add_option("run", *folder, "output_dir of a run that is at work"))->required();
+  command->footer("SIGINT (Ctrl+C) and SIGTERM interrupt a run, which then resumes.");
+  command->callback([=] { *chosen = [=] { return stop_command(*folder); }; });
 }
 
 void add_reproduce(CLI::App& app, Chosen* chosen) {
@@ -55,6 +66,7 @@ void add_diff(CLI::App& app, Chosen* chosen) {
 
 void add_commands_on_runs(CLI::App& app, Chosen* chosen) {
   add_list(app, chosen);
+  add_stop(app, chosen);
   add_reproduce(app, chosen);
   add_diff(app, chosen);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that look at the folders of runs: list, reproduce, diff.
+// The commands that look at the folders of runs: list, stop, reproduce, diff.
 #pragma once
 
 #include "src/commands/commands.h"

@@ -199,7 +199,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
     if (is_same && !arguments.json) std::puts("nothing differs from the record");
     return end(std::move(document), is_same, arguments.json);
   }
-  Settings settings = recorded.settings;
+  Settings settings = repeating_settings(recorded.settings, recorded.record);
   settings.run.output_dir = {output, output};
   std::fflush(stdout);
   std::optional<OutputToError> redirected;

@@ -24,6 +24,7 @@
 #include "src/finish/finish.h"
 #include "src/json/json.h"
 #include "src/pictures/media_options.h"
+#include "src/ranks/stop_request.h"
 #include "src/records/readable.h"
 #include "src/report/results.h"
 #include "src/report/summary.h"
@@ -158,6 +159,7 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   Report report = make_report(sealed, figures, skipped);
   write_judged(sealed, &report);
   write_run_folder(sealed, report);
+  remove_stop_request(settings.run.output_dir.resolved);
   write_run_marker(settings, {true, report.global_step, 0}, run.resume.history, report.provenance,
                    record_json(make_record(sealed, report)));
   const bool may_remove =

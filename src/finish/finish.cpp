@@ -76,8 +76,10 @@ void add_best(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingControl& control = sealed.loop().control();
   const BestSoFar& best = control.best();
-  if (!run.graphs.trains() || !run.pace.best_figure) return;
   BestSummary& summary = report->best;
+  if (run.graphs.trains() && control.settings().total_updates < report->max_steps)
+    summary.stopped_early = "`bascule stop` asked for it";
+  if (!run.graphs.trains() || !run.pace.best_figure) return;
   summary.figure = run.pace.best_figure->name();
   if (control.stops_early() && report->global_step < report->max_steps) {
     char threshold[48] = "";

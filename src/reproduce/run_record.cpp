@@ -146,6 +146,14 @@ Settings with_absolute_paths(Settings settings) {
   return settings;
 }
 
+Settings repeating_settings(Settings settings, const RunRecord& record) {
+  if (record.ended_at == 0) return settings;
+  settings.training.max_steps = record.ended_at;
+  settings.training.num_train_epochs = 0.0;
+  settings.training.lr_schedule_steps = record.schedule_steps;
+  return settings;
+}
+
 RecordedPace pace_of(const Report& report, std::int64_t warmup_steps) {
   RecordedPace pace;
   pace.whole = report.train.whole.samples_per_second;
@@ -185,6 +193,10 @@ RunRecord make_record(SealedRun& sealed, const Report& report) {
     record.steps.push_back({step.global_step, bits_of(step.loss), bits_of(step.grad_norm)});
   for (const EvaluationRecord& one : report.evaluations)
     record.evaluations.push_back({split_name(one.split), one.global_step, bits_of(one.loss)});
+  if (run.graphs.trains() && sealed.loop().control().settings().total_updates < run.pace.length.total_updates) {
+    record.ended_at = report.global_step;
+    record.schedule_steps = run.pace.schedule.total_steps;
+  }
   record.train_loss = report.train.train_loss;
   record.pace = pace_of(report, run.settings.training.throughput_warmup_steps);
   return record;
@@ -233,6 +245,8 @@ Json record_json(const RunRecord& record) {
                {"train_loss", record.train_loss},
                {"samples_per_second",
                 {{"whole_run", record.pace.whole}, {"least", record.pace.least}, {"most", record.pace.most}}}};
+  if (record.ended_at > 0)
+    json["ended_early"] = {{"update", record.ended_at}, {"schedule_steps", record.schedule_steps}};
   json[kOwnSum] = sum_of(json);
   return json;
 }
@@ -271,6 +285,11 @@ RunRecord read_record(const Json& json, const std::string& where) {
     record.steps.push_back({step[0].integer(), step[1].string(), step[2].string()});
   for (const Json& one : get_array(json, "evaluations", where))
     record.evaluations.push_back({one[0].string(), one[1].integer(), one[2].string()});
+  if (json.contains("ended_early")) {
+    const Json& ended = get_object(json, "ended_early", where);
+    record.ended_at = get_int(ended, "update", where);
+    record.schedule_steps = get_int(ended, "schedule_steps", where);
+  }
   record.train_loss = get_number(json, "train_loss", where, 0.0);
   const Json& pace = get_object(json, "samples_per_second", where);
   record.pace = {get_number(pace, "whole_run", where), get_number(pace, "least", where),

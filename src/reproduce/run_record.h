@@ -55,6 +55,8 @@ struct RunRecord {
   std::int64_t pictures_listed = 0, pictures = 0;
   std::vector<LoggedBits> steps;
   std::vector<EvaluatedBits> evaluations;
+  // Where `bascule stop` ended training: the update, and the updates of the schedule; else 0.
+  std::int64_t ended_at = 0, schedule_steps = 0;
   double train_loss = 0.0;
   RecordedPace pace;
 };
@@ -64,6 +66,8 @@ SummedFile running_program();
 Machine lasting_facts();
 // The same with absolute paths, which are resolved from no folder.
 Settings with_absolute_paths(Settings settings);
+// The settings that repeat the run: where it was ended early they say so, and keep its schedule.
+Settings repeating_settings(Settings settings, const RunRecord& record);
 
 // An interval with an update of the warm-up is in neither bound; both are 0 where there is no other.
 RecordedPace pace_of(const Report& report, std::int64_t warmup_steps);

@@ -2,6 +2,7 @@
 #include "src/run/plan_control.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <string>
 
@@ -69,8 +70,8 @@ void restart_search(ResumeState* resume, const std::string& reason) {
 
 }  // namespace
 
-void plan_control(const TrainingSettings& training, const SettingsOrigin& origin, const RunData& data, Metrics metrics,
-                  Pace* pace, ResumeState* resume) {
+void plan_control(const TrainingSettings& training, const std::string& output_dir, const SettingsOrigin& origin,
+                  const RunData& data, Metrics metrics, Pace* pace, ResumeState* resume) {
   ControlSettings& control = pace->control;
   control.evaluate = data.find(Split::kValidation) != nullptr ? training.eval_strategy : Interval::kNo;
   control.save = training.save_strategy;
@@ -81,7 +82,11 @@ void plan_control(const TrainingSettings& training, const SettingsOrigin& origin
   plan_best_figure(training, origin, metrics, pace);
   if (!resume->point) return;
   const std::int64_t step = resume->point->global_step;
-  const BestSoFar best = read_position(*resume->point).best;
+  const TrainingPosition position = read_position(*resume->point);
+  const BestSoFar& best = position.best;
+  // A run that was asked to end stays ended, until it is made longer; another may begin from its checkpoint.
+  const bool is_own = std::filesystem::path(resume->point->folder).parent_path() == output_dir;
+  if (position.ended_at > 0 && is_own && !resume->is_longer) control.total_updates = position.ended_at;
   resume->is_over = TrainingControl(control, best).ends_after(step);
   if (resume->is_over) {
     keep_search(metrics, best, pace, resume);

@@ -8,9 +8,10 @@
 namespace bascule {
 
 // Fills pace->control and pace->best_figure, and for a run that resumes from a checkpoint resume->is_over and
-// resume->searches_anew, with a note of each. Throws Error{kSettings} for a figure that the head does not have.
-void plan_control(const TrainingSettings& training, const SettingsOrigin& origin, const RunData& data, Metrics metrics,
-                  Pace* pace, ResumeState* resume);
+// resume->searches_anew, with a note of each; a run in output_dir that was ended early ends there again. Throws
+// Error{kSettings} for a figure that the head does not have.
+void plan_control(const TrainingSettings& training, const std::string& output_dir, const SettingsOrigin& origin,
+                  const RunData& data, Metrics metrics, Pace* pace, ResumeState* resume);
 
 // The checkpoint of the best weights so far is needed at the end: where it is missing, resume->searches_anew.
 void check_best_checkpoint(const RunSettings& run, const TrainingSettings& training, ResumeState* resume);

@@ -56,8 +56,8 @@ void plan_pace(RecordedRun* run) {
   if (training.gather_negatives && run->place.world_size > 1)
     length.gathered_samples = std::min(cut.global_batch(), cut.rows);
   if (run->resume.point) check_length(run->settings, pace, &run->resume);
-  plan_control(run->settings.training, run->settings.origin, run->data, run->opened.judge_kind->metrics, &pace,
-               &run->resume);
+  plan_control(run->settings.training, run->settings.run.output_dir.resolved, run->settings.origin, run->data,
+               run->opened.judge_kind->metrics, &pace, &run->resume);
   pace.step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 

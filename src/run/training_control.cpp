@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/run/training_control.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -55,6 +56,10 @@ bool TrainingControl::judge(std::int64_t step, double figure) noexcept {
   best_.figure = figure;
   best_.step = step;
   return true;
+}
+
+void TrainingControl::end_with(std::int64_t step) noexcept {
+  settings_.total_updates = std::min(settings_.total_updates, step);
 }
 
 void TrainingControl::saves(std::int64_t step) noexcept {

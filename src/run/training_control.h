@@ -48,6 +48,8 @@ class TrainingControl {
 
   // An evaluation. True: it is the best so far.
   bool judge(std::int64_t step, double figure) noexcept;
+  // Training ends with this update, whatever was planned.
+  void end_with(std::int64_t step) noexcept;
   // A checkpoint that saves_after() asked for is about to be written.
   void saves(std::int64_t step) noexcept;
 

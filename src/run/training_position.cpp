@@ -24,7 +24,7 @@ constexpr TotalName kTotals[] = {{"run_processes", &RunTotals::processes},
 constexpr const char* kRowNames[kMaxStreams] = {
     "run_rank_samples",     "run_samples_of_all_ranks", "run_text_rows",        "run_selected_rows",
     "run_rows_of_stream_4", "run_rows_of_stream_5",     "run_rows_of_stream_6", "run_rows_of_stream_7"};
-static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0] + kMaxStreams + 6);
+static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0] + kMaxStreams + 7);
 
 }  // namespace
 
@@ -44,6 +44,7 @@ void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept 
   *out++ = {"best_checkpoint", static_cast<double>(position.best.checkpoint)};
   *out++ = {"best_not_better", static_cast<double>(position.best.not_better)};
   *out++ = {"best_digest", position.best_digest};
+  *out++ = {"ended_at", static_cast<double>(position.ended_at)};
 }
 
 TrainingPosition read_position(const ResumePoint& point) {
@@ -69,6 +70,7 @@ TrainingPosition read_position(const ResumePoint& point) {
   position.best.checkpoint = integer("best_checkpoint", -1.0);
   position.best.not_better = integer("best_not_better", 0.0);
   position.best_digest = point.number_or("best_digest", 0.0);
+  position.ended_at = integer("ended_at", 0.0);
   return position;
 }
 

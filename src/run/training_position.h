@@ -37,10 +37,11 @@ struct TrainingPosition {
   double interval_seconds[kStepPhases] = {};
   RunTotals earlier;  // before this process
   BestSoFar best;
-  double best_digest = 0.0;  // of the weights of its checkpoint
+  double best_digest = 0.0;   // of the weights of its checkpoint
+  std::int64_t ended_at = 0;  // the update with which `bascule stop` ended training; 0: it did not
 };
 
-inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 8 + kMaxStreams + 6;
+inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 8 + kMaxStreams + 7;
 
 // out: room for kPositionNumbers. Allocates nothing. global_step is the checkpoint's own.
 void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept;

@@ -18,6 +18,7 @@
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/files/durable_write.h"
+#include "src/ranks/stop_request.h"
 #include "src/records/readable.h"
 #include "src/run/resume_check.h"
 #include "src/run/run_facts.h"
@@ -259,6 +260,7 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
     say("resume: " + change.key + " changed from " + change.from + " to " + change.to);
   // The marker still says that the run is finished, and with which evaluations.
   if (run.resume.finished) return;
+  if (before.finished) remove_stop_request(folder);  // it came too late
   // Before anything else: it makes the folder known as ours.
   write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.resume.history, provenance_of(run, isa));
   remove_leftovers(folder);

@@ -102,9 +102,10 @@ void SealedRun::make_hashes(void (*say)(const std::string& line)) {
 }
 
 void SealedRun::make_loop(const volatile int* stop) {
+  if (group_.is_first() && run_.graphs.trains()) stop_request_ = StopRequest(run_.settings.run.output_dir.resolved);
   const TrainingLoop::Parts parts{
-      run_.session,    group_, loader(),      tapes_->threads(),        evaluation_->of_weights(),
-      gathered_.get(), stop,   hashes_.get(), evaluation_->of_average()};
+      run_.session,    group_, loader(),      tapes_->threads(),         evaluation_->of_weights(),
+      gathered_.get(), stop,   hashes_.get(), evaluation_->of_average(), &stop_request_};
   const TrainingLoop::Saving saving{replaced_.get(), writers_->checkpoints(), writers_->state_exchange(),
                                     writers_->best_weights(), loader_->saved_digests()};
   loop_.emplace(run_, parts, saving, &records_->outputs(), records_->position());

@@ -84,6 +84,7 @@ class SealedRun {
   std::unique_ptr<ReplacedSamples> replaced_;
   std::unique_ptr<GatheredRows> gathered_;
   std::unique_ptr<TensorHashes> hashes_;
+  StopRequest stop_request_;
   std::optional<TrainingLoop> loop_;
 };
 

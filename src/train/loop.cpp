@@ -164,11 +164,13 @@ Status TrainingLoop::sum_over_ranks(const Status& computed, std::int64_t* sample
   if (!computed.ok() && meets_early()) return computed;  // all ranks know: see count_batch
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kReducing);
-  double sums[] = {loss_, static_cast<double>(*samples)};
+  const bool is_asked_to_end = p_.ends_early != nullptr && p_.ends_early->is_made();
+  double sums[] = {loss_, static_cast<double>(*samples), is_asked_to_end ? 1.0 : 0.0};
   signal_ = *p_.stop != 0 ? *p_.stop : p_.group.stop_signal();
-  BASCULE_TRY(agreement_.reach(computed, {sums, 2}, &signal_));
+  BASCULE_TRY(agreement_.reach(computed, {sums, 3}, &signal_));
   loss_ = sums[0] * weights_.factor();
   *samples = static_cast<std::int64_t>(sums[1]);
+  ends_early_ = sums[2] > 0.0;
   interval_.seconds[static_cast<int>(StepPhase::kReduction)] += p_.group.size() > 1 ? monotonic_seconds() - began : 0.0;
   return ok_status();
 }
@@ -332,6 +334,10 @@ Status TrainingLoop::run() noexcept {
     }
     const double rate = now > interval_began_ ? static_cast<double>(samples_here_) / (now - interval_began_) : 0.0;
     out_.progress.step({at_.global_step, epoch_of(at_.global_step), loss_, rate}, now);
+    if (ends_early_ && !control_.ends_after(at_.global_step)) {
+      control_.end_with(at_.global_step);
+      out_.progress.note("ending early, as `bascule stop` asked");
+    }
     // The interval is closed before the evaluation that may end training: a run that is stopped during it has the same
     // records.
     log(control_.may_end_after(at_.global_step));

@@ -18,6 +18,7 @@
 #include "src/ranks/agreement.h"
 #include "src/ranks/gathered_rows.h"
 #include "src/ranks/replaced_samples.h"
+#include "src/ranks/stop_request.h"
 #include "src/records/json_log.h"
 #include "src/records/progress.h"
 #include "src/records/step_record.h"
@@ -74,6 +75,7 @@ class TrainingLoop {
     const volatile int* stop;                   // a signal's number when one has come
     TensorHashes* hashes = nullptr;             // null: none are kept
     Evaluation* averaged_evaluation = nullptr;  // of the averaged weights; null: none
+    const StopRequest* ends_early = nullptr;    // null: nobody asks
   };
   // Needed for checkpoints; all null where none are written.
   struct Saving {
@@ -171,7 +173,8 @@ class TrainingLoop {
   RankAgreement agreement_;
   UpdateWeights weights_;
   Digest digest_;
-  int signal_ = 0;  // that all ranks know of
+  int signal_ = 0;           // that all ranks know of
+  bool ends_early_ = false;  // the same of a request to end training with this update
   TrainingTimes times_;
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;

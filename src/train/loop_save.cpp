@@ -15,6 +15,8 @@ TrainingPosition TrainingLoop::position_to_save(double now) const noexcept {
   TrainingPosition position = at_;
   position.earlier = totals();
   position.best = control_.best();
+  const std::int64_t last = control_.settings().total_updates;
+  position.ended_at = last < run_.pace.length.total_updates ? last : 0;
   if (at_.interval_steps == 0) return position;
   position.interval_wall_seconds += now - interval_began_ - interval_paused_;
   position.interval_loader_wait_seconds += p_.loader.statistics().worker_wait_seconds - loader_waited_;

@@ -21,6 +21,8 @@ RunRecord filled() {
   record.data = {{"train", "05"}};
   record.steps = {{2, "06", "07"}};
   record.evaluations = {{"test", 2, "08"}};
+  record.ended_at = 9;
+  record.schedule_steps = 30;
   record.train_loss = 1.25;
   record.pace = {3.0, 2.0, 4.0};
   return record;
@@ -34,6 +36,21 @@ TEST(RunRecord, IsReadAsItWasWritten) {
   EXPECT_EQ(read.results[0].sha256, "04");
   EXPECT_EQ(read.steps[0].norm, "07");
   EXPECT_EQ(read.train_loss, 1.25);
+  EXPECT_EQ(read.ended_at, 9);
+  EXPECT_EQ(read.schedule_steps, 30);
+}
+
+TEST(RunRecord, ARunThatWasEndedEarlyIsRepeatedOnItsOwnSchedule) {
+  Settings settings;
+  settings.training.num_train_epochs = 3.0;
+  const Settings whole = repeating_settings(settings, RunRecord());
+  EXPECT_EQ(whole.training.num_train_epochs, 3.0);
+  EXPECT_EQ(whole.training.max_steps, 0);
+  EXPECT_EQ(whole.training.lr_schedule_steps, 0);
+  const Settings ended = repeating_settings(settings, filled());
+  EXPECT_EQ(ended.training.num_train_epochs, 0.0);
+  EXPECT_EQ(ended.training.max_steps, 9);
+  EXPECT_EQ(ended.training.lr_schedule_steps, 30);
 }
 
 TEST(RunRecord, AChangedOrForeignOneIsRefused) {

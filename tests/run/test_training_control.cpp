@@ -119,6 +119,24 @@ TEST(TrainingControl, DecidesAsTrainerWithEarlyStopping) {
 }
 
 // A checkpoint keeps all that the control knows.
+TEST(TrainingControl, EndsWithTheUpdateThatIsAskedForAsIfItHadBeenPlanned) {
+  ControlSettings settings;
+  settings.evaluate = settings.save = Interval::kSteps;
+  settings.eval_steps = settings.save_steps = 4;
+  settings.total_updates = 20;
+  TrainingControl control(settings, {});
+  control.end_with(8);
+  settings.total_updates = 8;
+  const TrainingControl planned(settings, {});
+  for (std::int64_t step = 1; step <= 9; ++step) {
+    EXPECT_EQ(control.evaluates_after(step), planned.evaluates_after(step)) << step;
+    EXPECT_EQ(control.saves_after(step), planned.saves_after(step)) << step;
+    EXPECT_EQ(control.ends_after(step), planned.ends_after(step)) << step;
+  }
+  control.end_with(12);  // no later than planned
+  EXPECT_TRUE(control.ends_after(8));
+}
+
 TEST(TrainingControl, GoesOnFromItsBestAsIfItHadNeverStopped) {
   const Json file = read_json_file(std::string(BASCULE_TEST_DATA) + "/trainer_decisions.json");
   for (const Json& c : file["cases"]) {
