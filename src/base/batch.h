@@ -74,6 +74,7 @@ enum class FieldSource : std::uint8_t {
   kMatchLabels,      // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
                      // captions of some samples are exchanged
   kClassLabels,      // int32 (samples): the number of the row's class
+  kLabelValues,      // float32 (samples): the row's label, where labels are values
   kMixedLabels,      // int32 (samples): the class of the sample that it is mixed with
   kLabelShares,      // float32 (samples): the share of its own class, in [0, 1]
   kGenerator,        // no loader: a generator, which knows the field by its name

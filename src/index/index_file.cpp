@@ -98,7 +98,9 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   if (!is(t.name_end.size(), f.pictures)) return false;
   if (!is(t.image_of_row.size(), in_shards || f.pictures == 0 ? 0 : f.rows)) return false;
   if (!is(t.line.size(), in_shards ? 0 : f.rows)) return false;
-  if (!t.labels.empty() && !is(t.labels.size(), f.rows) && !is(t.labels.size(), 2 * f.rows)) return false;
+  const bool labels_fit = t.labels.empty() || is(t.labels.size(), f.rows) || is(t.labels.size(), 2 * f.rows) ||
+                          is(t.labels.size(), 4 * f.rows);
+  if (!labels_fit) return false;
   if (!is(t.places.size(), in_shards ? f.pictures : 0)) return false;
   if (!is(t.picture_bytes.size(), in_shards ? 0 : f.pictures)) return false;
   if (in_shards && f.pictures != f.rows) return false;

@@ -125,7 +125,12 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
   const std::size_t texts = has_pairs() ? 2 : 1;
   result.text = part(tables_.texts, tables_.text_end, texts * i);
   if (texts == 2) result.second_text = part(tables_.texts, tables_.text_end, 2 * i + 1);
-  if (has_labels()) result.label = label_of(i);
+  if (has_values()) {
+    std::memcpy(&result.value, tables_.labels.data() + sizeof result.value * i, sizeof result.value);
+  } else if (has_labels()) {
+    result.label = label_of(i);
+    result.value = static_cast<float>(result.label);
+  }
   return result;
 }
 

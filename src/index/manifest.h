@@ -17,9 +17,9 @@
 // A folder without metadata.jsonl holds one folder for each class, and these hold pictures, in folders of their own or
 // not. Rows are in the order of the paths' bytes.
 //
-// In memory a row costs 16 bytes and its text, one more with labels (two beyond 256 classes, or with names), 8 and
-// the second text with pairs, and a picture 12 bytes and its path with a zero byte; in shards a row costs 32 bytes,
-// its texts and the name of its picture.
+// In memory a row costs 16 bytes and its text, one more with labels (two beyond 256 classes, or with names; four where
+// they are values), 8 and the second text with pairs, and a picture 12 bytes and its path with a zero byte; in shards a
+// row costs 32 bytes, its texts and the name of its picture.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,13 @@
 
 namespace bascule {
 
+// Whether numbers in the column of labels are values, which any number is, in place of classes.
+enum class LabelValues {
+  kNone,
+  kIfDecimal,  // all of them where one has a decimal point or an exponent: 3.0 is a value, 3 a class
+  kAlways
+};
+
 // Empty: rows have no picture, text or label.
 struct ManifestColumns {
   std::string image = "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has
@@ -46,6 +53,7 @@ struct ManifestColumns {
   std::int64_t classes = 2;      // labels are numbers from 0 on, below this, which is at most kMostClasses
   std::string second_text = "";  // of pairs; empty: rows have one text
   bool named_classes = false;    // labels may be names instead, which the manifest numbers; see set_classes()
+  LabelValues values = LabelValues::kNone;
   const char* second_text_setting = "text_pair_column";  // as text_setting
   const char* text_setting = "caption_column";           // the key of [data] that names the column, for messages
 };
@@ -57,7 +65,8 @@ struct ManifestRow {
                                 // lie in one folder; data() ends with a zero byte. In shards: the member's name
   std::string_view text;        // UTF-8
   std::optional<std::string_view> second_text;  // of a pair
-  int label = -1;                               // the number of its class; -1 without a label column
+  int label = -1;                               // the number of its class; -1 without a label column, and of values
+  float value = 0.0f;                           // the label where labels are values, or the number of its class
   std::int64_t image_id = 0;  // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use;
                               // 0 in rows without pictures
 };
@@ -93,6 +102,7 @@ class Manifest {
   }
   bool has_pictures() const noexcept { return figures_.pictures > 0; }
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
+  bool has_values() const noexcept { return tables_.labels.size() == sizeof(float) * figures_.rows; }
   // In order of first use; none where labels are numbers.
   const std::vector<std::string>& class_names() const noexcept { return class_names_; }
   // From here on the label of a row is the number that stands here in the place of its name. As many as class_names().
@@ -101,7 +111,7 @@ class Manifest {
   std::int64_t unread_pictures() const noexcept { return unread_pictures_; }
   // The first row with a label of that place of class_names(); before set_classes().
   std::int64_t first_row_of_class(std::size_t name) const noexcept;
-  // These need rows with labels.
+  // These need rows with labels that are classes.
   int largest_label() const noexcept;
   bool has_one_label() const noexcept;
   // The first row with a label from `least` on; -1: none.

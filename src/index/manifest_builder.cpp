@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -30,6 +31,14 @@ std::string problem_of_texts(std::string_view first, std::string_view second) {
 
 constexpr char kHowToWrite[] = "write texts in UTF-8";
 
+std::string shown_label(const ManifestLabel& label) {
+  if (!label.name.empty()) return "\"" + std::string(label.name.substr(0, 40)) + "\"";
+  if (!label.value) return std::to_string(label.number);
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", static_cast<double>(*label.value));
+  return text;
+}
+
 // "https://host/a.jpg"
 bool is_url(std::string_view path) {
   const std::size_t colon = path.find(':');
@@ -45,7 +54,10 @@ bool is_url(std::string_view path) {
 ManifestBuilder::ManifestBuilder(DataFiles files, const ManifestColumns& columns)
     : has_pictures_(!columns.image.empty()),
       has_pairs_(!columns.second_text.empty()),
-      label_bytes_(columns.classes <= 256 ? 1 : 2),
+      values_(columns.values),
+      class_bytes_(columns.classes <= 256 ? 1 : 2),
+      label_name_(columns.label),
+      label_advice_(labels_to_use(columns)),
       slots_(1024, kFree) {
   manifest_.files_ = std::move(files);
   manifest_.store_ = std::make_unique<ManifestStore>();
@@ -113,21 +125,42 @@ void ManifestBuilder::add_row(std::string_view text, std::string_view second_tex
 
 void ManifestBuilder::add_label(const ManifestLabel& label, const Where& where) {
   ManifestStore& store = *manifest_.store_;
-  const bool is_named = label.number < 0;
-  if (store.labels.empty() && is_named) label_bytes_ = 2;
+  const bool is_named = !label.name.empty();
+  if (store.labels.empty()) label_bytes_ = is_named ? 2 : values_ != LabelValues::kNone ? sizeof(float) : class_bytes_;
   if (!store.labels.empty() && is_named == class_numbers_.empty()) {
-    const std::string own =
-        is_named ? "\"" + std::string(label.name.substr(0, 40)) + "\"" : std::to_string(label.number);
     throw Error{ErrorKind::kData, where(),
-                "label " + own +
+                "label " + shown_label(label) +
                     (is_named ? " is a name, but the rows before have class numbers"
                               : " is a number, but the rows before have class names"),
                 "use names or numbers throughout"};
   }
-  const int number = is_named ? number_of_name(label.name, where) : label.number;
-  unsigned char bytes[sizeof number];
-  std::memcpy(bytes, &number, sizeof number);  // little-endian: the first bytes alone are a smaller label
+  unsigned char bytes[sizeof(float)];
+  if (label_bytes_ == sizeof(float)) {
+    const float value = label.value.value_or(static_cast<float>(label.number));
+    std::memcpy(bytes, &value, sizeof value);
+    has_decimal_labels_ = has_decimal_labels_ || label.is_decimal;
+    if (label.value && !label.is_decimal && !no_class_)
+      no_class_ =
+          Error{ErrorKind::kData, where(), "label \"" + label_name_ + "\" is " + shown_label(label), label_advice_};
+  } else {
+    const int number = is_named ? number_of_name(label.name, where) : label.number;
+    std::memcpy(bytes, &number, sizeof number);  // little-endian: the first bytes alone are a smaller label
+  }
   store.labels.insert(store.labels.end(), bytes, bytes + label_bytes_);
+}
+
+// All rows are there: numbers are classes if none is decimal, unless they are values anyhow.
+void ManifestBuilder::settle_values() {
+  std::vector<unsigned char>& labels = manifest_.store_->labels;
+  if (label_bytes_ != sizeof(float) || values_ == LabelValues::kAlways || has_decimal_labels_) return;
+  if (no_class_) throw *no_class_;
+  for (std::size_t row = 0; row < manifest_.figures_.rows; ++row) {
+    float value = 0.0f;
+    std::memcpy(&value, labels.data() + row * sizeof value, sizeof value);
+    const int number = static_cast<int>(value);
+    std::memcpy(labels.data() + row * class_bytes_, &number, class_bytes_);  // before those that are still to be read
+  }
+  labels.resize(manifest_.figures_.rows * class_bytes_);
 }
 
 int ManifestBuilder::number_of_name(std::string_view name, const Where& where) {
@@ -188,6 +221,7 @@ void ManifestBuilder::grow_slots() {
 Manifest ManifestBuilder::finish(std::uint64_t digest) {
   if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.files_.name, "has no rows", "add at least one"};
   slots_ = {};
+  settle_values();
   ManifestStore& store = *manifest_.store_;
   store.text_end.shrink_to_fit();
   store.image_of_row.shrink_to_fit();

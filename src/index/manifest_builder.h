@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,12 +16,14 @@
 
 namespace bascule {
 
-// A class number or a name; or none.
+// A class number or a name, or where labels may be values any number; or none.
 struct ManifestLabel {
   int number = -1;
   std::string_view name = {};
+  std::optional<float> value = {};  // of a number that is no class number
+  bool is_decimal = false;          // it is written as 2.5, 3.0 or 1e-3
 
-  bool is_any() const { return number >= 0 || !name.empty(); }
+  bool is_any() const { return number >= 0 || !name.empty() || value.has_value(); }
 };
 
 class ManifestBuilder {
@@ -51,6 +54,7 @@ class ManifestBuilder {
 
   void add_row(std::string_view text, std::string_view second_text, const ManifestLabel& label, const Where& where);
   void add_label(const ManifestLabel& label, const Where& where);
+  void settle_values();
   int number_of_name(std::string_view name, const Where& where);
   void add_name(std::string_view name);
   std::uint32_t image_id(std::string_view path);
@@ -59,7 +63,12 @@ class ManifestBuilder {
   Manifest manifest_;
   bool has_pictures_;
   bool has_pairs_;
-  std::size_t label_bytes_;                             // of one label
+  LabelValues values_;
+  std::size_t class_bytes_;      // of one label that is a class number
+  std::size_t label_bytes_ = 0;  // of one label
+  bool has_decimal_labels_ = false;
+  std::string label_name_, label_advice_;               // for messages
+  std::optional<Error> no_class_;                       // of the first integer that is no class number
   std::unordered_map<std::string, int> class_numbers_;  // of names, in order of first use
   const DataFile* current_ = nullptr;
   std::string joined_;                // a picture's path behind its prefix

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "src/base/utf8.h"
@@ -229,15 +232,8 @@ bool is_decimal(std::string_view text) {
   return digits > 0 && points <= 1 && static_cast<std::size_t>(digits + points) == text.size();
 }
 
-}  // namespace
-
-std::string labels_to_use(const ManifestColumns& columns) {
-  const std::string numbers =
-      columns.classes == 2 ? "use 0 or 1" : "use a class number from 0 to " + std::to_string(columns.classes - 1);
-  return columns.named_classes ? numbers + ", or names in every row" : numbers;
-}
-
-ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept {
+// A label where labels are classes.
+ManifestLabel class_of_text(std::string_view text, const ManifestColumns& columns) noexcept {
   const bool is_number = std::all_of(text.begin(), text.end(), is_digit);
   if (!is_number) return {-1, columns.named_classes && !is_decimal(text) ? text : std::string_view()};
   std::int64_t label = 0;
@@ -250,13 +246,53 @@ ManifestLabel label_of_text(std::string_view text, const ManifestColumns& column
   return {static_cast<int>(label), {}};
 }
 
+// A label where labels may be values: any number that a float holds.
+ManifestLabel value_of_text(std::string_view text) noexcept {
+  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
+  const std::size_t sign = !text.empty() && text[0] == '-' ? 1 : 0;
+  const bool begins = text.size() > sign && (is_digit(text[sign]) || text[sign] == '.');  // no "inf", no "nan"
+  double value = 0.0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (!begins || read.ec != std::errc() || read.ptr != end) return {};
+  if (!(std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max()))) return {};
+  const bool is_decimal = text.find_first_of(".eE") != std::string_view::npos;
+  return {-1, {}, static_cast<float>(value), is_decimal};
+}
+
+}  // namespace
+
+std::string labels_to_use(const ManifestColumns& columns) {
+  if (columns.values == LabelValues::kAlways) return "use a number in every row";
+  const std::string numbers =
+      columns.classes == 2 ? "use 0 or 1" : "use a class number from 0 to " + std::to_string(columns.classes - 1);
+  if (columns.values != LabelValues::kNone) return numbers + ", or names or decimal numbers in every row";
+  return columns.named_classes ? numbers + ", or names in every row" : numbers;
+}
+
+ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept {
+  const ManifestLabel label = class_of_text(text, columns);
+  if (columns.values == LabelValues::kNone || label.number >= 0) return label;
+  const ManifestLabel value = value_of_text(text);
+  return value.is_any() ? value : label;
+}
+
 ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where) {
   if (value.is_boolean() && columns.classes == 2) return {value.boolean() ? 1 : 0, {}};
   if (value.is_integer()) {
     const ManifestLabel label = label_of_text(json_text(value), columns);
-    if (label.number >= 0) return label;
+    if (label.number >= 0 || label.value) return label;
+  }
+  if (columns.values != LabelValues::kNone && value.is_number() && !value.is_integer()) {
+    ManifestLabel label = value_of_text(json_text(value));
+    label.is_decimal = true;
+    if (label.value) return label;
   }
   if (columns.named_classes && value.is_string() && !value.string().empty()) return {-1, value.string()};
+  if (value.is_array()) {
+    throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is a list",
+                "several labels at once are not supported: give each row one"};
+  }
   throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is " + json_text(value),
               labels_to_use(columns)};
 }

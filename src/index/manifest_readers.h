@@ -31,10 +31,11 @@ std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* build
 // The folders of a folder are classes. A digest of the pictures' paths.
 std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* builder);
 
-// A label in JSON: a class number, or, of two classes, false or true; or a name, which is a string. Throws Error at
-// `where` for anything else. The name is valid as long as the value.
+// A label in JSON: a class number, or, of two classes, false or true; or a name, which is a string; or, where labels
+// may be values, another number. Throws Error at `where` for anything else. The name is valid as long as the value.
 ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where);
-// A label in text: a class number, or a name that is not a decimal number. Neither: it is none of them.
+// A label in text: a class number, or a name that is not a decimal number, or, where labels may be values, another
+// number. None of these: it is none.
 ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept;
 // "use 0 or 1"
 std::string labels_to_use(const ManifestColumns& columns);

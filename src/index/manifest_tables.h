@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables that a manifest's index is made of: as views, wherever they lie, and as vectors while they are being
-// made. Beside the texts' and names' own bytes a row costs 16 bytes (with labels one more, or two where they are
-// names, or of more than 256 classes) and a picture 12 in folders, a row 32 in shards.
+// made. Beside the texts' and names' own bytes a row costs 16 bytes (with labels one more, two where they are names, or
+// of more than 256 classes, or four where they are values) and a picture 12 in folders, a row 32 in shards.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct ManifestTables {
   Span<const std::uint64_t> text_end;       // per row, or two with pairs; a text begins where the one before ends
   Span<const std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
   Span<const std::uint32_t> line;           // per row: line of its manifest; in shards empty
-  Span<const unsigned char> labels;         // per row one byte, or two; or empty
+  Span<const unsigned char> labels;         // per row one byte, two, or four of a float; or empty
   Span<const std::uint64_t> name_end;       // per picture; a name begins where the one before ends
   Span<const PicturePlace> places;          // per picture, in shards; else empty
   Span<const std::uint32_t> picture_bytes;  // per picture, in folders once they are measured; else empty

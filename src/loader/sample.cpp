@@ -34,6 +34,7 @@ Status write_sample(Slot* slot, std::int64_t b, std::int64_t row, const Manifest
   if (slot->sample_keys != nullptr) slot->sample_keys[b] = row_key(sample, 0);
   if (slot->match_labels != nullptr) slot->match_labels[b] = match.label;
   if (slot->class_labels != nullptr) slot->class_labels[b] = manifest.row(row).label;
+  if (slot->label_values != nullptr) slot->label_values[b] = manifest.row(row).value;
   const TextSample written{b, row, match.caption_row, sample};
   for (int text = 0; text < kMaxTexts; ++text) {
     if (!slot->texts[text].is_read()) continue;

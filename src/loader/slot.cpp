@@ -83,6 +83,7 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
       case FieldSource::kTokenLabels: cut(&text.token_labels); break;
       case FieldSource::kMatchLabels: cut(&slot->match_labels); break;
       case FieldSource::kClassLabels: cut(&slot->class_labels); break;
+      case FieldSource::kLabelValues: cut(&slot->label_values); break;
       case FieldSource::kMixedLabels: cut(&slot->mixed_labels); break;
       case FieldSource::kLabelShares: cut(&slot->label_shares); break;
       case FieldSource::kGenerator: BASCULE_CHECK(false); break;  // no loader fills it

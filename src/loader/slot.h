@@ -58,6 +58,7 @@ struct Slot {
   std::uint64_t* sample_keys = nullptr;
   std::int32_t* match_labels = nullptr;
   std::int32_t* class_labels = nullptr;
+  float* label_values = nullptr;
   std::int32_t* mixed_labels = nullptr;
   float* label_shares = nullptr;
   std::int64_t* rows = nullptr;

@@ -26,7 +26,7 @@ std::int64_t tokens_of(const PaddedText& padded, std::int64_t s, const std::stri
 }  // namespace
 
 PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where)
-    : where_(where), pixels_(padded.pixels), label_shares_(padded.label_shares) {
+    : where_(where), pixels_(padded.pixels), label_values_(padded.label_values), label_shares_(padded.label_shares) {
   for (std::int64_t s = 0; s < padded.samples; ++s) {
     const std::uint64_t number = static_cast<std::uint64_t>(padded.first_sample + s);
     sample_keys_.push_back(row_key(number, 0));
@@ -134,6 +134,7 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kTokenLabels: batch.fields[i] = text.masked_labels.data(); break;
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
+      case FieldSource::kLabelValues: batch.fields[i] = label_values_.data(); break;
       case FieldSource::kMixedLabels: batch.fields[i] = mixed_labels_.data(); break;
       case FieldSource::kLabelShares: batch.fields[i] = label_shares_.data(); break;
       case FieldSource::kImageRowKeys: batch.fields[i] = image_row_keys_.data(); break;

@@ -26,6 +26,7 @@ struct PaddedBatch {
   std::int64_t samples = 0;                // B
   PaddedText texts[kMaxTexts];             // by number
   std::vector<std::int64_t> labels;        // (B), classes; empty: samples have none
+  std::vector<float> label_values;         // (B), where labels are values
   std::vector<std::int64_t> mixed_labels;  // (B), classes, and the share of `labels`; empty: labels are not mixed
   std::vector<float> label_shares;
   std::vector<float> pixels;  // (B, channels, height, width)
@@ -62,7 +63,7 @@ class PackedBatch {
                 bool every_row);
 
   const std::string where_;
-  const std::vector<float> pixels_, label_shares_;
+  const std::vector<float> pixels_, label_values_, label_shares_;
   PackedText texts_[kMaxTexts];
   std::vector<std::int32_t> labels_, mixed_labels_;
   std::vector<std::uint64_t> image_row_keys_, sample_keys_;

@@ -67,6 +67,7 @@ Batch TestBatch::batch(const Fields& fields) const {
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels.data(); break;
       case FieldSource::kMixedLabels:
+      case FieldSource::kLabelValues:
       case FieldSource::kLabelShares:
       case FieldSource::kReadRows:
       case FieldSource::kReadOffsets:

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labels that are values where one of them is a decimal number, and classes where none is.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/index/manifest.h"
+#include "src/index/open_manifest.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using test::TemporaryFolder;
+
+ManifestColumns columns_with(LabelValues values, std::int64_t classes = 10) {
+  ManifestColumns columns;
+  columns.image = "";
+  columns.text = "text";
+  columns.label = "label";
+  columns.classes = classes;
+  columns.named_classes = true;
+  columns.values = values;
+  return columns;
+}
+
+std::string json_rows(const std::vector<std::string>& labels) {
+  std::string rows;
+  for (const std::string& label : labels) rows += R"({"text": "t", "label": )" + label + "}\n";
+  return rows;
+}
+
+std::string csv_rows(const std::vector<std::string>& labels) {
+  std::string rows = "text,label\n";
+  for (const std::string& label : labels) rows += "t," + label + "\n";
+  return rows;
+}
+
+std::vector<float> values_of(const Manifest& manifest) {
+  std::vector<float> values;
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) values.push_back(manifest.row(row).value);
+  return values;
+}
+
+std::string refusal_of(const std::string& path, const ManifestColumns& columns) {
+  try {
+    Manifest::load(path, columns);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LabelValues, OneDecimalNumberMakesValuesOfAll) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> labels = {"3", "2.5", "-1", "1e-3", "70000", "4.0"};
+  for (const auto& [name, rows] : {std::pair{"a.jsonl", json_rows(labels)}, {"a.csv", csv_rows(labels)}}) {
+    const Manifest manifest = Manifest::load(folder.write(name, rows), columns_with(LabelValues::kIfDecimal));
+    EXPECT_TRUE(manifest.has_values()) << name;
+    EXPECT_TRUE(manifest.has_labels()) << name;
+    EXPECT_TRUE(manifest.class_names().empty()) << name;
+    EXPECT_EQ(values_of(manifest), (std::vector<float>{3.0f, 2.5f, -1.0f, 0.001f, 70000.0f, 4.0f})) << name;
+    EXPECT_EQ(manifest.row(0).label, -1) << name;
+  }
+}
+
+TEST(LabelValues, IntegersAloneAreClassesUnlessTheyMustBeValues) {
+  const TemporaryFolder folder;
+  for (const auto& [name, rows] :
+       {std::pair{"a.jsonl", json_rows({"3", "0", "9"})}, {"a.csv", csv_rows({"3", "0", "9"})}}) {
+    const std::string path = folder.write(name, rows);
+    for (const std::int64_t classes : {10, 60000}) {
+      const Manifest manifest = Manifest::load(path, columns_with(LabelValues::kIfDecimal, classes));
+      EXPECT_FALSE(manifest.has_values());
+      EXPECT_EQ(manifest.row(0).label, 3);
+      EXPECT_EQ(manifest.row(2).label, 9);
+      EXPECT_EQ(manifest.largest_label(), 9);
+    }
+    EXPECT_TRUE(Manifest::load(path, columns_with(LabelValues::kAlways)).has_values());
+  }
+  const Manifest negative =
+      Manifest::load(folder.write("b.jsonl", json_rows({"-3", "0"})), columns_with(LabelValues::kAlways));
+  EXPECT_EQ(values_of(negative), (std::vector<float>{-3.0f, 0.0f}));
+}
+
+TEST(LabelValues, AnIntegerThatIsNoClassIsRefusedWithoutADecimalNumber) {
+  const TemporaryFolder folder;
+  const ManifestColumns columns = columns_with(LabelValues::kIfDecimal);
+  for (const char* const label : {"10", "-1"}) {
+    for (const auto& [name, rows] :
+         {std::pair{"a.jsonl", json_rows({"3", label, "-7"})}, {"a.csv", csv_rows({"3", label, "-7"})}}) {
+      const std::string refusal = refusal_of(folder.write(name, rows), columns);
+      const std::string line = std::string(name) == "a.csv" ? ":3: " : ":2: ";
+      EXPECT_NE(refusal.find(name + line + "label \"label\" is " + label +
+                             "; use a class number from 0 to 9, or names or decimal numbers in every row"),
+                std::string::npos)
+          << refusal;
+    }
+  }
+}
+
+TEST(LabelValues, NamesStayNamesAndAreNotMixedWithNumbers) {
+  const TemporaryFolder folder;
+  const ManifestColumns columns = columns_with(LabelValues::kIfDecimal);
+  for (const auto& [name, rows] :
+       {std::pair{"a.jsonl", json_rows({"\"cat\"", "\"2.5\""})}, {"a.csv", csv_rows({"cat", "nan"})}}) {
+    const Manifest manifest = Manifest::load(folder.write(name, rows), columns);
+    EXPECT_FALSE(manifest.has_values());
+    EXPECT_EQ(manifest.class_names().size(), 2u);
+  }
+  EXPECT_NE(refusal_of(folder.write("b.jsonl", json_rows({"2.5", "\"cat\""})), columns)
+                .find(":2: label \"cat\" is a name, but the rows before have class numbers"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(folder.write("b.jsonl", json_rows({"\"cat\"", "2.5"})), columns)
+                .find(":2: label 2.5 is a number, but the rows before have class names"),
+            std::string::npos);
+  for (const char* const label : {"1e999", "inf", ".", "1.5x"}) {
+    const std::string path = folder.write("c.csv", csv_rows({"1.5", label}));
+    EXPECT_NE(refusal_of(path, columns), "") << label;
+  }
+}
+
+TEST(LabelValues, SeveralLabelsOfARowAreRefusedByName) {
+  const TemporaryFolder folder;
+  EXPECT_NE(refusal_of(folder.write("a.jsonl", json_rows({"1", "[0, 1]"})), columns_with(LabelValues::kIfDecimal))
+                .find(":2: label \"label\" is a list; several labels at once are not supported: give each row one"),
+            std::string::npos);
+}
+
+TEST(LabelValues, AreTheSameFromACachedIndex) {
+  const TemporaryFolder folder, kept;
+  const IndexCache cache{kept.path() + "/bascule", 1};
+  const std::string path = folder.write("a.jsonl", json_rows({"3", "2", "0.5"}));
+  const ManifestColumns columns = columns_with(LabelValues::kIfDecimal);
+  const OpenedManifest first = open_manifest(path, columns, cache), second = open_manifest(path, columns, cache);
+  EXPECT_NE(first.note, "");
+  EXPECT_EQ(second.note, "");
+  EXPECT_TRUE(second.manifest.has_values());
+  EXPECT_EQ(values_of(second.manifest), values_of(first.manifest));
+  EXPECT_NE(open_manifest(path, columns_with(LabelValues::kAlways), cache).note, "") << "another way to read it";
+}
+
+}  // namespace
+}  // namespace bascule
