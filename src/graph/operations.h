@@ -263,6 +263,9 @@ struct ClassPredictions {
 };
 ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, const ClassLoss& loss);
 
+// values (rows, 1) against labels (rows, 1), float32: the mean of (value - label)^2.
+Tensor squared_error_loss(Graph& graph, Tensor values, Tensor labels, int term = 0);
+
 // Without a backward part: top (rows, 1), each row's largest logit, and log_sum (rows, 1), log sum exp(logits - top).
 struct LogSums {
   Tensor top, log_sum;

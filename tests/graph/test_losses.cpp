@@ -142,6 +142,35 @@ TEST(CrossEntropyLoss, OfMixedLabelsIsTheMeanByTheirShares) {
   }
 }
 
+TEST(SquaredErrorLoss, IsTheMeanOverTheRows) {
+  check_gradients(
+      kBounds, labelled_batches(3),
+      [](GraphRun& run) {
+        squared_error_loss(run.graph(), run.source("values", text_rows(), 1), run.input("labels", text_rows(), 1));
+        return std::vector<Tensor>{};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        const auto values = v.source("values", batch.text_rows());
+        const auto labels = v.input("labels", batch.text_rows());
+        Dual total = 0.0;
+        for (std::int64_t r = 0; r < values.rows; ++r)
+          total += (values(r, 0) - labels(r, 0)) * (values(r, 0) - labels(r, 0));
+        return total / Dual(static_cast<double>(values.rows));
+      });
+}
+
+TEST(SquaredErrorLoss, IsScaledByTheWeightOfItsTerm) {
+  GraphRun run(kBounds);
+  const Tensor labels = run.input("labels", text_rows(), 1);
+  for (const int term : {0, 1})
+    squared_error_loss(run.graph(), run.source("x" + std::to_string(term), text_rows(), 1), labels, term);
+  run.finish({});
+  run.replay(labelled_batches(3)[0].batch(), 0.0f, false, 0, 2.0f);
+  for (const float element : run.gradient("x0.weight")) EXPECT_EQ(element, 0.0f);
+  const std::vector<float> of_second = run.gradient("x1.weight");
+  EXPECT_TRUE(std::any_of(of_second.begin(), of_second.end(), [](float element) { return element != 0.0f; }));
+}
+
 TEST(CrossEntropyLoss, WithoutALabelLossAndGradientAreZero) {
   std::vector<TestBatch> batches = labelled_batches(7);
   std::fill(batches[0].labels.begin(), batches[0].labels.end(), -100);
