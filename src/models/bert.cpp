@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT as a family: masked language modelling, and pre-training with it and next sentences. Equations: Transformers'
-// modeling_bert.py.
+// BERT as a family: masked language modelling, pre-training with it and next sentences, and labels of texts. Equations:
+// Transformers' modeling_bert.py.
 #include <algorithm>
+#include <optional>
 
 #include "src/models/bert_config.h"
+#include "src/models/class_labels.h"
 #include "src/models/config_values.h"
 #include "src/models/families.h"
 #include "src/models/recorder.h"
@@ -12,7 +14,7 @@ namespace bascule {
 namespace {
 
 constexpr char kMaskedLmHead[] = "masked_lm", kPretrainingHead[] = "pretraining";
-constexpr char kBody[] = "bert", kPrefix[] = "bert.";
+constexpr char kBody[] = "bert", kPrefix[] = "bert.", kClassifier[] = "classifier";
 constexpr std::int64_t kNextSentenceClasses = 2;  // the second text follows the first one, or is a random one
 constexpr char kDecoder[] = "cls.predictions.decoder", kBias[] = "cls.predictions.bias";
 constexpr int kTokens = kFirstModelStream;            // of the packed texts
@@ -56,12 +58,15 @@ Tensor record_embeddings(BertRecorder& r) {
   return dropout(r.graph, name + ".dropout", normed, r.drop(config.hidden_dropout_prob), r.keys("text_row_keys"));
 }
 
-// read_only: of the last layer the heads read some rows alone; keys and values are of all rows.
-RowStream record_layer(BertRecorder& r, std::int64_t i, RowStream keys, bool read_only) {
+// The rows of the last layer that the heads read; its keys and values are of all rows.
+enum class LayerRows { kAll, kRead, kFirst };
+
+RowStream record_layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows) {
   const std::string name = std::string(kPrefix) + "encoder.layer." + std::to_string(i);
   r.graph.set_scope(name);
   RowStream queries = keys;
-  if (read_only) {
+  if (rows == LayerRows::kFirst) queries = {first_rows(r.graph, name + ".first", keys.x, keys.rows), r.first_rows()};
+  if (rows == LayerRows::kRead) {
     queries = {gather_rows(r.graph, name + ".read", keys.x, r.graph.field("read_rows")),
                {rows_of_stream(kReadTokens), r.graph.field("read_offsets"), r.keys("read_row_keys"), true}};
   }
@@ -73,16 +78,22 @@ struct NextSentence {
   Tensor pooled, logits;
 };
 
+// (samples, width), of the first row of each text.
+Tensor record_pooler(BertRecorder& r, const RowStream& last) {
+  const std::string pooler = std::string(kPrefix) + "pooler";
+  const bool are_first = last.rows.extent == rows_per_sample(1);
+  const Tensor first = are_first ? last.x : first_rows(r.graph, pooler + ".first", last.x, last.rows);
+  return activation(r.graph, pooler, dense(r, pooler + ".dense", first, r.config.hidden_size), Activation::kTanh);
+}
+
 NextSentence record_next_sentence(BertRecorder& r, const RowStream& last) {
   r.graph.set_scope("cls.seq_relationship");
-  const std::string pooler = std::string(kPrefix) + "pooler";
-  const Tensor first = first_rows(r.graph, pooler + ".first", last.x, last.rows);
-  const Tensor pooled =
-      activation(r.graph, pooler, dense(r, pooler + ".dense", first, r.config.hidden_size), Activation::kTanh);
+  const Tensor pooled = record_pooler(r, last);
   return {pooled, dense(r, "cls.seq_relationship", pooled, kNextSentenceClasses)};
 }
 
 const char* architecture_of(const std::string& head) {
+  if (head == kSequenceHead) return "BertForSequenceClassification";
   return head == kPretrainingHead ? "BertForPreTraining" : "BertForMaskedLM";
 }
 
@@ -94,8 +105,13 @@ class Bert final : public Model {
         source_(std::move(source)),
         decoder_is_tied_(find_whether_tied()),
         decoder_has_bias_(!decoder_is_tied_ || find_whether_biases_differ()) {}
+  // The head kSequenceHead.
+  Bert(const BertConfig& config, const SequenceLabels& labels)
+      : config_(config), labels_(labels), decoder_is_tied_(config.tie_word_embeddings), decoder_has_bias_(false) {}
 
-  const char* architecture() const override { return architecture_of(pretrains_ ? kPretrainingHead : kMaskedLmHead); }
+  const char* architecture() const override {
+    return architecture_of(labels_ ? kSequenceHead : pretrains_ ? kPretrainingHead : kMaskedLmHead);
+  }
   const char* body_prefix() const override { return kPrefix; }
   FileNames file_names() const override {
     // Files that were converted from the original code. Where both biases are one a file may have either.
@@ -108,9 +124,13 @@ class Bert final : public Model {
                                                   {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
     return has_own_decoder() ? FileNames(kPrefix, kWithOneBias) : FileNames(kPrefix, kChanges);
   }
-  // The pooler is part of the head of next sentences alone.
+  // The pooler is part of the heads that read the first row alone.
   bool may_be_fresh(const std::string& tensor) const override {
-    return tensor.rfind("cls.", 0) == 0 || tensor.rfind(std::string(kPrefix) + "pooler.", 0) == 0;
+    return tensor.rfind("cls.", 0) == 0 || depends_on_classes(tensor) ||
+           tensor.rfind(std::string(kPrefix) + "pooler.", 0) == 0;
+  }
+  bool depends_on_classes(const std::string& tensor) const override {
+    return tensor.rfind(std::string(kClassifier) + ".", 0) == 0;
   }
   // The reference adds the decoder's bias; where that is another tensor this one is not read.
   std::vector<ParameterPiece> unused_tensors() const override {
@@ -122,6 +142,7 @@ class Bert final : public Model {
     return {bias};
   }
   void complete_config(Json* config) const override {
+    if (labels_) write_sequence_labels(*labels_, config);
     if (has_own_decoder()) (*config)["tie_word_embeddings"] = false;
   }
   std::vector<std::string> notes() const override {
@@ -130,7 +151,10 @@ class Bert final : public Model {
         "the folder's decoder differs from its word table: both are trained, and config.json will say "
         "tie_word_embeddings = false"};
   }
-  ModelCardWords card() const override { return {"BERT", {"bert", "fill-mask"}, "fill-mask", "AutoTokenizer", ""}; }
+  ModelCardWords card() const override {
+    if (labels_) return {"BERT", {"bert", "text-classification"}, "text-classification", "AutoTokenizer", ""};
+    return {"BERT", {"bert", "fill-mask"}, "fill-mask", "AutoTokenizer", ""};
+  }
 
   ModelInputs inputs() const override {
     ModelInputs inputs;
@@ -139,6 +163,7 @@ class Bert final : public Model {
     inputs.texts[0].token_types = config_.type_vocab_size;
     inputs.reads_pairs = pretrains_;
     inputs.classes = kNextSentenceClasses;
+    if (labels_) set_label_inputs(*labels_, &inputs);
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override;
@@ -163,12 +188,15 @@ class Bert final : public Model {
                         Recording* recording) const;
   void record_pairs(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
                     Recording* recording) const;
+  void record_label(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
+                    Recording* recording) const;
 
   // Although config.json says that it is the word table.
   bool has_own_decoder() const { return config_.tie_word_embeddings && !decoder_is_tied_; }
 
   BertConfig config_;
-  bool pretrains_;
+  bool pretrains_ = false;
+  std::optional<SequenceLabels> labels_;  // of the head kSequenceHead alone
   ModelSource source_;
   bool decoder_is_tied_;
   bool decoder_has_bias_;  // of its own
@@ -182,17 +210,24 @@ Fields Bert::fields(const RecordOptions& options) const {
       {"position_ids", DType::kInt32, tokens, 1, FieldSource::kPositionIds},
       {"token_types", DType::kInt32, tokens, 1, FieldSource::kTokenTypes},
       {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
+  };
+  const Fields of_masks = {
       {"selected_rows", DType::kInt32, masked, 1, FieldSource::kMaskedRows},
       {"labels", DType::kInt32, masked, 1, FieldSource::kMaskedLabels},
       {"read_rows", DType::kInt32, read, 1, FieldSource::kReadRows},
       {"read_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kReadOffsets},
       {"masked_among_read", DType::kInt32, masked, 1, FieldSource::kMaskedAmongRead},
   };
+  if (labels_) {
+    fields.push_back(label_field(*labels_));
+  } else {
+    fields.insert(fields.end(), of_masks.begin(), of_masks.end());
+  }
   if (pretrains_)
     fields.push_back({"next_sentence_labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels});
   if (options.dropout) {
     fields.push_back({"text_row_keys", DType::kInt64, tokens, 1, FieldSource::kTextRowKeys});
-    fields.push_back({"read_row_keys", DType::kInt64, read, 1, FieldSource::kReadRowKeys});
+    if (!labels_) fields.push_back({"read_row_keys", DType::kInt64, read, 1, FieldSource::kReadRowKeys});
     fields.push_back({"sample_keys", DType::kInt64, rows_per_sample(1), 1, FieldSource::kSampleKeys});
   }
   return fields;
@@ -249,14 +284,33 @@ void Bert::record_pairs(BertRecorder& r, const RowStream& last, Use use, const R
   recording->reference.push_back({"seq_relationship_logits", {next.logits}});
 }
 
+void Bert::record_label(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
+                        Recording* recording) const {
+  r.graph.set_scope(kClassifier);
+  const Tensor pooled = record_pooler(r, last);
+  const Tensor dropped = dropout(r.graph, std::string(kClassifier) + ".dropout", pooled,
+                                 r.drop(config_.classifier_dropout), r.keys("sample_keys"));
+  const Tensor logits = dense(r, kClassifier, dropped, labels_->outputs);
+  if (use == Use::kReference) {
+    r.graph.keep(pooled);
+    recording->reference.push_back({"pooler_output", {pooled}});
+  }
+  record_label_loss(r.graph, logits, *labels_, options, recording);
+}
+
 Recording Bert::record(Graph& graph, Use use, const RecordOptions& options) const {
   BertRecorder r(graph, config_, options);
   RowStream last{record_embeddings(r), r.rows()};
+  const LayerRows read = use == Use::kReference ? LayerRows::kAll : labels_ ? LayerRows::kFirst : LayerRows::kRead;
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
-    last = record_layer(r, i, last, use != Use::kReference && i + 1 == config_.num_hidden_layers);
+    last = record_layer(r, i, last, i + 1 == config_.num_hidden_layers ? read : LayerRows::kAll);
   if (use == Use::kReference) graph.keep(last.x);
   Recording recording;
   if (use == Use::kReference) recording.reference.push_back({"last_hidden_state", {last.x}, ReferenceRows::kTokens});
+  if (labels_) {
+    record_label(r, last, use, options, &recording);
+    return recording;
+  }
   record_masked_lm(r, last, use, options, &recording);
   if (pretrains_) record_pairs(r, last, use, options, &recording);
   return recording;
@@ -272,7 +326,7 @@ std::vector<FamilyHead> heads() {
   pretraining.words.reads_labels = pretraining.words.has_classes = pretraining.words.reads_pairs = true;
   pretraining.loss_terms = 2;
   pretraining.judge = "pretraining";
-  return {masked, pretraining};
+  return {masked, pretraining, sequence_classification_head()};
 }
 
 std::vector<std::unique_ptr<Model>> small_models() {
@@ -286,13 +340,22 @@ std::vector<std::unique_ptr<Model>> small_models() {
   std::vector<std::unique_ptr<Model>> models;
   for (const char* const head : {kMaskedLmHead, kPretrainingHead})
     models.push_back(std::make_unique<Bert>(config, head));
+  SequenceLabels classes, values;
+  classes.outputs = 3;
+  values.outputs = 1;
+  values.are_values = true;
+  for (const SequenceLabels& labels : {classes, values}) models.push_back(std::make_unique<Bert>(config, labels));
   return models;
 }
 
 std::unique_ptr<Model> open_bert(const ModelSource& source, const std::string& head) {
-  if (head != kMaskedLmHead && head != kPretrainingHead) {
+  if (head != kMaskedLmHead && head != kPretrainingHead && head != kSequenceHead) {
     refuse_config(source.config_path, "unknown head \"" + head + "\"",
-                  std::string("BERT has ") + kMaskedLmHead + " and " + kPretrainingHead);
+                  std::string("BERT has ") + kMaskedLmHead + ", " + kPretrainingHead + " and " + kSequenceHead);
+  }
+  if (head == kSequenceHead) {
+    return std::make_unique<Bert>(read_bert_config(source.config_path),
+                                  read_sequence_labels(source.config_path, source));
   }
   return std::make_unique<Bert>(read_bert_config(source.config_path), head, source);
 }

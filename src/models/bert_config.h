@@ -15,6 +15,7 @@ struct BertConfig {
   std::int64_t max_position_embeddings = 512, type_vocab_size = 2, pad_token_id = 0;
   Activation hidden_act = Activation::kGelu;
   float hidden_dropout_prob = 0.1f, attention_probs_dropout_prob = 0.1f, layer_norm_eps = 1e-12f;
+  float classifier_dropout = 0.1f;  // without the key that of the layers
   double initializer_range = 0.02;
   bool tie_word_embeddings = true;
 };

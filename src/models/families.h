@@ -20,6 +20,8 @@ struct FamilyHead {
   int loss_terms = 1;  // each a mean over rows of its own: LossTerm of model.h
   // Labels may be names, and the training data decides on the classes (ModelSource::classes).
   bool names_classes = false;
+  // With names_classes: the judge where labels are values (ModelSource::has_values); empty: they are always classes.
+  std::string judge_of_values = {};
   bool smooths_evaluation = true;  // training.label_smoothing_factor acts on losses of evaluations, as in Trainer
 };
 

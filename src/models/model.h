@@ -25,6 +25,8 @@ struct ModelSource {
   std::function<bool(const std::string& a, const std::string& b, const FileNames& names)> are_equal = {};
   // The classes' names by number, in place of those of config.json; empty: those.
   std::vector<std::string> classes = {};
+  // Labels are values, in place of the classes of config.json.
+  bool has_values = false;
   // The side of the pictures in pixels, in place of that of config.json; 0: that. For families that resize
   // (Family::resizes_pictures).
   std::int64_t image_size = 0;
@@ -37,8 +39,10 @@ struct ModelInputs {
   // By number: one text, or a source and its target. A user sets max_length, and it is 0 here.
   TextShape texts[kMaxTexts];
   bool reads_pairs = false;              // the first text is a pair, one sequence
+  bool pairs_are_optional = false;       // or one text, throughout a split
   std::int64_t classes = 2;              // labels of rows are numbers below it
   std::vector<std::string> class_names;  // by number; empty: config.json says neither names nor how many there are
+  bool has_values = false;               // labels are values, and there are no classes
 };
 
 // The words about the model in README.md of a finished run's folder.

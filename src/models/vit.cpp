@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/models/class_labels.h"
 #include "src/models/config_values.h"
 #include "src/models/families.h"
 #include "src/models/pooled_vit_code.h"
@@ -197,15 +198,7 @@ void ViT::complete_config(Json* config) const {
     (*config)["auto_map"] = {{kPooledViTAutoClass, module + "." + kPooledViTClass}};
   }
   if (has_new_side_) (*config)["image_size"] = config_.image_size;
-  if (!has_new_classes_) return;
-  Json names = Json::object(), numbers = Json::object();
-  for (std::size_t id = 0; id < config_.label_names.size(); ++id) {
-    names[std::to_string(id)] = config_.label_names[id];
-    numbers[config_.label_names[id]] = static_cast<std::int64_t>(id);
-  }
-  (*config)["id2label"] = names;
-  (*config)["label2id"] = numbers;
-  if (config->contains("num_labels")) (*config)["num_labels"] = config_.num_labels;
+  if (has_new_classes_) write_class_names(config_.label_names, config);
 }
 
 Fields ViT::fields(const RecordOptions& options) const {

@@ -1,44 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/models/vit_config.h"
 
+#include "src/models/class_labels.h"
 #include "src/models/config_values.h"
 
 namespace bascule {
 namespace {
-
-constexpr std::int64_t kMostLabels = 65536;
-
-// id2label has a name for each class; without it, num_labels counts them.
-std::vector<std::string> label_names_of(const Json& json, const std::string& path) {
-  const Json* const names = find_member(json, "id2label", path);
-  const bool is_counted = find_member(json, "num_labels", path) != nullptr;
-  const std::int64_t given = config_extent(json, "num_labels", path, 2);
-  std::vector<std::string> labels;
-  if (names == nullptr) {
-    if (is_counted && given > kMostLabels)
-      refuse_config(path, "num_labels = " + std::to_string(given),
-                    "at most " + std::to_string(kMostLabels) + " classes are supported");
-    for (std::int64_t id = 0; is_counted && id < given; ++id) labels.push_back("LABEL_" + std::to_string(id));
-    return labels;
-  }
-  if (!names->is_object() || names->size() == 0)
-    refuse_config(path, "id2label is not an object with a name for each class");
-  const std::int64_t count = static_cast<std::int64_t>(names->size());
-  if (count > kMostLabels)
-    refuse_config(path, "id2label names " + std::to_string(count) + " classes",
-                  "at most " + std::to_string(kMostLabels) + " are supported");
-  for (std::int64_t id = 0; id < count; ++id) {
-    const std::string number = std::to_string(id);
-    if (names->find(number) == nullptr)
-      refuse_config(path, "id2label names " + std::to_string(count) + " classes, but none is \"" + number + "\"",
-                    "classes are numbered from 0 on");
-    labels.push_back(get_string(*names, number.c_str(), path, number));
-  }
-  if (is_counted && given != count)
-    refuse_config(
-        path, "num_labels = " + std::to_string(given) + ", but id2label names " + std::to_string(count) + " classes");
-  return labels;
-}
 
 // A side of squares: a number, or a list of two equal ones.
 std::int64_t side_of(const Json& json, const char* key, const std::string& path, std::int64_t fallback) {
@@ -71,7 +38,7 @@ ViTConfig read_vit_config(const std::string& path, std::int64_t image_size) {
   if (image_size > 0) config.image_size = image_size;
   config.patch_size = side_of(json, "patch_size", path, config.patch_size);
   config.num_channels = config_extent(json, "num_channels", path, config.num_channels);
-  config.label_names = label_names_of(json, path);
+  config.label_names = class_names_of(json, path);
   if (!config.label_names.empty()) config.num_labels = static_cast<std::int64_t>(config.label_names.size());
   config.hidden_act = config_activation(json, path);
   config.hidden_dropout_prob = config_probability(json, "hidden_dropout_prob", path, 0.0);

@@ -68,6 +68,7 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
     }
     if (matches) batch.labels.push_back(sample % 2);
     if (classifies) batch.labels.push_back(sample % inputs.classes);
+    if (inputs.has_values) batch.label_values.push_back(static_cast<float>(sample % 7 - 3) / 2.0f);
     for (std::int64_t i = 0; i < inputs.image_channels * inputs.image_side * inputs.image_side; ++i)
       batch.pixels.push_back(static_cast<float>(mixed(sample, i, 2039) - 1019) / 512.0f);
   }

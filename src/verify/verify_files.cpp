@@ -146,6 +146,8 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   // Labels of tokens that are a text of their own, of tokens, or of samples.
   if (files.inputs.texts[1].vocabulary_size > 0) {
     read_target(files, name + "labels", where, &batch);
+  } else if (files.inputs.has_values) {
+    batch.label_values = read_floats(files.batches, name + "labels", where);
   } else if (const StoredTensor* const labels = files.batches.find(name + "labels")) {
     (labels->shape.size() == 2 ? text.token_labels : batch.labels) =
         read_integers(files.batches, name + "labels", where);

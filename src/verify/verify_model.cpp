@@ -27,7 +27,7 @@ RecordOptions options_of(const CaseFiles& files) {
 // Labels that the model's fields read. A case without them has outputs alone: then the samples are of class 0, and no
 // token has a label, which no output depends on.
 void complete_labels(const CaseFiles& files, const Fields& fields, std::int64_t k, PaddedBatch* batch) {
-  const auto complete = [&](std::vector<std::int64_t>* labels, std::int64_t count, std::int64_t placeholder) {
+  const auto complete = [&](auto* labels, std::int64_t count, auto placeholder) {
     if (!labels->empty()) return;
     if (files.contents.reads_labels())
       throw Error(ErrorKind::kData, files.folder + "/batch.safetensors",
@@ -39,6 +39,7 @@ void complete_labels(const CaseFiles& files, const Fields& fields, std::int64_t 
       complete(&batch->labels, batch->samples, 0);
     if (field.source == FieldSource::kMaskedLabels)
       complete(&batch->texts[field.text].token_labels, batch->samples * batch->texts[field.text].length, -100);
+    if (field.source == FieldSource::kLabelValues) complete(&batch->label_values, batch->samples, 0.0f);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/json/json.h"
 #include "src/models/bert_config.h"
 #include "src/models/families.h"
 #include "tests/support/temporary_folder.h"
@@ -114,6 +115,95 @@ TEST(Bert, PretrainingHasAPoolerAndAClassifierOfPairsMore) {
     std::sort(pretraining.begin(), pretraining.end());
     EXPECT_EQ(pretraining, masked);
   }
+}
+
+// config.json as a run with the head of sequences saves it.
+Json completed(const std::string& members, ModelSource source = {}) {
+  const TemporaryFolder folder;
+  source.config_path = folder.write("config.json", text_with(members));
+  Json config = read_json_file(source.config_path);
+  open_model(source, "sequence_classification")->complete_config(&config);
+  return config;
+}
+
+std::string refusal_of_labels(const std::string& members) {
+  const TemporaryFolder folder;
+  try {
+    open_model({folder.write("config.json", text_with(members)), {}}, "sequence_classification");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(BertSequences, HaveAPoolerAndAClassifierWithoutAnyPartOfTheMaskedHead) {
+  const std::vector<std::string> names = names_of("", true, "sequence_classification");
+  for (const char* const name :
+       {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"})
+    EXPECT_TRUE(has(names, name)) << name;
+  for (const std::string& name : names) {
+    EXPECT_NE(name.rfind("cls.", 0), 0u) << name;
+    EXPECT_NE(name.rfind("unused", 0), 0u) << name;
+  }
+}
+
+// As Transformers decides: problem_type, else one label is a value.
+TEST(BertSequences, OneLabelIsAValueAndSeveralAreClasses) {
+  const auto inputs = [](const std::string& members) {
+    const TemporaryFolder folder;
+    return open_model({folder.write("config.json", text_with(members)), {}}, "sequence_classification")->inputs();
+  };
+  for (const char* const members : {R"("num_labels": 1)", R"("id2label": {"0": "LABEL_0"}, "problem_type": null)",
+                                    R"("id2label": {"0": "score"}, "problem_type": "regression")"}) {
+    EXPECT_TRUE(inputs(members).has_values) << members;
+    EXPECT_EQ(inputs(members).classes, 1) << members;
+    EXPECT_TRUE(inputs(members).class_names.empty()) << members;
+  }
+  const ModelInputs classes = inputs(R"("id2label": {"0": "no", "1": "yes", "2": "perhaps"})");
+  EXPECT_FALSE(classes.has_values);
+  EXPECT_EQ(classes.class_names, (std::vector<std::string>{"no", "yes", "perhaps"}));
+  EXPECT_TRUE(inputs("").class_names.empty());
+  EXPECT_EQ(inputs("").classes, 2);
+  EXPECT_TRUE(classes.reads_pairs && classes.pairs_are_optional);
+}
+
+TEST(BertSequences, RefuseProblemsTheyCannotSolveByName) {
+  EXPECT_NE(refusal_of_labels(R"("problem_type": "multi_label_classification")")
+                .find("problem_type = \"multi_label_classification\" is not supported"),
+            std::string::npos);
+  EXPECT_NE(refusal_of_labels(R"("problem_type": "regression", "num_labels": 3)").find("there are 3 labels"),
+            std::string::npos);
+  EXPECT_NE(refusal_of_labels(R"("problem_type": "single_label_classification", "num_labels": 1)").find("one class"),
+            std::string::npos);
+  EXPECT_EQ(refusal_of_labels(R"("problem_type": "regression", "num_labels": 1)"), "");
+}
+
+TEST(BertSequences, ConfigJsonNamesTheLabelsAndTheirKind) {
+  EXPECT_EQ(completed("")["problem_type"].string(), "single_label_classification");
+  EXPECT_FALSE(completed("").contains("id2label"));
+  ModelSource source;
+  source.classes = {"a", "b", "c"};
+  const Json classes = completed(R"("num_labels": 1)", source);
+  EXPECT_EQ(classes["problem_type"].string(), "single_label_classification");
+  EXPECT_EQ(json_text(classes["id2label"]), R"({"0":"a","1":"b","2":"c"})");
+  EXPECT_EQ(json_text(classes["label2id"]), R"({"a":0,"b":1,"c":2})");
+  EXPECT_EQ(classes["num_labels"].integer(), 3);
+  ModelSource values;
+  values.has_values = true;
+  const Json regression = completed(R"("id2label": {"0": "no", "1": "yes"})", values);
+  EXPECT_EQ(regression["problem_type"].string(), "regression");
+  EXPECT_EQ(json_text(regression["id2label"]), R"({"0":"LABEL_0"})");
+}
+
+TEST(BertConfig, TheClassifierDropsAsTheLayersUnlessItHasARateOfItsOwn) {
+  const auto rate = [](const std::string& members) {
+    const TemporaryFolder folder;
+    return read_bert_config(folder.write("config.json", text_with(members))).classifier_dropout;
+  };
+  EXPECT_EQ(rate(R"("hidden_dropout_prob": 0.25)"), 0.25f);
+  EXPECT_EQ(rate(R"("hidden_dropout_prob": 0.25, "classifier_dropout": null)"), 0.25f);
+  EXPECT_EQ(rate(R"("hidden_dropout_prob": 0.25, "classifier_dropout": 0.5)"), 0.5f);
+  EXPECT_EQ(rate(R"("hidden_dropout_prob": 0.25, "classifier_dropout": 0.0)"), 0.0f);
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ PaddedBatch some_texts(const ModelInputs& inputs) {
       batch.texts[0].token_labels.push_back(present && labelled ? (5 * t + s) % inputs.texts[0].vocabulary_size : -100);
     }
     batch.labels.push_back(s % 2);
+    batch.label_values.push_back(static_cast<float>(s) - 0.5f);
   }
   return batch;
 }
