@@ -2,6 +2,7 @@
 #include "src/judge/class_examples.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -11,7 +12,7 @@ namespace bascule {
 namespace {
 
 constexpr std::int64_t kPictures = 12;
-constexpr std::size_t kConfusions = 10;
+constexpr std::size_t kConfusions = 10, kMistakes = 12;
 
 std::string name_of(std::int32_t id, const std::vector<std::string>& names) {
   const std::size_t at = static_cast<std::size_t>(id);
@@ -48,21 +49,49 @@ void add_confusions(Report* report, const JudgedClasses& judged, const std::vect
   if (report->confusions.size() > kConfusions) report->confusions.resize(kConfusions);
 }
 
+std::vector<Guess> guesses_of(const JudgedClasses& judged, std::int64_t row, const std::vector<std::string>& names) {
+  std::vector<Guess> guesses;
+  for (std::int64_t i = 0; i < judged.shown; ++i) {
+    const ClassPrediction& one = judged.best[row * judged.stride + i];
+    guesses.push_back({name_of(one.id, names), static_cast<double>(one.probability), one.id == judged.labels[row]});
+  }
+  return guesses;
+}
+
+void add_pictures(Report* report, const JudgedClasses& judged, const Manifest& manifest,
+                  const std::vector<std::string>& names) {
+  PictureShelf shelf(report, manifest);
+  for (const std::int64_t row : evenly_spaced({judged.rows.begin(), judged.rows.end()}, kPictures))
+    report->class_examples.push_back(
+        {shelf.add(row), name_of(judged.labels[row], names), guesses_of(judged, row, names)});
+}
+
+void add_mistakes(Report* report, const JudgedClasses& judged, const Manifest& manifest,
+                  const std::vector<std::string>& names) {
+  const auto best = [&](std::int32_t row) -> const ClassPrediction& { return judged.best[row * judged.stride]; };
+  std::vector<std::int32_t> wrong;
+  std::copy_if(judged.rows.begin(), judged.rows.end(), std::back_inserter(wrong),
+               [&](std::int32_t row) { return best(row).id != judged.labels[row]; });
+  std::stable_sort(wrong.begin(), wrong.end(),
+                   [&](std::int32_t a, std::int32_t b) { return best(a).probability > best(b).probability; });
+  wrong.resize(std::min(wrong.size(), kMistakes));
+  for (const std::int32_t row : wrong) {
+    const ManifestRow texts = manifest.row(row);
+    report->text_mistakes.push_back({std::string(texts.text), std::string(texts.second_text.value_or("")),
+                                     name_of(judged.labels[row], names), guesses_of(judged, row, names)});
+  }
+}
+
 }  // namespace
 
 void add_class_examples(Report* report, const JudgedClasses& judged, const Manifest& manifest,
                         const std::vector<std::string>& names) {
   add_accuracies(report, judged, names);
   add_confusions(report, judged, names);
-  PictureShelf shelf(report, manifest);
-  for (const std::int64_t row : evenly_spaced({judged.rows.begin(), judged.rows.end()}, kPictures)) {
-    ClassExample example{shelf.add(row), name_of(judged.labels[row], names), {}};
-    for (std::int64_t i = 0; i < judged.shown; ++i) {
-      const ClassPrediction& one = judged.best[row * judged.stride + i];
-      example.guesses.push_back(
-          {name_of(one.id, names), static_cast<double>(one.probability), one.id == judged.labels[row]});
-    }
-    report->class_examples.push_back(std::move(example));
+  if (manifest.has_pictures()) {
+    add_pictures(report, judged, manifest, names);
+  } else {
+    add_mistakes(report, judged, manifest, names);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A classifier's rows for report.html: the accuracy of each class, the most frequent confusions, pictures. Finish
-// phase.
+// A classifier's rows for report.html: the accuracy of each class, the most frequent confusions, and pictures, or the
+// texts that it was surest of and wrong. Finish phase.
 #pragma once
 
 #include <cstdint>

@@ -8,14 +8,15 @@
 
 namespace bascule {
 
-extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses, kPretraining,
-    kTargetTokens;  // each in its own file
+extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses, kPretraining, kTargetTokens,
+    kSequenceClasses, kSequenceValues;  // each in its own file
 
 namespace {
 
 std::vector<const JudgeKind*>& judges() {
-  static std::vector<const JudgeKind*> all = {&kContrastiveRetrieval, &kMatching,    &kMaskedTokens, &kClasses,
-                                              &kPretraining,          &kTargetTokens};
+  static std::vector<const JudgeKind*> all = {
+      &kContrastiveRetrieval, &kMatching,     &kMaskedTokens,    &kClasses,
+      &kPretraining,          &kTargetTokens, &kSequenceClasses, &kSequenceValues};
   return all;
 }
 

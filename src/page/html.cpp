@@ -225,6 +225,7 @@ std::vector<Section> make_sections(const Report& report) {
       {"pictures", "Retrieval: picture to caption", "By picture", picture_examples_section(report), false},
       {"classes", "Classes", "Classes", classes_section(report)},
       {"class-examples", "Pictures and predictions", "Predictions", class_examples_section(report), false},
+      {"text-mistakes", "Worst mistakes", "Mistakes", text_mistakes_section(report), false},
       {"sentences", "Masked tokens", "Tokens", sentence_examples_section(report), false},
       {"texts", "Generated texts", "Texts", text_examples_section(report), false},
       {"time", "Time", "Time", time_section(report)},

@@ -25,6 +25,8 @@ std::string facts_section(const FactTable& facts);
 // A classifier: accuracy of each class, confusions. Pictures with their label and the guesses.
 std::string classes_section(const Report& report);
 std::string class_examples_section(const Report& report);
+// Texts that a classifier got wrong, or whose values are furthest off.
+std::string text_mistakes_section(const Report& report);
 // Sentences with their masked tokens and the guesses.
 std::string sentence_examples_section(const Report& report);
 std::string text_examples_section(const Report& report);

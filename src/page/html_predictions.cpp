@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows what a model predicted for single rows: classes of pictures, masked tokens.
+// Shows what a model predicted for single rows: classes of pictures and texts, values of texts, masked tokens.
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -89,6 +89,30 @@ std::string class_examples_section(const Report& report) {
     out += "</ol></div></article>\n";
   }
   return out + "</div>\n";
+}
+
+std::string text_mistakes_section(const Report& report) {
+  std::string body;
+  const auto texts = [](const std::string& first, const std::string& second) {
+    return "<tr><td dir=\"auto\">" + html_escape(first) + (second.empty() ? "" : "<br>" + html_escape(second)) +
+           "</td>";
+  };
+  for (const TextMistake& one : report.text_mistakes) {
+    body += texts(one.text, one.second_text) + "<td>" + html_escape(one.label) + "</td><td>";
+    for (const Guess& guess : one.guesses) body += guess_text(guess) + "<br>";
+    body += "</td></tr>\n";
+  }
+  for (const TextValue& one : report.text_values) {
+    body += texts(one.text, one.second_text) + number_cell(readable_number(one.label).c_str()) +
+            number_cell(readable_number(one.predicted).c_str()) + "</tr>\n";
+  }
+  if (body.empty()) return "";
+  const bool are_classes = !report.text_mistakes.empty();
+  const auto head = are_classes ? text_head : number_head;
+  return std::string("<p class=\"lead\">") +
+         (are_classes ? "Texts with a wrong class, the most probable of these first."
+                      : "Texts whose predicted values are furthest from their labels, the furthest first.") +
+         "</p>\n" + wide_table("Worst mistakes", text_head("text") + head("label") + head("predicted"), body);
 }
 
 std::string text_examples_section(const Report& report) {

@@ -61,6 +61,17 @@ struct ClassExample {
   std::vector<Guess> guesses;  // best first, at most five
 };
 
+// Texts with a label that the model got wrong.
+struct TextMistake {
+  std::string text, second_text;  // of a pair
+  std::string label;
+  std::vector<Guess> guesses;  // best first, at most five
+};
+struct TextValue {
+  std::string text, second_text;  // of a pair
+  double label = 0.0, predicted = 0.0;
+};
+
 // Masked tokens.
 struct ShownToken {
   std::string text;            // that the model saw

@@ -48,14 +48,14 @@ struct Computed {
 
 class Judging {
  public:
-  // pictures: of each row, by the letter that names it. width: of embeddings; of the classes' judge, classes where
-  // there are more than two. tokens: most labelled ones of a row.
+  // pictures: of each row, by the letter that names it. width: of embeddings; of a classifier's judge, its
+  // outputs; 0: two. tokens: most labelled ones of a row.
   Judging(const std::string& judge, const std::string& pictures, std::int64_t width, bool keeps_predictions = false,
           std::int64_t tokens = 1)
       : kind_(judge_named(judge)),
         keeps_predictions_(keeps_predictions),
         width_(width),
-        logits_(judge == kClasses && width > 0 ? width : 2),
+        logits_(width > 0 && (judge == kClasses || judge.rfind("sequence_", 0) == 0) ? width : 2),
         products_(1),
         threads_(1, false) {
     std::string rows;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges a model that predicts a value for each text, as run_glue.py does: mean squared error, Pearson's and Spearman's
+// correlation. Leaves predictions.jsonl, and in the report the rows that are furthest off.
+#include <algorithm>
+#include <cmath>
+
+#include "src/judge/correlation.h"
+#include "src/judge/judges.h"
+#include "src/judge/predictions.h"
+
+namespace bascule {
+namespace {
+
+constexpr Metric kError = {"mse", "mean squared error", 0, false, true, 3};
+constexpr Metric kPearson = {"pearson", "Pearson's correlation", 1, false, false, 1, 1};
+constexpr Metric kSpearman = {"spearmanr", "Spearman's correlation", 2, false, false, 2, 2};
+constexpr Metric kCombined = {"combined_score", "mean of both correlations", 3, false};
+constexpr Metric kMetrics[] = {kError, kPearson, kSpearman, kCombined};
+
+constexpr char kNote[] =
+    "`mse`, `pearson`, `spearmanr` and `combined_score`, the mean of both correlations, are those of `run_glue.py`.";
+
+constexpr std::int64_t kValueBytes = 60;  // of a row's label and prediction, in predictions.jsonl
+constexpr std::size_t kShownTexts = 12;
+
+struct JudgedValue {
+  float label = 0.0f, predicted = 0.0f;
+
+  double error() const { return std::abs(static_cast<double>(predicted) - static_cast<double>(label)); }
+};
+
+class SequenceValues final : public Judge {
+ public:
+  explicit SequenceValues(const JudgeShape& shape) : Judge(shape), label_field_(field_number("labels")) {
+    read(&values_, "logits");
+    plan(Part::kRows, &judged_, shape.max_rows);
+    plan(Part::kPredictions, &predicted_, shape.predicted_rows);
+    plan(Part::kScratch, &x_, shape.max_rows);
+    plan(Part::kScratch, &y_, shape.max_rows);
+    plan(Part::kScratch, &order_, shape.max_rows);
+  }
+
+  const char* file() const override { return kPredictionsFile; }
+  std::int64_t file_bytes(std::int64_t of_manifest) const override {
+    return predictions_bytes(of_manifest, shape().predicted_rows, kValueBytes);
+  }
+
+  void write_files(const JudgedFiles& files, Report* report) const override {
+    if (!keeps_predictions()) return;
+    write_predictions(files, rows(), nullptr,
+                      [&](JsonStream& out, std::int64_t, std::int64_t row) {
+                        out.key("label").number(static_cast<double>(predicted_[row].label));
+                        out.key("predicted").number(static_cast<double>(predicted_[row].predicted));
+                      },
+                      {"text", "text_pair"});
+    std::vector<std::int32_t> worst(rows().begin(), rows().end());
+    std::stable_sort(worst.begin(), worst.end(),
+                     [this](std::int32_t a, std::int32_t b) { return predicted_[a].error() > predicted_[b].error(); });
+    worst.resize(std::min(worst.size(), kShownTexts));
+    for (const std::int32_t row : worst) {
+      const ManifestRow texts = files.manifest.row(row);
+      report->text_values.push_back({std::string(texts.text), std::string(texts.second_text.value_or("")),
+                                     static_cast<double>(predicted_[row].label),
+                                     static_cast<double>(predicted_[row].predicted)});
+    }
+  }
+
+ protected:
+  void take_rows(const Batch& batch, const Manifest&, Sums*) noexcept override {
+    const float* const labels = batch.field<float>(label_field_);
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
+      judged_[batch.rows[s]] = {labels[s], values_[s]};
+      if (keeps_predictions()) predicted_[batch.rows[s]] = judged_[batch.rows[s]];
+    }
+  }
+
+  void move_row(std::int64_t to, std::int64_t from) noexcept override { judged_[to] = judged_[from]; }
+
+  void judge_rows(Threads&, const Sums*, EvaluationRecord* record) noexcept override {
+    double squares = 0.0;
+    for (std::int64_t i = 0; i < record->samples; ++i) {
+      x_[i] = static_cast<double>(judged_[i].predicted);
+      y_[i] = static_cast<double>(judged_[i].label);
+      squares += (x_[i] - y_[i]) * (x_[i] - y_[i]);
+    }
+    (*record)[kError] = squares / static_cast<double>(record->samples);
+    const double pearson = pearson_correlation(x_, y_, record->samples);
+    const double spearman = spearman_correlation(x_, y_, record->samples, order_);
+    (*record)[kPearson] = pearson;
+    (*record)[kSpearman] = spearman;
+    (*record)[kCombined] = (pearson + spearman) / 2.0;
+  }
+
+ private:
+  const int label_field_;
+  const float* values_ = nullptr;     // (samples)
+  JudgedValue* judged_ = nullptr;     // by row, the rows that were judged together at the end
+  JudgedValue* predicted_ = nullptr;  // by manifest row
+  double *x_ = nullptr, *y_ = nullptr;
+  std::int32_t* order_ = nullptr;
+};
+
+}  // namespace
+
+extern const JudgeKind kSequenceValues;
+const JudgeKind kSequenceValues = {
+    "sequence_values", {kMetrics, std::size(kMetrics)}, true, kNote, [](const JudgeShape& shape) {
+      return std::unique_ptr<Judge>(new SequenceValues(shape));
+    }};
+
+}  // namespace bascule
