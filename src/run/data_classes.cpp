@@ -35,15 +35,21 @@ std::string some_of(const std::vector<std::string>& names) {
               "a classifier needs two classes or more");
 }
 
+// The kind of labels.
+std::string kind_of(const Manifest& manifest) {
+  if (manifest.has_values()) return "values";
+  return manifest.class_names().empty() ? "numbers" : "names";
+}
+
 void check_kinds(const RunData& data) {
   const Manifest& first = *data.splits.front().manifest;
   for (const RecordedSplit& split : data.splits) {
-    if (split.manifest->class_names().empty() == first.class_names().empty()) continue;
-    const bool is_named = first.class_names().empty();
+    const std::string kind = kind_of(*split.manifest), wanted = kind_of(first);
+    if (kind == wanted) continue;
+    const bool are_values = kind == "values" || wanted == "values";
     throw Error(ErrorKind::kData, split.manifest->where(0),
-                is_named ? "labels are names, but those of " + first.name() + " are numbers"
-                         : "labels are numbers, but those of " + first.name() + " are names",
-                "use names or numbers throughout");
+                "labels are " + kind + ", but those of " + first.name() + " are " + wanted,
+                are_values ? "use decimal numbers throughout, or none" : "use names or numbers throughout");
   }
 }
 
@@ -59,10 +65,16 @@ void check_numbers(const Manifest& manifest, std::int64_t classes) {
 
 }  // namespace
 
-DataClasses classes_of_data(const RunData& data, const std::vector<std::string>& of_model) {
+DataClasses classes_of_data(const RunData& data, const ModelInputs& model) {
+  const std::vector<std::string>& of_model = model.class_names;
   check_kinds(data);
   const RecordedSplit* const train = data.find(Split::kTrain);
   if (train == nullptr) return {};
+  if (train->manifest->has_values()) {
+    if (model.has_values) return {};
+    return {
+        {}, true, "the labels of the training data are decimal numbers; using a new regression in place of classes"};
+  }
   if (train->manifest->has_one_label()) refuse_one_class(*train->manifest);
   DataClasses found;
   found.names = train->manifest->class_names();
@@ -78,18 +90,28 @@ DataClasses classes_of_data(const RunData& data, const std::vector<std::string>&
   }
   const std::string own =
       "the " + std::to_string(found.names.size()) + " classes of the training data (" + some_of(found.names) + ")";
-  found.note = of_model.empty() ? "the model has no class names; using " + own + " and a new classifier"
-                                : "using " + own + " and a new classifier in place of the folder's " +
-                                      std::to_string(of_model.size()) + " classes";
+  found.note = model.has_values   ? "using " + own + " and a new classifier in place of the folder's regression"
+               : of_model.empty() ? "the model has no class names; using " + own + " and a new classifier"
+                                  : "using " + own + " and a new classifier in place of the folder's " +
+                                        std::to_string(of_model.size()) + " classes";
   return found;
 }
 
-void number_classes(RunData* data, const std::vector<std::string>& names, std::int64_t classes) {
+void number_classes(RunData* data, const ModelInputs& model) {
+  const std::vector<std::string>& names = model.class_names;
   std::unordered_map<std::string, std::int32_t> numbers;
   for (const std::string& name : names) numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));
   for (RecordedSplit& split : data->splits) {
     const std::vector<std::string>& own = split.manifest->class_names();
-    if (own.empty()) check_numbers(*split.manifest, classes);
+    if (split.manifest->has_values() != model.has_values) {
+      throw Error(ErrorKind::kData, split.manifest->where(0),
+                  model.has_values
+                      ? "labels are " + kind_of(*split.manifest) + " of classes, but the model predicts values"
+                      : "labels are decimal numbers, but the model has classes",
+                  "use data that the model was trained for");
+    }
+    if (model.has_values) continue;
+    if (own.empty()) check_numbers(*split.manifest, model.classes);
     std::vector<std::int32_t> numbers_of_own;
     for (std::size_t i = 0; i < own.size(); ++i) {
       const auto known = numbers.find(own[i]);

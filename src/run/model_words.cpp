@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "src/base/error.h"
@@ -16,8 +17,11 @@ ModelWords words_of(const Family& family) {
   ModelWords words;
   for (const FamilyHead& head : family.heads) {
     words.heads.push_back(head.words);
-    for (const Metric& metric : judge_named(head.judge).metrics) {
-      if (metric.smaller_is_better) words.heads.back().smaller_is_better.emplace_back(metric.key);
+    for (const std::string_view judge : {std::string_view(head.judge), std::string_view(head.judge_of_values)}) {
+      if (judge.empty()) continue;
+      for (const Metric& metric : judge_named(judge).metrics) {
+        if (metric.smaller_is_better) words.heads.back().smaller_is_better.emplace_back(metric.key);
+      }
     }
   }
   words.parts = family.parts;

@@ -59,6 +59,18 @@ bool reads_rows(const DataSettings& data, const TrainingSettings& training) {
          (training.do_predict && !data.test_file.is_corpus());
 }
 
+void reopen(OpenedModel* opened, const ModelSettings& model, const DataSettings& data,
+            const TrainingSettings& training) {
+  opened->model = opened->family->open(opened->source, model.head);
+  opened->inputs = opened->model->inputs();
+  const FamilyHead& head = *opened->family->head(model.head);
+  opened->judge_kind = &judge_named(opened->inputs.has_values ? head.judge_of_values : head.judge);
+  RecordOptions options;
+  options.dropout = model.dropout == Dropout::kConfig && training.do_train;
+  options.mixed_labels = mixes_labels(data, training);
+  opened->fields = opened->model->fields(options);
+}
+
 OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, const TrainingSettings& training,
                           const SettingsOrigin& origin) {
   check_is_downloaded(origin, "model.model_name_or_path", model.model_name_or_path);
@@ -66,7 +78,6 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
   OpenedModel opened;
   opened.config_path = model.model_name_or_path.resolved + "/config.json";
   opened.family = &family_of(opened.config_path);
-  opened.judge_kind = &judge_named(opened.family->head(model.head)->judge);
   if (model.image_size > 0 && !opened.family->resizes_pictures) {
     throw Error(ErrorKind::kSettings, where_written(origin, "model.image_size"),
                 "model.image_size is set, but models of type \"" + std::string(opened.family->model_type) +
@@ -75,12 +86,7 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
   }
   opened.source = model_source(model.model_name_or_path.resolved, !model.from_scratch);
   opened.source.image_size = model.image_size;
-  opened.model = opened.family->open(opened.source, model.head);
-  opened.inputs = opened.model->inputs();
-  RecordOptions options;
-  options.dropout = model.dropout == Dropout::kConfig && training.do_train;
-  options.mixed_labels = mixes_labels(data, training);
-  opened.fields = opened.model->fields(options);
+  reopen(&opened, model, data, training);
   const auto reads = [&](FieldSource source) { return field_from(opened.fields, source) >= 0; };
   const auto need = [&](bool is_read, std::int64_t number, const char* what) {
     if (is_read && number < 1)
@@ -100,7 +106,9 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
   }
   if (reads(FieldSource::kTokenIds))
     opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved, ", for example with model.tokenizer_name");
-  if (opened.inputs.reads_pairs && opened.tokenizer->second_type() >= opened.inputs.texts[0].token_types) {
+  const bool has_pairs =
+      opened.inputs.reads_pairs && !(opened.inputs.pairs_are_optional && data.text_pair_column.empty());
+  if (has_pairs && opened.tokenizer->second_type() >= opened.inputs.texts[0].token_types) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
                 "the second text of a pair has token type " + std::to_string(opened.tokenizer->second_type()) +
                     ", the model has " + std::to_string(opened.inputs.texts[0].token_types) + " token types",
@@ -111,7 +119,7 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
                 "data.text_column is set, but the model reads pictures", "name the column in data.caption_column");
   }
   check_target_columns(opened, model, data, origin);
-  if (opened.inputs.reads_pairs && reads_rows(data, training) && data.text_pair_column.empty()) {
+  if (has_pairs && reads_rows(data, training) && data.text_pair_column.empty()) {
     throw Error(
         ErrorKind::kSettings, where_written(origin, "data.text_pair_column"),
         "model.head = \"" + model.head + "\" needs the second text of each row, but data.text_pair_column is not set",

@@ -30,6 +30,10 @@ struct OpenedModel {
 OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, const TrainingSettings& training,
                           const SettingsOrigin& origin);
 
+// Opens the model once more, by opened->source, which has changed.
+void reopen(OpenedModel* opened, const ModelSettings& model, const DataSettings& data,
+            const TrainingSettings& training);
+
 // Whether a split that the run reads is a table of rows: a text corpus has no columns.
 bool reads_rows(const DataSettings& data, const TrainingSettings& training);
 // Whether training mixes pictures and labels in pairs.

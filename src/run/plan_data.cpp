@@ -18,7 +18,7 @@
 namespace bascule {
 namespace {
 
-bool names_classes(const RecordedRun& run) { return run.opened.family->head(run.settings.model.head)->names_classes; }
+const FamilyHead& head_of(const RecordedRun& run) { return *run.opened.family->head(run.settings.model.head); }
 
 // The samples of a text corpus. Only models that read texts and predict their tokens learn from one.
 void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, RecordedSplit* recorded) {
@@ -57,24 +57,35 @@ ManifestColumns columns_of(const RecordedRun& run) {
   columns.second_text = loader.text_columns[1];
   if (!data.summary_column.empty()) columns.second_text_setting = "summary_column";
   columns.label = data.label_column;
-  columns.named_classes = names_classes(run);
+  columns.named_classes = head_of(run).names_classes;
+  if (!head_of(run).judge_of_values.empty()) {
+    const RecordedSplit* const train = run.data.find(Split::kTrain);
+    const bool has_values = inputs.has_values || (train != nullptr && train->manifest->has_values());
+    columns.values = has_values ? LabelValues::kAlways : LabelValues::kIfDecimal;
+  }
   columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;
   return columns;
 }
 
-// The classes of the training data become those of the model.
+// The classes of the training data become those of the model; or its labels are values.
 void take_classes(RecordedRun* run) {
-  if (!names_classes(*run)) return;
+  if (!head_of(*run).names_classes) return;
   OpenedModel& opened = run->opened;
-  const DataClasses found = classes_of_data(run->data, opened.inputs.class_names);
-  if (!found.names.empty()) {
+  const Settings& settings = run->settings;
+  const DataClasses found = classes_of_data(run->data, opened.inputs);
+  if (!found.note.empty()) {
     opened.source.classes = found.names;
-    opened.model = opened.family->open(opened.source, run->settings.model.head);
-    opened.inputs = opened.model->inputs();
+    opened.source.has_values = found.are_values;
+    reopen(&opened, settings.model, settings.data, settings.training);
+    run->data.loader.fields = opened.fields;
     opened.has_new_classes = true;
     run->notes.push_back("model: " + found.note);
   }
-  number_classes(&run->data, opened.inputs.class_names, opened.inputs.classes);
+  number_classes(&run->data, opened.inputs);
+  if (opened.inputs.has_values && settings.training.label_smoothing_factor > 0.0) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "training.label_smoothing_factor"),
+                "training.label_smoothing_factor is set, but the labels are values, not classes", "remove it");
+  }
 }
 
 // Samples of a split, from the first on, that are used; 0: all.
@@ -130,7 +141,9 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
       opened = open();
     }
     if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
-    if (field_from(loader.fields, FieldSource::kClassLabels) >= 0 && !opened.manifest.has_labels()) {
+    const bool reads_labels = field_from(loader.fields, FieldSource::kClassLabels) >= 0 ||
+                              field_from(loader.fields, FieldSource::kLabelValues) >= 0;
+    if (reads_labels && !opened.manifest.has_labels()) {
       throw Error(
           ErrorKind::kSettings, where_written(settings, "data.label_column"),
           "model.head = \"" + settings.model.head + "\" needs the class of each row, but data.label_column is not set",
@@ -158,7 +171,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
   loader.masking = settings.data.masking;
   loader.max_predictions = settings.data.max_predictions_per_seq;
   loader.negative_fraction = settings.data.negative_fraction;
-  const int terms = run->opened.family->head(settings.model.head)->loss_terms;
+  const int terms = head_of(*run).loss_terms;
   loader.counts_labels_ahead = terms > 1 && settings.training.gradient_accumulation_steps > 1;
   loader.text_columns[0] = settings.data.text_column.empty() ? settings.data.caption_column : settings.data.text_column;
   const bool reads_targets = reads_text(loader, 1);

@@ -65,7 +65,7 @@ constexpr Key kKeys[] = {
      "column with the target of each row, for heads that write a text; the source is in `text_column`", nullptr,
      "\"\""},
     {"data", "label_column", text<&Data::label_column>(true), kNumbers,
-     "column with each row's class or 0/1 label; empty: folders are classes"},
+     "column with each row's class, value or 0/1 label; empty: folders are classes"},
     {"data", "max_seq_length", integer<&Data::max_seq_length>(2, 65536), kNumbers,
      "maximum length of a text in tokens, including the special ones; longer texts are truncated"},
     {"data", "source_prefix", text<&Data::source_prefix>(true), kNumbers,

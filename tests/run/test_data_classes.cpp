@@ -14,8 +14,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// The names of the classes of training rows with these labels, as JSON.
-Names names_of(const Names& labels, const Names& of_model) {
+// The classes of training rows with these labels, as JSON, for a model with these names, or values.
+DataClasses classes_of(const Names& labels, const Names& of_model, bool of_values = false) {
   const TemporaryFolder folder;
   folder.write("a.jpg", "");
   std::string rows;
@@ -24,12 +24,17 @@ Names names_of(const Names& labels, const Names& of_model) {
   columns.label = "label";
   columns.named_classes = true;
   columns.classes = 100;
+  columns.values = LabelValues::kIfDecimal;
   RunData data;
   data.splits.emplace_back();
   data.splits[0].split = Split::kTrain;
   data.splits[0].manifest = std::make_unique<Manifest>(Manifest::load(folder.write("rows.jsonl", rows), columns));
-  return classes_of_data(data, of_model).names;
+  ModelInputs model;
+  model.class_names = of_model;
+  model.has_values = of_values;
+  return classes_of_data(data, model);
 }
+Names names_of(const Names& labels, const Names& of_model) { return classes_of(labels, of_model).names; }
 
 TEST(DataClasses, NumbersHaveNamesUpToTheLargest) {
   EXPECT_EQ(names_of({"2", "0"}, {}), (Names{"LABEL_0", "LABEL_1", "LABEL_2"}));
@@ -40,6 +45,15 @@ TEST(DataClasses, NamesAreSortedAndStayTheModelsWhereTheyAreTheSame) {
   EXPECT_EQ(names_of({"\"b\"", "\"a\"", "\"b\""}, {}), (Names{"a", "b"}));
   EXPECT_EQ(names_of({"\"b\"", "\"a\""}, {"b", "a"}), Names{});
   EXPECT_EQ(names_of({"\"b\"", "\"a\""}, {"b", "c"}), (Names{"a", "b"}));
+}
+
+TEST(DataClasses, OneDecimalNumberMakesValuesOfAll) {
+  EXPECT_TRUE(classes_of({"2", "0.5"}, {"a", "b"}).are_values);
+  EXPECT_TRUE(classes_of({"2", "1.0"}, {}).are_values);
+  EXPECT_NE(classes_of({"2", "1.0"}, {}).note, "");
+  EXPECT_FALSE(classes_of({"2", "1"}, {"a", "b", "c"}).are_values);
+  EXPECT_EQ(classes_of({"2", "1.0"}, {}, true).note, "") << "the model's labels are values too";
+  EXPECT_EQ(classes_of({"\"b\"", "\"a\""}, {}, true).names, (Names{"a", "b"}));
 }
 
 }  // namespace

@@ -21,6 +21,17 @@ TEST(ModelWords, NameTheFiguresThatAreBetterWhenSmaller) {
   }
 }
 
+// A run of texts knows only once it has read its labels whether they are values.
+TEST(ModelWords, NameThoseOfClassesAndOfValues) {
+  const TemporaryFolder folder;
+  folder.write("config.json", R"({"model_type": "bert"})");
+  const std::vector<HeadWords> heads = model_words(folder.path()).heads;
+  const auto found = std::find_if(heads.begin(), heads.end(),
+                                  [](const HeadWords& head) { return head.name == "sequence_classification"; });
+  ASSERT_NE(found, heads.end());
+  EXPECT_EQ(found->smaller_is_better, std::vector<std::string>{"mse"});
+}
+
 TEST(ModelWords, AFolderWithoutAModelHasThoseOfEveryFamilyOnce) {
   std::vector<std::string> names;
   for (const HeadWords& head : model_words(TemporaryFolder().path()).heads) names.push_back(head.name);
