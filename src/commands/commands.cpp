@@ -246,12 +246,19 @@ void add_search(CLI::App& app, Chosen* chosen) {
 }
 
 void add_classify(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("classify", "Say what pictures show, with an image classifier");
+  CLI::App* command =
+      app.add_subcommand("classify", "Say what pictures show, or which class or value texts have, with a classifier");
   auto arguments = std::make_shared<ClassifyArguments>();
   as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
       ->required();
-  as_path(command->add_option("pictures", arguments->pictures, "JPEG and PNG files"))->required();
-  command->add_option("--top", arguments->top, "number of classes for each picture")->check(CLI::Range(1, 1000));
+  command
+      ->add_option(
+          "inputs", arguments->inputs,
+          "JPEG and PNG files; or a text, or two that are a pair; - alone: the lines of standard input, a pair "
+          "on each with a tab between its texts")
+      ->required();
+  command->add_option("--top", arguments->top, "number of classes for each picture or text")
+      ->check(CLI::Range(1, 1000));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return classify_command(*arguments); }; });
 }

@@ -11,6 +11,7 @@
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"
 #include "src/pictures/picture_decoder.h"
+#include "src/predict/classify_texts.h"
 #include "src/predict/finished_model.h"
 #include "src/predict/logits.h"
 #include "src/runtime/choose_isa.h"
@@ -19,19 +20,6 @@ namespace bascule {
 namespace {
 
 constexpr std::size_t kMaxBatch = 8;  // pictures: enough rows for full matrix tiles, and little memory
-
-// One name per class.
-std::vector<std::string> class_names(const std::string& folder, std::int64_t classes) {
-  const std::string path = folder + "/config.json";
-  const Json json = read_json_file(path);
-  const Json* const names = find_member(json, "id2label", path);
-  std::vector<std::string> texts;
-  for (std::int64_t id = 0; id < classes; ++id) {
-    const std::string number = std::to_string(id);
-    texts.push_back(names == nullptr ? number : get_string(*names, number.c_str(), path, number));
-  }
-  return texts;
-}
 
 class Classifier {
  public:
@@ -84,29 +72,21 @@ class Classifier {
   std::vector<std::int32_t> labels_;  // (batch_)
 };
 
-std::vector<ClassGuess> guesses(const float* logits, const std::vector<std::string>& names, std::size_t top) {
-  std::vector<ClassGuess> best;
-  for (const TokenOrClass& one : most_probable(logits, static_cast<std::int64_t>(names.size()), top))
-    best.push_back({names[static_cast<std::size_t>(one.id)], one.probability});
-  return best;
-}
-
 }  // namespace
 
-std::vector<ClassifiedPicture> classify(const ClassifyArguments& arguments, Isa isa, int threads) {
-  const std::unique_ptr<Model> model = open_finished_model(arguments.folder, "classify");
-  const std::vector<std::string> names = class_names(arguments.folder, model->inputs().classes);
-  Classifier classifier(arguments.folder, *model, arguments.pictures.size(), isa, threads);
+std::vector<ClassifiedPicture> classify(const ClassifyArguments& arguments, const Model& model, Isa isa, int threads) {
+  const std::vector<std::string> names = class_names(arguments.folder, model.inputs().classes);
+  Classifier classifier(arguments.folder, model, arguments.inputs.size(), isa, threads);
   std::vector<ClassifiedPicture> pictures;
   std::vector<std::size_t> waiting;
   const auto run = [&] {
     if (waiting.empty()) return;
     const float* const logits = classifier.run(static_cast<std::int64_t>(waiting.size()));
     for (std::size_t row = 0; row < waiting.size(); ++row)
-      pictures[waiting[row]].best = guesses(logits + row * names.size(), names, arguments.top);
+      pictures[waiting[row]].best = class_guesses(logits + row * names.size(), names, arguments.top);
     waiting.clear();
   };
-  for (const std::string& path : arguments.pictures) {
+  for (const std::string& path : arguments.inputs) {
     pictures.push_back({path, {}, classifier.decode(path, static_cast<std::int64_t>(waiting.size()))});
     if (!pictures.back().refused.empty()) continue;
     waiting.push_back(pictures.size() - 1);
@@ -123,10 +103,7 @@ std::string classify_json(const std::vector<ClassifiedPicture>& pictures) {
       all.push_back({{"path", picture.path}, {"error", picture.refused}});
       continue;
     }
-    Json labels = Json::array();
-    for (const ClassGuess& guess : picture.best)
-      labels.push_back({{"label", guess.label}, {"probability", guess.probability}});
-    all.push_back({{"path", picture.path}, {"labels", labels}});
+    all.push_back({{"path", picture.path}, {"labels", guesses_json(picture.best)}});
   }
   return json_text(all);
 }
@@ -142,8 +119,10 @@ std::string classify_text(const std::vector<ClassifiedPicture>& pictures) {
 }
 
 int classify_command(const ClassifyArguments& arguments) {
+  const std::unique_ptr<Model> model = open_finished_model(arguments.folder, "classify");
+  if (model->inputs().image_side == 0) return classify_texts_command(arguments, *model);
   const std::vector<ClassifiedPicture> pictures =
-      classify(arguments, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1));
+      classify(arguments, *model, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1));
   bool all = true;
   for (const ClassifiedPicture& picture : pictures) {
     if (picture.refused.empty()) continue;

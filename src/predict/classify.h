@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule classify FOLDER PICTURE...`: the classes that an image classifier gives pictures.
+// `bascule classify FOLDER PICTURE...`: the classes that a classifier gives pictures. Texts: classify_texts.h.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,16 @@
 #include <vector>
 
 #include "kernels/isa.h"
+#include "src/models/model.h"
+#include "src/predict/class_guesses.h"
 
 namespace bascule {
 
 struct ClassifyArguments {
-  std::string folder;                 // a run's output_dir, or any folder with a model
-  std::vector<std::string> pictures;  // files
+  std::string folder;               // a run's output_dir, or any folder with a model
+  std::vector<std::string> inputs;  // files of pictures; or a text, or two, or "-"
   std::size_t top = 5;
   bool json = false;
-};
-
-struct ClassGuess {
-  std::string label;  // of config.json's id2label; the class's number where there are no names
-  double probability = 0.0;
 };
 
 struct ClassifiedPicture {
@@ -29,13 +26,14 @@ struct ClassifiedPicture {
 };
 
 // In the order of the pictures. Throws Error kData for the folder, and for logits that are not finite.
-std::vector<ClassifiedPicture> classify(const ClassifyArguments& arguments, Isa isa, int threads);
+std::vector<ClassifiedPicture> classify(const ClassifyArguments& arguments, const Model& model, Isa isa, int threads);
 
 // A JSON array of {"path", "labels": [{"label", "probability"}]} or {"path", "error"}.
 std::string classify_json(const std::vector<ClassifiedPicture>& pictures);
 std::string classify_text(const std::vector<ClassifiedPicture>& pictures);
 
-// Prints the answer. Returns the exit code: that of bad data if a picture was refused, after all others. Throws Error.
+// Prints the answer about pictures, or texts, whatever the model reads. Returns the exit code: that of bad data if a
+// picture was refused, after all others. Throws Error.
 int classify_command(const ClassifyArguments& arguments);
 
 }  // namespace bascule

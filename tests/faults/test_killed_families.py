@@ -25,12 +25,16 @@ TEXTS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', "
 TARGETS = {**COMMON, "model__model_name_or_path": f'"{DATA}/emoji-keywords/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/unigram"', "data__text_column": '"text"',
            "data__train_file": f'"{DATA}/emoji-keywords/train.jsonl"', "data__validation_file": f'"{DATA}/emoji-keywords/test.jsonl"', "data__summary_column": '"summary"',
            "data__max_source_length": "32", "data__max_target_length": "40", "training__gradient_accumulation_steps": "2", "training__label_smoothing_factor": "0.1"}
+LABELS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "model__head": '"sequence_classification"',
+          "data__max_seq_length": "32", "data__text_column": '"text"', "data__label_column": '"summary"', "data__train_file": f'"{DATA}/emoji-keywords/train.jsonl"',
+          "data__validation_file": f'"{DATA}/emoji-keywords/train.jsonl"', "data__max_eval_samples": "200", "training__label_smoothing_factor": "0.1"}
 HEADS = {
     "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
     "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0", "training__optimizer": '"adafactor"',
                "training__fused_update": "true", "training__max_grad_norm": "0.0"},
     "masked_lm": {**TEXTS, "model__head": '"masked_lm"', "data__masking": '"bernoulli"'},
     "pretraining": {**TEXTS, "model__head": '"pretraining"', "data__dupe_factor": "1", "training__gradient_accumulation_steps": "2"},
+    "sequence_classification": LABELS,
     "conditional_generation": TARGETS,
     "conditional_generation, padded": {**TARGETS, "data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"},
     "conditional_generation, with texts": {**TARGETS, "data__test_file": f'"{DATA}/emoji-keywords/test.jsonl"', "training__predict_with_generate": "true",

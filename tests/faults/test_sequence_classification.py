@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A BERT learns a class or a value of texts: its figures, its folder, its bits, what it says of further texts, and what it refuses."""
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, run, settings
+from run_files import tensors
+
+WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
+NAMES = ["sky", "animal", "face"]
+BEGINNINGS = {"sky": ("red sun", "new moon"), "animal": ("cat", "dog with a hat"), "face": ("face with tears", "smiling face")}
+
+
+def write_rows(path, rows, seed, kind="names"):
+    """Texts and pairs whose beginning says the class; as a value, 2.5 times the class and a bit less."""
+    generator = random.Random(seed)
+    captions = [json.loads(line)["caption"] for line in (EMOJI / "train.jsonl").read_text().splitlines()]
+    with open(path, "w") as file:
+        for _ in range(rows):
+            name = generator.choice(NAMES)
+            label = {"names": name, "numbers": NAMES.index(name), "values": NAMES.index(name) * 2.5 - 0.25}[kind]
+            file.write(json.dumps({"text": f"{generator.choice(BEGINNINGS[name])} {generator.choice(captions)}", "other": generator.choice(captions), "class": label}) + "\n")
+
+
+class SequenceClassification(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        for kind in ("names", "values", "numbers"):
+            for split, rows, seed in (("train", 240, 1), ("validation", 37, 2), ("test", 20, 3)):
+                write_rows(self.folder / f"{kind}-{split}.jsonl", rows, seed, kind)
+
+    def model_with(self, **members):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        for file in ("vocab.txt", "tokenizer_config.json"):
+            shutil.copy(WORD_PIECE / file, folder)
+        (folder / "config.json").write_text(json.dumps({
+            "model_type": "bert", "vocab_size": 4000, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 96, "max_position_embeddings": 40, **members}))
+        return folder
+
+    def settings(self, name="one", model=None, kind="names", **changes):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        return settings(folder, **{
+            "model__model_name_or_path": f'"{model or self.model_with()}"', "model__tokenizer_name": None, "model__head": '"sequence_classification"', "data__train_file": f'"{self.folder}/{kind}-train.jsonl"',
+            "data__text_column": '"text"', "data__label_column": '"class"', "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "6", **changes})
+
+    def finished(self, name="one", **changes):
+        done = run("run", self.settings(name, **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.folder / name / "run", done
+
+    def learned(self, kind, **changes):
+        return self.finished(kind, kind=kind, training__max_steps="90", training__per_device_train_batch_size="16", training__learning_rate="2e-3", training__save_steps="0", training__warmup_ratio="0.2",
+                             data__validation_file=f'"{self.folder}/{kind}-validation.jsonl"', data__test_file=f'"{self.folder}/{kind}-test.jsonl"', **changes)
+
+    def rows_of(self, kind, split="test"):
+        return [json.loads(line) for line in (self.folder / f"{kind}-{split}.jsonl").read_text().splitlines()]
+
+    def test_learns_classes_and_says_so(self):
+        folder, done = self.learned("names", training__metric_for_best_model='"macro_f1"', training__load_best_model_at_end="true", training__eval_strategy='"epoch"', training__save_strategy='"epoch"')
+        results = json.loads((folder / "all_results.json").read_text())
+        self.assertGreater(results["validation_accuracy"], 0.9)
+        self.assertGreater(results["validation_matthews_correlation"], 0.8)
+        self.assertNotIn("validation_f1", results)  # of two classes alone
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual(config["architectures"], ["BertForSequenceClassification"])
+        self.assertEqual(config["id2label"], {"0": "animal", "1": "face", "2": "sky"})
+        self.assertEqual(config["problem_type"], "single_label_classification")
+        self.assertIn("new classifier", done.stderr)
+        self.assertEqual(tensors(folder / "model.safetensors")["classifier.weight"].__len__(), 3 * 48)
+        card = (folder / "README.md").read_text()
+        self.assertIn("BertForSequenceClassification", card)
+        self.assertIn("text-classification", card)
+        rows, predicted = self.rows_of("names"), [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+        self.assertEqual([(row["text"], row["class"]) for row in rows], [(row["text"], row["label_name"]) for row in predicted])
+        right = sum(row["label_name"] == row["predicted"][0]["class_name"] for row in predicted)
+        self.assertEqual(results["test_accuracy"], right / len(rows))
+        self.assertAlmostEqual(sum(guess["probability"] for guess in predicted[0]["predicted"]), 1.0, places=5)
+        page = (folder / "report.html").read_text()
+        self.assertIn("Accuracy of each class", page)
+        self.assertEqual("Worst mistakes" in page, right < len(rows))
+        self.asks(folder, rows, predicted)
+
+    def asks(self, folder, rows, predicted):
+        """`bascule classify` says what the run has predicted, of one text and of lines."""
+        one = run("classify", folder, rows[0]["text"], "--json")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        answer = json.loads(one.stdout)["texts"]
+        self.assertEqual([guess["label"] for guess in answer[0]["labels"]], [guess["class_name"] for guess in predicted[0]["predicted"]])
+        self.assertAlmostEqual(answer[0]["labels"][0]["probability"], predicted[0]["predicted"][0]["probability"], places=5)
+        lines = "".join(row["text"] + "\n" for row in rows)
+        many = run("classify", folder, "-", "--top", "1", input=lines)
+        shown = many.stdout.splitlines()
+        self.assertEqual(shown[0::2], [row["text"] for row in rows])
+        self.assertEqual([line.split("%  ")[1] for line in shown[1::2]], [row["predicted"][0]["class_name"] for row in predicted])
+        pair = json.loads(run("classify", folder, "cat", "a dog", "--json").stdout)["texts"][0]
+        self.assertEqual((pair["text"], pair["text_pair"]), ("cat", "a dog"))
+        tab = json.loads(run("classify", folder, "-", "--json", input="cat\ta dog\n").stdout)["texts"][0]
+        self.assertEqual(tab, pair)
+        self.assertNotEqual(json.loads(run("classify", folder, "cat", "--json").stdout)["texts"][0]["labels"], pair["labels"])
+        cut = run("classify", folder, "cat " * 60)
+        self.assertIn("has 62 tokens and is cut to 32", cut.stderr)
+        self.assertEqual(run("classify", folder, "a", "b", "c").returncode, 2)
+        bad = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=b"cat\n\xff\n", capture_output=True, timeout=60)
+        self.assertEqual(bad.returncode, 3)
+        self.assertIn(b"line 2", bad.stderr)
+        self.assertEqual(len(bad.stdout.splitlines()), 4)
+
+    def test_learns_values_and_says_so(self):
+        folder, done = self.learned("values")
+        results = json.loads((folder / "all_results.json").read_text())
+        self.assertGreater(results["validation_pearson"], 0.8)
+        self.assertAlmostEqual(results["validation_mse"], results["validation_loss"], places=5)
+        self.assertAlmostEqual(results["validation_combined_score"], (results["validation_pearson"] + results["validation_spearmanr"]) / 2, places=12)
+        self.assertNotIn("validation_accuracy", results)
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual((config["problem_type"], config["id2label"]), ("regression", {"0": "LABEL_0"}))
+        self.assertIn("regression", done.stderr)
+        rows, predicted = self.rows_of("values"), [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+        self.assertEqual([row["class"] for row in rows], [row["label"] for row in predicted])
+        error = sum((row["label"] - row["predicted"]) ** 2 for row in predicted) / len(rows)
+        self.assertAlmostEqual(results["test_mse"], error, places=6)
+        self.assertIn("Worst mistakes", (folder / "report.html").read_text())
+        answer = json.loads(run("classify", folder, rows[0]["text"], "--json").stdout)["texts"][0]
+        self.assertAlmostEqual(answer["value"], predicted[0]["predicted"], places=5)
+        shown = run("classify", folder, rows[0]["text"]).stdout.splitlines()
+        self.assertAlmostEqual(float(shown[1]), predicted[0]["predicted"], places=2)
+        # Integers of another split are values as well.
+        integers = self.folder / "integers.jsonl"
+        integers.write_text("".join(json.dumps({**row, "class": round(row["class"]) - 3}) + "\n" for row in rows))
+        checked, _ = self.finished("checked", kind="values", training__max_steps="2", data__validation_file=f'"{integers}"')
+        self.assertIn("validation_mse", json.loads((checked / "all_results.json").read_text()))
+        # Its folder goes on with integers, which are values there, and starts a run of classes.
+        again, again_said = self.finished("again", model=folder, model__from_scratch="false", data__train_file=f'"{integers}"')
+        self.assertEqual(json.loads((again / "config.json").read_text())["problem_type"], "regression")
+        self.assertNotIn("initialised", again_said.stderr)
+        named, done = self.finished("named", model=folder, model__from_scratch="false")
+        self.assertEqual(json.loads((named / "config.json").read_text())["problem_type"], "single_label_classification")
+        self.assertIn("in place of the folder's regression", done.stderr)
+
+    def test_a_pretrained_encoder_gets_a_classifier(self):
+        captions = f'"{EMOJI}/train.jsonl"'
+        start, _ = self.finished("masked", model__head='"masked_lm"', data__label_column=None, data__text_column='"caption"', data__train_file=captions)
+        folder, done = self.finished("after", model=start, model__from_scratch="false", training__learning_rate="1e-30")
+        before, behind = tensors(start / "model.safetensors"), tensors(folder / "model.safetensors")
+        names = {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"}
+        self.assertEqual(set(behind) - set(before), names)
+        self.assertEqual(behind["bert.embeddings.word_embeddings.weight"], before["bert.embeddings.word_embeddings.weight"])
+        self.assertIn("not used: ", done.stderr)
+        self.assertIn("using the 3 classes of the training data (animal, face, sky) and a new classifier", done.stderr)
+        for name in ("bert.pooler.dense.weight", "bert.pooler.dense.bias"):
+            self.assertIn(f"{name} missing from the checkpoint; initialised", done.stderr)
+        again, done = self.finished("again", model=folder, model__from_scratch="false", training__learning_rate="1e-30")
+        self.assertEqual(tensors(again / "model.safetensors")["classifier.weight"], behind["classifier.weight"])  # the same classes: nothing is new
+        self.assertNotIn("initialised", done.stderr)
+        self.assertEqual(run("classify", start, "cat").returncode, 3)  # its head was never trained
+
+    def test_the_bits_depend_on_nothing_but_the_settings(self):
+        model = self.model_with()
+        for kind in ("names", "values"):
+            for precision in ("float32", "bf16"):
+                common = {"model": model, "kind": kind, "model__precision": f'"{precision}"', "data__text_pair_column": '"other"', "training__gradient_accumulation_steps": "2"}
+                weights = lambda name, **changes: digest(self.finished(f"{kind}-{precision}-{name}", **common, **changes)[0] / "model.safetensors")
+                whole = weights("whole")
+                with self.subTest(kind=kind, precision=precision):
+                    for name, changes in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}), ("recomputed", {"training__gradient_checkpointing": '"full"'}),
+                                          *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
+                        self.assertEqual(weights(name, **changes), whole, name)
+                    ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}
+                    self.assertEqual(weights("ranks", **ranks), weights("sharded", **ranks, distributed__distribution_strategy='"sharded"'))
+                    weights("parts", training__max_steps="4", training__lr_schedule_steps="6")
+                    self.assertEqual(weights("parts", training__lr_schedule_steps="6"), whole)
+
+    def test_pairs_are_another_input_than_single_texts(self):
+        test = {"model": self.model_with(initializer_range=0.2), "data__test_file": f'"{self.folder}/names-test.jsonl"'}
+        alone, _ = self.finished("alone", **test)
+        both, _ = self.finished("both", data__text_pair_column='"other"', **test)
+        self.assertNotEqual(digest(alone / "model.safetensors"), digest(both / "model.safetensors"))
+        rows = [json.loads(line) for line in (both / "predictions.jsonl").read_text().splitlines()]
+        asked = run("classify", both, "-", "--json", input="".join(f"{row['text']}\t{row['text_pair']}\n" for row in rows))
+        for row, answer in zip(rows, json.loads(asked.stdout)["texts"], strict=True):
+            self.assertEqual([guess["class_name"] for guess in row["predicted"]], [guess["label"] for guess in answer["labels"]])
+            for ours, theirs in zip(row["predicted"], answer["labels"]):
+                self.assertAlmostEqual(ours["probability"], theirs["probability"], places=5)
+
+    def test_the_classifier_has_a_rate_of_dropout_of_its_own(self):
+        digests = {digest(self.finished(f"rate{rate}", model=self.model_with(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, classifier_dropout=rate))[0] / "model.safetensors")
+                   for rate in (0.0, 0.5, None)}
+        self.assertEqual(len(digests), 2)  # without one it is that of the layers, which is 0
+
+    def test_every_command_takes_the_run(self):
+        model = self.model_with(id2label={str(number): name for number, name in enumerate(NAMES)})
+        toml = self.settings(model=model, data__validation_file=f'"{self.folder}/names-validation.jsonl"')
+        plan = json.loads(run("plan", toml, "--json", "--inputs").stdout)
+        self.assertIn("names-train.jsonl", json.dumps(plan["inputs"]))
+        self.assertIn("sequence_classification", run("settings", toml).stdout)
+        for use in ([], ["--use", "evaluate"]):
+            done = run("bench", toml, "--steps", "2", *use)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        again = run("reproduce", self.folder / "one" / "run", "--output", self.folder / "repeated")
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_what_does_not_fit_is_refused(self):
+        rows = [json.loads(line) for line in (self.folder / "names-train.jsonl").read_text().splitlines()]
+        data = lambda name, change: (self.folder / f"{name}.jsonl").write_text("".join(json.dumps({**row, "class": change(number, row)}) + "\n" for number, row in enumerate(rows))) and {
+            "data__train_file": f'"{self.folder}/{name}.jsonl"'}
+        values_model = self.model_with(num_labels=1)
+        for changes, said in (
+                ({"data__label_column": None}, "data.label_column is not set"),
+                ({"data__label_column": '"label"'}, 'no column "label"'),
+                (data("several", lambda number, row: [0, 2]), "several labels at once are not supported"),
+                (data("one", lambda number, row: 1), "all rows have the same class"),
+                (data("mixed", lambda number, row: 1 if number > 3 else "a"), "is a number, but the rows before have class names"),
+                ({"data__validation_file": f'"{self.folder}/values-validation.jsonl"'}, "labels are values, but those of"),
+                ({"kind": "numbers", "data__validation_file": f'"{self.folder}/names-validation.jsonl"'}, "labels are names, but those of"),
+                ({"kind": "values", "training__label_smoothing_factor": "0.1"}, "the labels are values, not classes"),
+                ({"model": self.model_with(problem_type="multi_label_classification")}, "multi_label_classification"),
+                ({"model": values_model, "training__do_train": "false", "data__train_file": None, "data__validation_file": f'"{self.folder}/names-validation.jsonl"'}, "the model predicts values"),
+                ({"training__do_train": "false", "data__train_file": None, "data__validation_file": f'"{self.folder}/values-validation.jsonl"'}, "the model has classes"),
+                ({"training__metric_for_best_model": '"pearson"', "training__eval_strategy": '"epoch"', "data__validation_file": f'"{self.folder}/names-validation.jsonl"'}, "pearson"),
+                ({"data__train_file": f'"{ROOT}/tests/data/text-corpus/validation.txt"'}, "is a text corpus"),
+                ({"data__text_pair_column": '"text"'}, "the same column"),
+                ({"model": self.model_with(type_vocab_size=1), "data__text_pair_column": '"other"'}, "token type")):
+            with self.subTest(said):
+                done = run("run", self.settings("refused", **changes))
+                self.assertIn(done.returncode, (2, 3), done.stderr)
+                self.assertIn(said, done.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
