@@ -7,6 +7,7 @@
     tools/export_dataset.py AI-Lab-Makerere/beans --class_column labels --output data/beans
     tools/export_dataset.py Salesforce/wikitext --config wikitext-2-raw-v1 --text_column text --output data/wikitext
     tools/export_dataset.py abisee/cnn_dailymail --config 3.0.0 --output data/cnn_dailymail
+    tools/export_dataset.py nyu-mll/glue --config mrpc --text_column sentence1 --text_pair_column sentence2 --class_column label --output data/mrpc
 
 SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
 It writes OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG and PNG files
@@ -16,7 +17,9 @@ one file, named by their content. A caption column with lists gives a row for ea
 With --class_column the rows have the column label with the name of the class, and no caption. With --text_column there
 are no pictures: OUTPUT/<split>.txt holds the lines of the rows, with an empty line between two rows. With --summary_column
 too, OUTPUT/<split>.jsonl has the columns text and summary; the names of these two columns are known of the data sets
-cnn_dailymail, xsum, samsum and others in tools/summary_columns.py, and need not be given.
+cnn_dailymail, xsum, samsum and others in tools/summary_columns.py, and need not be given. With --text_column and --class_column,
+OUTPUT/<split>.jsonl has the columns text and label, and with --text_pair_column text_pair: classes, or values where the labels
+are decimal numbers. A split whose labels are all -1, as those of GLUE's test files, has none and is left out.
 
 With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
 settings file names as "<split>-{00000..00041}.tar"; the command prints the name.
@@ -29,6 +32,7 @@ import argparse
 import hashlib
 import io
 import json
+import math
 import os
 import pathlib
 import sys
@@ -146,6 +150,21 @@ def row_text(value, column):
     return value
 
 
+def labelled_text(row, columns, class_names):
+    texts = {}
+    for ours in ("text", "text_pair"):
+        value = row[columns[ours]] if ours in columns else ""
+        if not isinstance(value, str):
+            raise BadRow(f"the {ours} is not text")
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in value):
+            raise BadRow(f"the {ours} is not valid Unicode")
+        if ours in columns:
+            texts[ours] = value
+    label = row[columns["class"]]
+    is_value = isinstance(label, float) and math.isfinite(label)
+    return {**texts, "label": label if is_value else row_class(label, class_names)}
+
+
 def row_lines(value):
     """The lines with text of a cell, or of a cell's texts."""
     texts = value if isinstance(value, (list, tuple)) else [value]
@@ -188,7 +207,7 @@ class Texts:
         os.replace(self.beside, self.path)
 
 
-class Summaries(Texts):
+class Rows(Texts):
     """OUTPUT/<name>.jsonl, a line a row."""
 
     ENDING, BETWEEN = ".jsonl", b""
@@ -283,6 +302,8 @@ def add_row(row, columns, destination, folder, class_names):
     """columns: our names -> the source's. Returns how many rows it became."""
     if "summary" in columns:
         return destination.add([json.dumps({ours: row_text(row[theirs], ours) for ours, theirs in columns.items()}, ensure_ascii=False)])
+    if "text" in columns and "class" in columns:
+        return destination.add([json.dumps(labelled_text(row, columns, class_names), ensure_ascii=False)])
     if "text" in columns:
         return destination.add(row_lines(row[columns["text"]]))
     captions = [{"caption": caption} for caption in row_captions(row[columns["caption"]])] if "caption" in columns else [{}]
@@ -413,13 +434,18 @@ def write_record(output, record):
 def wanted_columns(options):
     """Our names -> the source's."""
     has_pictures = options.class_column or options.label_column or options.caption_column
+    if options.text_pair_column and not (options.text_column and options.class_column):
+        raise ExportError(2, "--text_pair_column needs --text_column and --class_column")
     if options.text_column or options.summary_column:
-        if options.class_column or options.label_column or options.shard_rows:
-            raise ExportError(2, "--text_column, --summary_column: texts have neither labels nor shards")
+        if options.label_column or options.shard_rows or (options.class_column and options.summary_column):
+            raise ExportError(2, "--text_column, --summary_column: texts have neither shards nor --label_column, and summaries no classes")
         text = options.text_column or summary_columns(options.source)[0]
         if text is None:
             raise ExportError(2, "--summary_column: name the column with the texts with --text_column")
-        return {"text": text, "summary": options.summary_column} if options.summary_column else {"text": text}
+        if options.summary_column:
+            return {"text": text, "summary": options.summary_column}
+        pair = {"text_pair": options.text_pair_column} if options.text_pair_column else {}
+        return {"text": text, **pair, "class": options.class_column} if options.class_column else {"text": text}
     if summary_columns(options.source)[0] and not has_pictures:
         return dict(zip(("text", "summary"), summary_columns(options.source)))
     if options.class_column:
@@ -432,7 +458,11 @@ def wanted_columns(options):
 
 def of_texts(columns):
     """What a split without pictures becomes."""
-    return Summaries if "summary" in columns else Texts if "text" in columns else None
+    return Rows if "summary" in columns or {"text", "class"} <= set(columns) else Texts if "text" in columns else None
+
+
+def has_no_labels(rows, columns):
+    return {"text", "class"} <= set(columns) and set(rows[columns["class"]]) == {-1}
 
 
 def ending_of(options, columns, shards):
@@ -460,6 +490,9 @@ def export(options):
         last_file = name + ending_of(options, columns, record["splits"].get(name, {}).get("shards", 1))
         if name in record["splits"] and (output / last_file).exists():
             print(f"{name}: already exists", file=sys.stderr)
+            continue
+        if has_no_labels(rows, columns):
+            print(f"{name}: left out: its labels are all -1, that is, it has none", file=sys.stderr)
             continue
         shards = Shards(name, output, options.shard_rows) if options.shard_rows else None
         pictures = shards or Pictures(output)
@@ -508,8 +541,9 @@ def parse(arguments):
     parser.add_argument("--image_column", default="image", metavar="NAME")
     parser.add_argument("--caption_column", metavar="NAME", help="default: caption")
     parser.add_argument("--label_column", metavar="NAME", help="column with 0 or 1, for image-text matching")
-    parser.add_argument("--class_column", metavar="NAME", help="column with classes, for image classification; no captions are exported")
+    parser.add_argument("--class_column", metavar="NAME", help="column with classes, for image classification, or with --text_column for texts; no captions are exported")
     parser.add_argument("--text_column", metavar="NAME", help="column with texts, for a text corpus; no pictures are exported")
+    parser.add_argument("--text_pair_column", metavar="NAME", help="column with the second text of each row, beside --text_column and --class_column")
     parser.add_argument("--summary_column", metavar="NAME", help="column with the summary of each text; no pictures are exported")
     parser.add_argument("--split", action="append", metavar="NAME", help="only this split; may be repeated")
     parser.add_argument("--make_test_split", action="store_true",

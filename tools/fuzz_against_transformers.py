@@ -26,6 +26,7 @@ import tempfile
 
 import random_models
 import random_pipelines
+import sequence_oracle
 
 EQUIVALENT_AUTOCAST_RUNS = 5
 EQUIVALENT_RUNS = 16  # with five in all, 3 to 5 % of equally good runs of PyTorch itself fail
@@ -41,6 +42,8 @@ def load_oracle(reference_dir, family):
     few = module.equivalent_runs
     module.equivalent_runs = lambda model, batches, seed: few(model, batches, seed)[:2] + [
         (module.moved(model, seed * 1000 + number), batches) for number in range(EQUIVALENT_RUNS - 2)]
+    if family == "bert":
+        sequence_oracle.add_sequence_head(module)
     module.run_once = worst_autocast(module)
     return module
 

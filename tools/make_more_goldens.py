@@ -60,7 +60,7 @@ def main():
     arguments = parser.parse_args()
     if "BASCULE_REFERENCE_DIR" not in os.environ:
         parser.error("BASCULE_REFERENCE_DIR names no reference set")
-    oracle = load_oracle(os.environ["BASCULE_REFERENCE_DIR"])
+    oracle = load_oracle(os.environ["BASCULE_REFERENCE_DIR"], "bridgetower")
     oracle.torch.set_num_threads(1)
     oracle.transformers.logging.disable_progress_bar()
     make_confident(oracle)

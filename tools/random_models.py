@@ -2,6 +2,7 @@
 """Models of random shape, drawn from a seed, as the CASES of the reference set's oracle/make_goldens*.py describe them."""
 import random
 
+BERT_HEADS = ["masked_lm", "pretraining", "sequence_classification"]
 BRIDGETOWER_HEADS = ["contrastive", "image_text_matching", "masked_lm", "base"]
 ACTIVATIONS = ["gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh", "sigmoid", "linear"]
 HEAD_SIZES = [1, 2, 3, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 72, 79, 80]
@@ -102,7 +103,7 @@ def draw_vit(seed, with_run):
 def draw_bert(seed, with_run):
     draw = random.Random(seed)
     width, heads = width_and_heads(draw)
-    head = ["masked_lm", "pretraining"][seed % 2]
+    head = BERT_HEADS[seed // 3 % len(BERT_HEADS)]  # each with and without a run
     pairs = head == "pretraining" or draw.random() < 0.3
     longest = draw.choice([5, 6, 9, 16, 17, 33, 40])
     samples = draw.randint(2, 6)
@@ -115,6 +116,9 @@ def draw_bert(seed, with_run):
                   pad_token_id=draw.choice([0, 0, 1]), tie_word_embeddings=draw.random() < 0.6)
     spec = dict(family="bert", head=head, seed=seed, config=config, batch=dict(lengths=lengths, length=length, pairs=pairs),
                 description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])))
+    if head == "sequence_classification":  # one label: a regression
+        config["num_labels"] = draw.choice([1, 1, 2, 3, 33])
+        config["problem_type"] = draw.choice([None, "regression" if config["num_labels"] == 1 else "single_label_classification"])
     if with_run:
         spec["train"] = dict(weight_decay=draw.choice([0.0, 0.01]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
         if draw.random() < 0.4:

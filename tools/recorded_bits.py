@@ -68,6 +68,16 @@ def bert(updates, batch, **changes):
     return (ROOT / "config/bert_demo.toml").read_text(), {"model": {**model, **changes.get("model", {})}, "data": texts, "training": {**training, **changes.get("training", {})}}
 
 
+def labels(updates, batch, **changes):
+    """Settings of a BERT that learns the keywords of a name as its class."""
+    folder = DATA / "emoji-keywords"
+    rows = {f"{split}_file": f'"{folder}/train.jsonl"' for split in ("train", "validation")}
+    texts, changes = bert(updates, batch, **changes)
+    changes["model"]["head"] = '"sequence_classification"'
+    changes["data"] = {**rows, "test_file": None, "max_eval_samples": 200, "text_column": '"text"', "label_column": '"summary"', "dupe_factor": None, "masking": None, "max_seq_length": 32}
+    return texts, changes
+
+
 def t5(updates, batch, **changes):
     """Settings of the T5 demo's first updates."""
     keywords = DATA / "emoji-keywords"
@@ -97,6 +107,8 @@ RUNS = {
     "ViT, 6 updates, mixup, cutmix and the average": lambda: vit(6, 16, data={"mixup_alpha": 0.8, "cutmix_alpha": 1.0}, training={"ema_decay": 0.5}),
     "BERT, 4 updates": lambda: bert(4, 8),
     "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, training={"optimizer": '"lamb"'}, **BF16),
+    "BERT, classes, 4 updates": lambda: labels(4, 8),
+    "BERT, classes, 4 updates, bf16": lambda: labels(4, 8, **BF16),
     "T5, 6 updates": lambda: t5(6, 16),
     "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
     f"{LONG}, bf16": lambda: demo(20, 64, **BF16),

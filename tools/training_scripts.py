@@ -187,6 +187,79 @@ def t5_data(c):
             c.notes.append(f"name the column in data.{ours}_column: the script takes the {'first' if ours == 'text' else 'second'} one")
 
 
+# The columns of the texts of a row in GLUE, and the split that validates.
+GLUE = {"cola": ("sentence",), "mnli": ("premise", "hypothesis"), "mrpc": ("sentence1", "sentence2"), "qnli": ("question", "sentence"), "qqp": ("question1", "question2"),
+        "rte": ("sentence1", "sentence2"), "sst2": ("sentence",), "stsb": ("sentence1", "sentence2"), "wnli": ("sentence1", "sentence2")}
+
+
+def classifier_model(c):
+    name = c.text("model_name_or_path")
+    if name is None:
+        raise CommandLineError("--model_name_or_path is missing")
+    known_model(c, name, "BERT", r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer")
+    c.set("model.model_name_or_path", *place_of(c, name, False))
+    c.set("model.head", "sequence_classification")
+    if "tokenizer_name" in c.flags:
+        c.set("model.tokenizer_name", *place_of(c, c.text("tokenizer_name"), False))
+
+
+def labelled_texts(c, columns, label, max_seq_length):
+    """The splits of a classifier of texts. columns: of one text or two, as the script finds them; empty: unknown."""
+    if "max_seq_length" not in c.flags:
+        c.set("data.max_seq_length", max_seq_length, "the script's default")
+    if "dataset_name" in c.flags or "task_name" in c.flags:
+        ours = dict(zip(("text", "text_pair"), columns or ("NAME",)))
+        if not columns:
+            c.notes.append("name the column of texts in the next command, and that of a second text with --text_pair_column: the script takes the first ones")
+        exported(c, {**ours, "class": label}, "jsonl")
+        c.set("data.text_column", "text")
+        if len(columns) == 2:
+            c.set("data.text_pair_column", "text_pair")
+        c.set("data.label_column", "label")
+        return
+    files = {split: c.text(f"{split}_file") for split in ("train", "validation", "test")}
+    if not any(files.values()):
+        raise CommandLineError("--task_name, --dataset_name, --train_file and --validation_file are missing")
+    for split, file in files.items():
+        if file is not None:
+            c.set(f"data.{split}_file", file)
+    for key, column in zip(("text", "text_pair"), columns):
+        c.set(f"data.{key}_column", column)
+    if not columns:
+        c.notes.append("name the column of texts in data.text_column, and that of a second text in data.text_pair_column: the script takes sentence1 and sentence2, else the first ones")
+    c.set("data.label_column", label)
+
+
+def glue_data(c):
+    task = c.text("task_name")
+    if task is not None and task not in GLUE:
+        raise CommandLineError(f"--task_name {task}: one of {', '.join(GLUE)} is wanted")
+    if task is not None:
+        c.flags["dataset_name"], c.flags["dataset_config_name"] = ["nyu-mll/glue"], [task]
+    labelled_texts(c, GLUE.get(task, ()), "label", 128)
+    if task == "mnli" and "data.validation_file" in c.settings:
+        file = c.settings["data.validation_file"][0].replace("validation.jsonl", "validation_matched.jsonl")
+        c.set("data.validation_file", file, "validation_mismatched.jsonl is the other half, which the script evaluates too")
+    if task is not None and c.settings.pop("data.test_file", None) is not None:
+        c.settings.pop("training.do_predict", None)
+        c.set("training.do_predict", False)
+        c.notes.append("the labels of GLUE's test split are not published: the script writes predictions for its server, Bascule judges labelled rows")
+
+
+def classification_data(c):
+    names = [name for value in c.flags.get("text_column_names", []) for name in value.split(",")]
+    if len(names) > 1:
+        c.drop("text_column_names " + ",".join(names), "join the columns in the file: the script puts one text behind the other")
+    if "label_column_name" not in c.flags:
+        c.notes.append("name the column of labels in data.label_column, if it is not label")
+    labelled_texts(c, tuple(names[:1]), c.text("label_column_name", "label"), 128)
+
+
+# Of both classifiers of texts.
+OF_CLASSIFIERS = {
+    "overwrite_cache": "Bascule keeps no cache of tokenised texts", "pad_to_max_length": "padding is never computed", "use_fast_tokenizer": "there is one tokenizer",
+    "ignore_mismatched_sizes": "a classifier of other classes is always initialised"}
+
 SCRIPTS = {
     "run_bridgetower.py": training_script(
         {"tokenizer_name": ("model.tokenizer_name", str), "train_file": ("data.train_file", str),
@@ -216,6 +289,17 @@ SCRIPTS = {
          "torch_dtype": "weights are float32", "dtype": "weights are float32",
          "streaming": "a corpus is tokenised once, and its tokens are mapped"},
         bert_model, bert_data),
+    "run_glue.py": training_script(
+        {"max_seq_length": ("data.max_seq_length", int), **SMOOTHED},
+        {"task_name", "tokenizer_name", "train_file", "validation_file", "test_file"}, OF_CLASSIFIERS, classifier_model, glue_data),
+    "run_classification.py": training_script(
+        {"max_seq_length": ("data.max_seq_length", int), **SMOOTHED},
+        {"tokenizer_name", "train_file", "validation_file", "test_file", "text_column_names", "label_column_name"},
+        {**OF_CLASSIFIERS, "do_regression": "labels that are decimal numbers are values", "metric_name": "the evaluation has accuracy, F1 and Matthews' correlation, or the error and both correlations",
+         "text_column_delimiter": "join the columns in the file", "shuffle_train_dataset": "training data is always shuffled", "shuffle_seed": "training.seed determines the order",
+         "train_split_name": "name the split's file", "validation_split_name": "name the split's file", "test_split_name": "name the split's file",
+         "remove_splits": "name the splits' files", "remove_columns": "only the columns named in the settings are read"},
+        classifier_model, classification_data),
     "run_summarization.py": training_script(
         {"max_source_length": ("data.max_source_length", int), "max_target_length": ("data.max_target_length", int),
          "val_max_target_length": ("data.val_max_target_length", int), "pad_to_max_length": ("data.pad_to_max_length", parse_bool),

@@ -6,16 +6,19 @@
     verify_with_transformers.py FOLDER --expect FOLDER/embeddings.safetensors --manifest validation.jsonl
     verify_with_transformers.py FOLDER --expect embeddings.safetensors --batch batch.safetensors
     verify_with_transformers.py FOLDER --predictions FOLDER/predictions.jsonl --manifest test.jsonl --image-column image
+    verify_with_transformers.py FOLDER --predictions FOLDER/predictions.jsonl        of texts, whose lines hold them
 
 FOLDER holds config.json, model.safetensors and, for --manifest, the tokenizer and preprocessor files. --expect holds some of
 `text_embeds`, `image_embeds`, `cross_embeds`, float32 [rows, width], row i of which belongs to row i of the manifest or the batch.
 --batch holds `pixel_values`, `input_ids` and `attention_mask`, as they are or as `batch0.NAME`.
---predictions: of a classifier of pictures, with data.preprocessing = "training"; differences of logarithms of probabilities.
+--predictions: of a classifier of pictures, with data.preprocessing = "training", or of texts; differences of logarithms of probabilities, or of
+values. Texts are cut at --max-seq-length.
 
 Prints one JSON document. Exit 0: loaded without a warning, every element within --tolerance; 1: not so; 2: wrong use.
 Needs torch, transformers, safetensors, and for --manifest Pillow and torchvision.
 """
 import argparse
+import itertools
 import json
 import logging
 import math
@@ -133,18 +136,34 @@ def compare(folder, model, arguments):
     return {"rows": rows, "largest_difference": differences, "tolerance": arguments.tolerance}, passed
 
 
-def compare_predictions(folder, model, arguments):
-    """Largest difference between the logarithms of our probabilities and those of the model, over the classes that we wrote."""
+def picture_inputs(folder, model, arguments, ours):
     manifest = pathlib.Path(arguments.manifest)
     rows = [json.loads(line) for line in manifest.read_text().splitlines() if line.strip()]
-    ours = [json.loads(line) for line in pathlib.Path(arguments.predictions).read_text().splitlines()]
     settings = json.loads((folder / "preprocessor_config.json").read_text())
+    for row, line in zip(rows, ours, strict=True):
+        pixels = training_pixels(manifest.parent / row[arguments.image_column], model.config.image_size, settings["image_mean"], settings["image_std"])
+        yield line, {"pixel_values": pixels[None]}
+
+
+def text_inputs(folder, arguments, ours):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    for line in ours:
+        yield line, tokenizer(line["text"], line.get("text_pair"), truncation=True, max_length=arguments.max_seq_length, return_tensors="pt")
+
+
+def compare_predictions(folder, model, arguments):
+    """Largest difference between the logarithms of our probabilities and those of the model, over the classes that we wrote; or between values."""
+    ours = [json.loads(line) for line in pathlib.Path(arguments.predictions).read_text().splitlines()]
     number = {name: int(key) for key, name in json.loads((folder / "config.json").read_text())["id2label"].items()}
+    inputs = picture_inputs(folder, model, arguments, ours) if arguments.manifest else text_inputs(folder, arguments, ours)
     largest, compared = 0.0, 0
     with torch.no_grad():
-        for row, line in list(zip(rows, ours, strict=True))[:arguments.rows or None]:
-            pixels = training_pixels(manifest.parent / row[arguments.image_column], model.config.image_size, settings["image_mean"], settings["image_std"])
-            theirs = torch.log_softmax(model(pixels[None]).logits[0].double(), 0)
+        for line, batch in itertools.islice(inputs, arguments.rows or None):
+            logits = model.eval()(**batch).logits[0].double()
+            if not isinstance(line["predicted"], list):
+                largest, compared = max(largest, abs(logits[0].item() - line["predicted"])), compared + 1
+                continue
+            theirs = torch.log_softmax(logits, 0)
             for one in line["predicted"]:
                 name = one["class"]
                 place = name if isinstance(name, int) else number[name]
@@ -170,8 +189,6 @@ def main():
     arguments = parser.parse_args()
     if arguments.expect and not (arguments.manifest or arguments.batch):
         parser.error("--expect needs --manifest or --batch")
-    if arguments.predictions and not arguments.manifest:
-        parser.error("--predictions needs --manifest")
 
     model, problems = load_model(arguments.folder)
     report = {"folder": str(arguments.folder), "class": type(model).__name__, "transformers": transformers.__version__,

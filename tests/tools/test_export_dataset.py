@@ -88,12 +88,12 @@ class Rows(InAFolder):
         rows = [{"a": "text", "b": "summary"}, {"a": " ", "b": "x"}, {"a": "x", "b": ""}, {"a": "x", "b": None}, {"a": "x\ud800", "b": "x"}, {"a": "y", "b": "z"}]
         columns = {"text": "a", "summary": "b"}
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            counts = tool.export_split("train", rows, columns, tool.Summaries("train", self.output), self.folder, True)
+            counts = tool.export_split("train", rows, columns, tool.Rows("train", self.output), self.folder, True)
         self.assertEqual(counts, (2, 4))
         self.assertEqual(lines_of(self.output / "train.jsonl"), [{"text": "text", "summary": "summary"}, {"text": "y", "summary": "z"}])
         self.assertIn("train, row 2 skipped: the summary is empty or not text", said.getvalue())
         with self.assertRaisesRegex(tool.ExportError, "row 1: the text is empty"):
-            tool.export_split("train", rows, columns, tool.Summaries("train", self.output), self.folder, False)
+            tool.export_split("train", rows, columns, tool.Rows("train", self.output), self.folder, False)
 
     def test_shards_hold_the_same_rows_in_whole_files(self):
         first, second = jpegs(2)
@@ -177,7 +177,7 @@ class Rows(InAFolder):
         self.assertEqual(tool.export_split("train", rows, {"text": "text"}, texts, self.folder, True), (2, 1))
 
     def test_columns_that_do_not_go_together_are_refused(self):
-        for arguments in (("--text_column", "t", "--class_column", "c"), ("--text_column", "t", "--shard_rows", "9"), ("--class_column", "c", "--label_column", "l")):
+        for arguments in (("--text_column", "t", "--class_column", "c", "--summary_column", "s"), ("--text_column", "t", "--text_pair_column", "p"), ("--text_column", "t", "--shard_rows", "9"), ("--class_column", "c", "--label_column", "l")):
             code, said = run("nowhere", "--output", self.output, *arguments)
             self.assertEqual((code, len(said)), (2, 1), said)
 
@@ -316,6 +316,20 @@ class DataSets(InAFolder):
         self.assertEqual(lines_of(self.output / "test.jsonl"), [{"text": "ünï 🦊", "summary": "2\n3"}])
         self.assertIn("train: 2 rows, 0 skipped", said)
         self.assertIn("train: already exists", run(source, *flags)[1])
+
+    def test_texts_with_labels_become_rows(self):
+        names = self.datasets.ClassLabel(names=["no", "yes"])
+        for labels, feature, expected in (([1, 0], names, ["yes", "no"]), ([4, 0], self.datasets.Value("int64"), [4, 0]), ([2.5, 3.0], self.datasets.Value("float32"), [2.5, 3.0])):
+            source, output = self.folder / f"source{expected[0]}", self.folder / f"out{expected[0]}"
+            rows = {"a": ["one", ""], "b": ["two", "ünï"], "label": labels}
+            table = self.datasets.Dataset.from_dict(rows, features=self.datasets.Features(a=self.datasets.Value("string"), b=self.datasets.Value("string"), label=feature))
+            unlabelled = self.datasets.Dataset.from_dict({**rows, "label": [-1, -1]}, features=table.features)
+            self.datasets.DatasetDict({"train": table, "test": unlabelled}).save_to_disk(source)
+            code, said = run(source, "--output", output, "--text_column", "a", "--text_pair_column", "b", "--class_column", "label")
+            self.assertEqual(code, 0, said)
+            self.assertEqual(lines_of(output / "train.jsonl"), [{"text": "one", "text_pair": "two", "label": expected[0]}, {"text": "", "text_pair": "ünï", "label": expected[1]}])
+            self.assertFalse((output / "test.jsonl").exists())
+            self.assertIn("its labels are all -1", " ".join(said))
 
     def test_columns_of_known_data_sets_need_no_name(self):
         for name, text in (("cnn_dailymail", "article"), ("xsum", "document"), ("samsum", "dialogue")):

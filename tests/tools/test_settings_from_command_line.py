@@ -178,6 +178,31 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertNotIn("data.text_layout", settings)
         self.assertIn("to do: move the first 5 % of the rows of a.csv to validation-of-a.csv: the script does so by itself", said)
 
+    def test_classifiers_of_texts(self):
+        common = " --model_name_or_path bert --output_dir o --do_train --do_eval "
+        keys = lambda settings: {key: value for key, value in settings.items() if key.startswith("data.")}
+        code, settings, said = convert("run_glue.py --task_name mrpc --do_predict" + common)
+        self.assertEqual((code, settings["model.head"], settings["training.do_predict"]), (0, '"sequence_classification"', "false"))
+        self.assertEqual(keys(settings), {"data.train_file": '"data/glue-mrpc/train.jsonl"', "data.validation_file": '"data/glue-mrpc/validation.jsonl"', "data.text_column": '"text"',
+                                          "data.text_pair_column": '"text_pair"', "data.label_column": '"label"', "data.max_seq_length": "128"})
+        self.assertIn("nyu-mll/glue --output data/glue-mrpc --text_column sentence1 --text_pair_column sentence2 --class_column label --config mrpc", "\n".join(said))
+        self.assertIn("GLUE's test split", "\n".join(said))
+        _, settings, _ = convert("run_glue.py --task_name mnli" + common)
+        self.assertEqual(settings["data.validation_file"], '"data/glue-mnli/validation_matched.jsonl"')
+        _, settings, said = convert("run_glue.py --task_name cola --max_seq_length 64 --pad_to_max_length" + common)
+        self.assertNotIn("data.text_pair_column", settings)
+        self.assertEqual(settings["data.max_seq_length"], "64")
+        self.assertIn("not carried over: --pad_to_max_length: padding is never computed", said)
+        self.assertIn("wanted", convert("run_glue.py --task_name squad" + common)[2][0])
+        _, settings, said = convert("run_glue.py --train_file a.csv --validation_file b.csv" + common)
+        self.assertEqual(keys(settings), {"data.train_file": '"a.csv"', "data.validation_file": '"b.csv"', "data.label_column": '"label"', "data.max_seq_length": "128"})
+        self.assertIn("data.text_column", said[-1])
+        _, settings, said = convert("run_classification.py --dataset_name org/reviews --text_column_names title,body --label_column_name stars --metric_name accuracy" + common)
+        self.assertIn("--text_column title --class_column stars", "\n".join(said))
+        self.assertIn("not carried over: --text_column_names title,body", "\n".join(said))
+        _, settings, said = convert("run_classification.py --train_file a.json --text_column_names body --do_regression True" + common)
+        self.assertEqual((settings["data.text_column"], settings["data.label_column"]), ('"body"', '"label"'))
+
     def test_bert_from_scratch(self):
         text = "run_mlm.py --output_dir o --do_train --train_file a.txt --tokenizer_name org/pieces "
         _, settings, said = convert(text + "--model_type bert --config_overrides hidden_size=64")
