@@ -29,7 +29,7 @@ constexpr const char* kFormatTexts[MEDIA_ENGINE_FORMATS] = {nullptr,
                                                             nullptr,
                                                             nullptr,
                                                             "is GIF; convert it to JPEG or PNG",
-                                                            "is WebP; convert it to JPEG or PNG",
+                                                            nullptr,
                                                             "is BMP; convert it to JPEG or PNG",
                                                             "is TIFF; convert it to JPEG or PNG",
                                                             "is AVIF; convert it to JPEG or PNG",
@@ -46,14 +46,24 @@ constexpr const char* kFormatTexts[MEDIA_ENGINE_FORMATS] = {nullptr,
                                                             "is a ZIP archive, not a picture",
                                                             "is Netpbm (PBM, PGM, PPM); convert it to JPEG or PNG",
                                                             "is a video or an MP4 file, not a picture",
-                                                            "is text, not a picture"};
+                                                            "is text, not a picture",
+                                                            "is an animated WebP; convert it to a still picture"};
 
-// NULL: the text of the status says it all.
+// These two: NULL: the text of the status says it all.
 const char* png_text(media_engine_status status) {
   switch (status) {
     case MEDIA_ENGINE_PICTURE_BROKEN: return "a header of the PNG file is broken";
     case MEDIA_ENGINE_PICTURE_UNSUPPORTED: return "is PNG, which the device does not decode";
     case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the PNG file is truncated";
+    default: return nullptr;
+  }
+}
+
+const char* webp_text(media_engine_status status) {
+  switch (status) {
+    case MEDIA_ENGINE_PICTURE_BROKEN: return "a header of the WebP file is broken";
+    case MEDIA_ENGINE_PICTURE_UNSUPPORTED: return "is WebP, which the device does not decode";
+    case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the WebP file is truncated";
     default: return nullptr;
   }
 }
@@ -121,7 +131,7 @@ const char* media_engine_status_text(media_engine_status status) {
     case MEDIA_ENGINE_UNSUPPORTED: return "the engine does not support this";
     case MEDIA_ENGINE_NO_MEMORY: return "the memory given to the engine is too small";
     case MEDIA_ENGINE_PICTURE_EMPTY: return "the file is empty";
-    case MEDIA_ENGINE_PICTURE_OTHER_FORMAT: return "is neither JPEG nor PNG; convert it to one of them";
+    case MEDIA_ENGINE_PICTURE_OTHER_FORMAT: return "is not JPEG, PNG or WebP; convert it to one of them";
     case MEDIA_ENGINE_PICTURE_BROKEN: return "a header or table of the JPEG file is broken";
     case MEDIA_ENGINE_PICTURE_UNSUPPORTED:
       return "this kind of JPEG is not supported (8 bits per sample with 1, 3 or 4 components are)";
@@ -146,6 +156,8 @@ const char* media_engine_picture_text(media_engine_status status, uint32_t detai
     if (detail < MEDIA_ENGINE_FORMATS) text = kFormatTexts[detail];
   } else if ((detail & MEDIA_ENGINE_DETAIL_PNG) != 0) {
     text = png_text(status);
+  } else if ((detail & MEDIA_ENGINE_DETAIL_WEBP) != 0) {
+    text = webp_text(status);
   }
   return text != nullptr ? text : media_engine_status_text(status);
 }

@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 /* Goes up when a struct or the meaning of a field changes. */
-#define MEDIA_ENGINE_API_VERSION 5
+#define MEDIA_ENGINE_API_VERSION 6
 
 /* 0: done. 1..99: an answer or a caller's mistake, no picture and no device is at fault. 100..199: this picture is bad,
  * the next may be good. 200..: the device is bad, whatever the picture. Only numbers below 100 that are marked (*) and
@@ -54,10 +54,10 @@ typedef enum media_engine_status {
   MEDIA_ENGINE_NO_MEMORY = 8,   /* open: `memory_bytes` is less than media_engine_memory_needed() */
 
   MEDIA_ENGINE_PICTURE_EMPTY = 100,        /* no bytes at all */
-  MEDIA_ENGINE_PICTURE_OTHER_FORMAT = 101, /* neither JPEG nor PNG; detail: media_engine_format */
+  MEDIA_ENGINE_PICTURE_OTHER_FORMAT = 101, /* not JPEG, PNG or still WebP; detail: media_engine_format */
   MEDIA_ENGINE_PICTURE_BROKEN = 102,       /* a header or table is wrong; detail: libjpeg's message code */
   MEDIA_ENGINE_PICTURE_UNSUPPORTED = 103,  /* JPEG of 12 or 16 bits, lossless, hierarchical, with 2 or 5 components or
-                                            * odd sampling; PNG where the engine's capabilities lack it */
+                                            * odd sampling; PNG or WebP where the engine's capabilities lack it */
   MEDIA_ENGINE_PICTURE_TRUNCATED = 104,    /* ends before its end marker */
   MEDIA_ENGINE_PICTURE_DAMAGED = 105,      /* the compressed data is damaged; detail: libjpeg's message code */
   MEDIA_ENGINE_PICTURE_TOO_MANY_PIXELS = 106, /* over `max_megapixels` */
@@ -77,9 +77,9 @@ typedef enum media_engine_format {
   MEDIA_ENGINE_FORMAT_UNKNOWN = 0,
   MEDIA_ENGINE_FORMAT_JPEG = 1,
   MEDIA_ENGINE_FORMAT_PNG = 2,
+  MEDIA_ENGINE_FORMAT_WEBP = 4, /* one picture */
   /* Below: told apart only to be named. */
   MEDIA_ENGINE_FORMAT_GIF = 3,
-  MEDIA_ENGINE_FORMAT_WEBP = 4,
   MEDIA_ENGINE_FORMAT_BMP = 5,
   MEDIA_ENGINE_FORMAT_TIFF = 6,
   MEDIA_ENGINE_FORMAT_AVIF = 7,
@@ -97,27 +97,29 @@ typedef enum media_engine_format {
   MEDIA_ENGINE_FORMAT_NETPBM = 19,
   MEDIA_ENGINE_FORMAT_MP4 = 20,
   MEDIA_ENGINE_FORMAT_TEXT = 21,
+  MEDIA_ENGINE_FORMAT_ANIMATED_WEBP = 22,
   MEDIA_ENGINE_FORMATS /* how many there are */
 } media_engine_format;
 
 /* `bytes` may be NULL where `size` is 0, which is MEDIA_ENGINE_FORMAT_UNKNOWN. */
 media_engine_format media_engine_format_of(const uint8_t* bytes, size_t size);
 
-/* Set in the `detail` of a bad picture where it was a PNG. */
+/* Set in the `detail` of a bad picture where it was a PNG or a WebP. */
 #define MEDIA_ENGINE_DETAIL_PNG 0x80000000u
+#define MEDIA_ENGINE_DETAIL_WEBP 0x40000000u
 
 /* An English sentence without a full stop, static, for any number; unknown numbers included. */
 const char* media_engine_status_text(media_engine_status status);
-/* The same for a completion's status, with what its detail adds: "is a WebP file; convert it to JPEG or PNG". */
+/* The same for a completion's status, with what its detail adds: "is GIF; convert it to JPEG or PNG". */
 const char* media_engine_picture_text(media_engine_status status, uint32_t detail);
 /* 1 if `status` speaks about one picture (100..199), else 0. */
 int media_engine_is_bad_picture(media_engine_status status);
 /* 1 if `status` speaks about the device (200 and more), else 0. */
 int media_engine_is_bad_device(media_engine_status status);
 
-/* How a picture becomes `side` x `side` pixels. Both decode as libjpeg does by default, a PNG as Pillow does (samples
- * of 16 bits to their high byte, but gray ones cut at 255; transparency and gamma ignored), turn upright (EXIF, then
- * XMP) and make RGB, and then: */
+/* How a picture becomes `side` x `side` pixels. Both decode as libjpeg does by default, a PNG and a WebP as Pillow does
+ * (samples of 16 bits to their high byte, but gray ones cut at 255; transparency and gamma ignored), turn upright
+ * (EXIF, then XMP) and make RGB, and then: */
 typedef enum media_engine_preparation {
   /* shorter side to `shortest_edge` by an antialiased `interpolation` in float, nothing rounded; centre crop;
    * (v/255 - mean)/std. With `augment` a random part of the picture is resized instead */
@@ -163,7 +165,7 @@ typedef struct media_engine media_engine;
 
 /* The engine kind that this program was built with (`-Dmedia_engine=`). */
 const media_engine_driver* media_engine_builtin(void);
-/* libjpeg-turbo and libpng in the threads that poll. Always linked: what a lost device falls back to. */
+/* libjpeg-turbo, libpng and libwebp in the threads that poll. Always linked: what a lost device falls back to. */
 const media_engine_driver* media_engine_host(void);
 
 /* The capabilities of an engine kind. */
@@ -196,13 +198,13 @@ typedef struct media_engine_config {
   uint32_t max_scans;  /* scans of a progressive or non-interleaved picture; default 500 */
   uint32_t max_scan_megapixels; /* the bound on time: width x height x scans of a picture with several scans, in units
                                  * of 10^6; default 2000, some ten seconds at worst */
-  size_t picture_bytes;      /* working memory of one picture: what libjpeg, libpng and the resize may take. A picture
-                              * of one scan takes some megabytes whatever its size, one of several scans 3 bytes a
-                              * pixel (4:2:0) or 6 (4:4:4), an interlaced PNG up to 3. Every JPEG may use all of it,
-                              * every PNG a quarter of it, whatever other units do, so a verdict does not depend on what
-                              * runs beside; default 64 MiB */
-  uint32_t scale_in_decoder; /* 1: let the decoder halve (several times) what is more than twice too large in the
-                              * inverse transform. Faster, other pixels; 0 by default */
+  size_t picture_bytes;         /* working memory of one picture: what the decoder and the resize may take. A picture
+                                 * of one scan takes some megabytes whatever its size, one of several scans 3 bytes a
+                                 * pixel (4:2:0) or 6 (4:4:4), an interlaced PNG up to 3, a WebP 3 or, lossless, 7. A JPEG
+                                 * may use all of it, others a quarter of it, whatever other units do, so that a verdict
+                                 * does not depend on what runs beside; default 64 MiB */
+  uint32_t scale_in_decoder;    /* 1: let the decoder halve (several times) what is more than twice too large in the
+                                 * inverse transform. Faster, other pixels; 0 by default */
   const char* options; /* words "name=value" that only this kind of engine knows, apart by spaces; read by open alone.
                         * NULL by default: none */
   uint32_t host_units; /* not 0: media_engine_host() stands beside the device with this many units, and decodes what the

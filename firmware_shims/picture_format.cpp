@@ -26,7 +26,6 @@ constexpr Signature kSignatures[] = {
     begins(MEDIA_ENGINE_FORMAT_PNG, "\x89PNG\r\n\x1A\n"),
     begins(MEDIA_ENGINE_FORMAT_GIF, "GIF87a"),
     begins(MEDIA_ENGINE_FORMAT_GIF, "GIF89a"),
-    begins(MEDIA_ENGINE_FORMAT_WEBP, "WEBP", 8),
     begins(MEDIA_ENGINE_FORMAT_TIFF, "II*\0"),
     begins(MEDIA_ENGINE_FORMAT_TIFF, "MM\0*"),
     begins(MEDIA_ENGINE_FORMAT_AVIF, "ftypavif", 4),
@@ -54,6 +53,20 @@ constexpr std::size_t kTextLook = 512;  // bytes that are looked at where no sig
 bool matches(const Signature& signature, const std::uint8_t* bytes, std::size_t size) {
   return size >= signature.at + signature.size &&
          std::memcmp(bytes + signature.at, signature.bytes, signature.size) == 0;
+}
+
+bool is_webp(const std::uint8_t* bytes, std::size_t size) {
+  return matches(begins(MEDIA_ENGINE_FORMAT_WEBP, "RIFF"), bytes, size) &&
+         matches(begins(MEDIA_ENGINE_FORMAT_WEBP, "WEBP", 8), bytes, size);
+}
+
+// The flags of an extended file say whether it is animated.
+media_engine_format webp_format(const std::uint8_t* bytes, std::size_t size) {
+  constexpr std::size_t kFlagsAt = 20;
+  constexpr std::uint8_t kIsAnimated = 0x02;
+  const bool has_flags = size > kFlagsAt && matches(begins(MEDIA_ENGINE_FORMAT_WEBP, "VP8X", 12), bytes, size);
+  return has_flags && (bytes[kFlagsAt] & kIsAnimated) != 0 ? MEDIA_ENGINE_FORMAT_ANIMATED_WEBP
+                                                           : MEDIA_ENGINE_FORMAT_WEBP;
 }
 
 bool is_space(std::uint8_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
@@ -99,6 +112,7 @@ media_engine_format text_format(const std::uint8_t* bytes, std::size_t size) {
 }  // namespace
 
 extern "C" media_engine_format media_engine_format_of(const uint8_t* bytes, size_t size) {
+  if (is_webp(bytes, size)) return webp_format(bytes, size);
   for (const Signature& signature : kSignatures) {
     if (matches(signature, bytes, size)) return signature.format;
   }

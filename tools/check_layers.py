@@ -125,6 +125,7 @@ OURS = [
 THIRD_PARTY = [
     (r"(oneapi/)?dnnl", ["kernels/gemm/onednn_primitives.", "tests/kernels/onednn_bf16."]),
     (r"(jpeglib|jerror|jmorecfg|jconfig|turbojpeg)\.h", ["firmware_shims/codec/"]),
+    (r"webp/.*\.h", ["firmware_shims/codec/"]),
     (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/", "src/pictures/png_writer."]),
     (r"nlohmann/", ["src/json/"]),
     (r"toml\+\+/", ["src/settings/"]),

@@ -10,8 +10,8 @@
     tools/export_dataset.py nyu-mll/glue --config mrpc --text_column sentence1 --text_pair_column sentence2 --class_column label --output data/mrpc
 
 SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
-It writes OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG and PNG files
-keep their bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal pictures are
+It writes OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG, PNG and still
+WebP files keep their bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal pictures are
 one file, named by their content. A caption column with lists gives a row for each caption.
 
 With --class_column the rows have the column label with the name of the class, and no caption. With --text_column there
@@ -75,13 +75,16 @@ def format_of(data):
     """The ending of a file that the program reads as it is, else None."""
     if data[:3] == b"\xff\xd8\xff":
         return "jpg"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        is_animated = data[12:16] == b"VP8X" and data[20:21] and data[20] & 0x02
+        return None if is_animated else "webp"
     return "png" if data[:8] == b"\x89PNG\r\n\x1a\n" else None
 
 
 def encoded_as_jpeg(data):
     """Any picture that Pillow reads -> JPEG bytes, upright and RGB."""
     try:
-        from PIL import Image, ImageOps  # only where a picture is neither JPEG nor PNG
+        from PIL import Image, ImageOps  # only where a picture is not JPEG, PNG or still WebP
     except ImportError:
         raise ExportError(2, "the Python package pillow is missing; pip install datasets pillow") from None
     try:

@@ -263,9 +263,10 @@ Verdict prepare_picture(PictureFacts* facts, const Readers& readers, Arena* aren
   *facts = PictureFacts{};
   const Verdict look = verdict_of_bytes(job.encoded, job.encoded_bytes);
   if (!look.ok()) return look;
-  const bool is_png = media_engine_format_of(job.encoded, job.encoded_bytes) == MEDIA_ENGINE_FORMAT_PNG;
-  PictureReader* const reader = is_png ? readers.png : readers.jpeg;
-  const std::uint32_t format_detail = is_png ? MEDIA_ENGINE_DETAIL_PNG : 0;
+  const media_engine_format format = media_engine_format_of(job.encoded, job.encoded_bytes);
+  const bool is_png = format == MEDIA_ENGINE_FORMAT_PNG, is_webp = format == MEDIA_ENGINE_FORMAT_WEBP;
+  PictureReader* const reader = is_png ? readers.png : is_webp ? readers.webp : readers.jpeg;
+  const std::uint32_t format_detail = is_png ? MEDIA_ENGINE_DETAIL_PNG : is_webp ? MEDIA_ENGINE_DETAIL_WEBP : 0;
   if (reader == nullptr) return {MEDIA_ENGINE_PICTURE_UNSUPPORTED, format_detail};
   Verdict verdict = reader->read_header(arena, job.encoded, job.encoded_bytes, settings.limits, stop);
   if (reader->width() > 0 && reader->height() > 0) {

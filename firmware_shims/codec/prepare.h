@@ -29,10 +29,11 @@ struct PreparationSettings {
 
 class PictureReader;
 
-// The decoders at hand. `png` may be null: PNGs are then refused.
+// The decoders at hand. Pictures of a format whose reader is null are refused.
 struct Readers {
   PictureReader* jpeg;
   PictureReader* png;
+  PictureReader* webp;
 };
 
 // job.pixels, job.side, job.element and job.preparation have been checked. `stop` as in PictureReader::read_header.

@@ -48,7 +48,8 @@ Verdict verdict_of_warning(int message_code, int scans_begun) noexcept {
 Verdict verdict_of_bytes(const std::uint8_t* bytes, std::size_t size) noexcept {
   if (size == 0) return {MEDIA_ENGINE_PICTURE_EMPTY, 0};
   const media_engine_format format = media_engine_format_of(bytes, size);
-  if (format == MEDIA_ENGINE_FORMAT_JPEG || format == MEDIA_ENGINE_FORMAT_PNG) return {};
+  if (format == MEDIA_ENGINE_FORMAT_JPEG || format == MEDIA_ENGINE_FORMAT_PNG || format == MEDIA_ENGINE_FORMAT_WEBP)
+    return {};
   return {MEDIA_ENGINE_PICTURE_OTHER_FORMAT, static_cast<std::uint32_t>(format)};
 }
 

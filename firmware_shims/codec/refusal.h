@@ -31,7 +31,7 @@ Verdict verdict_of_error(int message_code) noexcept;
 // libjpeg warned with this message code; scans_begun: 0 while it still reads the headers. OK: the warning is let pass.
 Verdict verdict_of_warning(int message_code, int scans_begun) noexcept;
 
-// Refusals before a decoder is needed: no bytes, neither JPEG nor PNG.
+// Refusals before a decoder is needed: no bytes, a format that is not decoded.
 Verdict verdict_of_bytes(const std::uint8_t* bytes, std::size_t size) noexcept;
 
 // The verdict on a header. `scans` is 1 for a picture of a single scan.

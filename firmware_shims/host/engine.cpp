@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host engine: libjpeg-turbo, libpng and our resampling, in the threads that poll. One engine serves any number of
-// them; `units` is how many decode at the same time, each with a decoder and some memory of its own. A picture that
-// needs more than that (one of several scans and many pixels) starts again in the one large area that all units share
-// and take in turn; so what is refused for its size is so whatever runs beside. A PNG takes a quarter of the large area
-// at most: beside a device the rest is not there as long as there is a device (see companion/engine.cpp).
+// The host engine: libjpeg-turbo, libpng, libwebp and our resampling, in the threads that poll. One engine serves any
+// number of them; `units` is how many decode at the same time, each with a decoder and some memory of its own. A
+// picture that needs more than that (one of several scans and many pixels) starts again in the one large area that all
+// units share and take in turn; so what is refused for its size is so whatever runs beside. Other formats than JPEG
+// take a quarter of the large area at most: beside a device the rest is not there as long as there is a device (see
+// companion/engine.cpp).
 //
 // Memory: engine | slots | units | small area of each unit | large area. After open nothing is allocated; libjpeg takes
-// some 2 KB a unit from the system at open, libpng lives in the areas.
+// some 2 KB a unit from the system at open, libpng and libwebp live in the areas.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "firmware_shims/codec/jpeg.h"
 #include "firmware_shims/codec/png.h"
 #include "firmware_shims/codec/prepare.h"
+#include "firmware_shims/codec/webp.h"
 #include "firmware_shims/driver.h"
 #include "kernels/resize.h"
 
@@ -38,6 +40,7 @@ struct Slot {
 struct Unit {
   codec::JpegReader jpeg;
   codec::PngReader png;
+  codec::WebpReader webp;
   codec::Arena small_area;
   bool busy = false;
 };
@@ -78,8 +81,8 @@ Layout layout_of(const media_engine_config& config) {
   return layout;
 }
 
-// The part of the large area that is for PNGs.
-std::size_t png_area_bytes(std::size_t picture_bytes) { return codec::arena_rounded(picture_bytes / 4); }
+// The part of the large area that is for other formats than JPEG.
+std::size_t other_area_bytes(std::size_t picture_bytes) { return codec::arena_rounded(picture_bytes / 4); }
 
 media_engine_capabilities query() {
   media_engine_capabilities can = {};
@@ -87,7 +90,7 @@ media_engine_capabilities query() {
   can.name = "host";
   can.preparations = 1U << MEDIA_ENGINE_TRAINING | 1U << MEDIA_ENGINE_PROCESSOR | 1U << MEDIA_ENGINE_SQUARE_PROCESSOR;
   can.elements = 1U << MEDIA_ENGINE_FLOAT32;
-  can.formats = 1U << MEDIA_ENGINE_FORMAT_JPEG | 1U << MEDIA_ENGINE_FORMAT_PNG;
+  can.formats = 1U << MEDIA_ENGINE_FORMAT_JPEG | 1U << MEDIA_ENGINE_FORMAT_PNG | 1U << MEDIA_ENGINE_FORMAT_WEBP;
   can.works_in_poll = 1;
   can.max_units = kMaxUnits;
   can.max_queue_depth = kMaxQueueDepth;
@@ -181,7 +184,7 @@ struct Outcome {
 Outcome prepare_in(HostEngine& self, Unit& unit, const media_engine_job& job, codec::Arena* area) {
   Outcome outcome;
   area->used_bytes = 0;
-  const codec::Readers readers = {&unit.jpeg, &unit.png};
+  const codec::Readers readers = {&unit.jpeg, &unit.png, &unit.webp};
   outcome.verdict = codec::prepare_picture(&outcome.facts, readers, area, job, self.settings, &self.stop);
   outcome.peak_bytes = area->used_bytes;
   return outcome;
@@ -190,9 +193,9 @@ Outcome prepare_in(HostEngine& self, Unit& unit, const media_engine_job& job, co
 Outcome prepare(HostEngine& self, Unit& unit, const media_engine_job& job) {
   const Outcome outcome = prepare_in(self, unit, job, &unit.small_area);
   if (outcome.verdict.status != MEDIA_ENGINE_PICTURE_TOO_LARGE) return outcome;
-  const bool is_png = media_engine_format_of(job.encoded, job.encoded_bytes) == MEDIA_ENGINE_FORMAT_PNG;
+  const bool is_jpeg = media_engine_format_of(job.encoded, job.encoded_bytes) == MEDIA_ENGINE_FORMAT_JPEG;
   codec::Arena large_area = self.large_area;
-  if (is_png) large_area.size_bytes = png_area_bytes(large_area.size_bytes);
+  if (!is_jpeg) large_area.size_bytes = other_area_bytes(large_area.size_bytes);
   if (large_area.size_bytes <= unit.small_area.size_bytes) return outcome;
   const std::lock_guard<std::mutex> lock(self.large_area_mutex);
   return prepare_in(self, unit, job, &large_area);
@@ -305,7 +308,7 @@ void close(media_engine* engine) {
 
 std::size_t memory_without_jpeg(const media_engine_config* config) {
   const Layout layout = layout_of(*config);
-  return layout.large_area + png_area_bytes(layout.total - layout.large_area);
+  return layout.large_area + other_area_bytes(layout.total - layout.large_area);
 }
 
 constexpr media_engine_driver kHostDriver = {

@@ -163,12 +163,13 @@ void Device::decode(hpu_sim_completion* completion, Unit& unit, const Task& task
   codec::PictureFacts facts;
   codec::Arena* area = &unit.small_area;
   area->used_bytes = 0;
-  codec::Verdict verdict = codec::prepare_picture(&facts, {&unit.reader, nullptr}, area, job, settings_, &stop_);
+  codec::Verdict verdict =
+      codec::prepare_picture(&facts, {&unit.reader, nullptr, nullptr}, area, job, settings_, &stop_);
   std::size_t used_bytes = area->used_bytes;
   if (verdict.status == MEDIA_ENGINE_PICTURE_TOO_LARGE && large_area_.size_bytes > area->size_bytes) {
     const std::lock_guard<std::mutex> lock(large_area_mutex_);
     large_area_.used_bytes = 0;
-    verdict = codec::prepare_picture(&facts, {&unit.reader, nullptr}, &large_area_, job, settings_, &stop_);
+    verdict = codec::prepare_picture(&facts, {&unit.reader, nullptr, nullptr}, &large_area_, job, settings_, &stop_);
     used_bytes = large_area_.used_bytes;
   }
   completion->status = verdict.status;

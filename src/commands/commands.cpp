@@ -191,7 +191,7 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
 }
 
 void add_decode(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("decode", "Decode JPEG and PNG files to the pixels that the model would see");
+  CLI::App* command = app.add_subcommand("decode", "Decode JPEG, PNG and WebP files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
   auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
   CLI::Option* size = command->add_option("--size", arguments->size, "side of the square, pixels; default: the model's")
@@ -208,7 +208,7 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   command->add_option("--std", *std, "a,b,c: standard deviation of R, G and B in 0..1")->excludes(model);
   command->add_flag("--raw", arguments->raw, "keep pixels in 0..255, not normalised");
   as_output_file(command->add_option("--output", arguments->output, "safetensors file to write"))->required();
-  as_path(command->add_option("files", arguments->files, "JPEG and PNG files"))->required();
+  as_path(command->add_option("files", arguments->files, "JPEG, PNG and WebP files"))->required();
   command->callback([=] {
     if (!mean->empty()) arguments->mean = numbers_of<double>("--mean", *mean, 3);
     if (!std->empty()) arguments->std = numbers_of<double>("--std", *std, 3);
@@ -254,7 +254,7 @@ void add_classify(CLI::App& app, Chosen* chosen) {
   command
       ->add_option(
           "inputs", arguments->inputs,
-          "JPEG and PNG files; or a text, or two that are a pair; - alone: the lines of standard input, a pair "
+          "JPEG, PNG and WebP files; or a text, or two that are a pair; - alone: the lines of standard input, a pair "
           "on each with a tab between its texts")
       ->required();
   command->add_option("--top", arguments->top, "number of classes for each picture or text")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule decode`: JPEG and PNG files to the pixels that the model would see, in a safetensors file; one JSON line a
+// `bascule decode`: JPEG, PNG and WebP files to the pixels that the model would see, in a safetensors file; one JSON line a
 // file on standard output.
 #pragma once
 

@@ -23,14 +23,16 @@ bool is_hidden(const fs::path& path) { return path.filename().string().front() =
 
 enum class Kind { kPicture, kOtherPicture, kOther };
 
-// Whether a file begins as JPEG and PNG do.
+// Whether a file begins as JPEG, PNG and WebP do.
 bool begins_as_picture(const fs::path& path) {
   const int file = open_regular_file(AT_FDCWD, path.c_str());
   if (file < 0) return false;
   const Descriptor owner(file);
-  char begin[3] = {};
-  const std::string_view bytes(begin, static_cast<std::size_t>(std::max<::ssize_t>(0, ::read(file, begin, 3))));
-  return bytes == "\xFF\xD8\xFF" || bytes == "\x89PN";
+  char begin[12] = {};
+  if (::read(file, begin, sizeof begin) <= 0) return false;
+  const std::string_view bytes(begin, sizeof begin);
+  return bytes.substr(0, 3) == "\xFF\xD8\xFF" || bytes.substr(0, 3) == "\x89PN" ||
+         (bytes.substr(0, 4) == "RIFF" && bytes.substr(8) == "WEBP");
 }
 
 Kind kind_of(const fs::path& path) {
@@ -39,9 +41,9 @@ Kind kind_of(const fs::path& path) {
   const auto is_one_of = [&](std::initializer_list<const char*> endings) {
     return std::find(endings.begin(), endings.end(), ending) != endings.end();
   };
-  if (is_one_of({".jpg", ".jpeg", ".png"})) return Kind::kPicture;
-  const bool is_other = is_one_of({".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".pbm", ".pgm",
-                                   ".ppm", ".tif", ".tiff", ".webp"});
+  if (is_one_of({".jpg", ".jpeg", ".png", ".webp"})) return Kind::kPicture;
+  const bool is_other = is_one_of(
+      {".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".pbm", ".pgm", ".ppm", ".tif", ".tiff"});
   return is_other || (ending.empty() && begins_as_picture(path)) ? Kind::kOtherPicture : Kind::kOther;
 }
 
@@ -100,9 +102,9 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
   if (paths.empty()) {
     refuse(folder + "/" + name,
            "has no pictures" + (*unread > unread_before ? ", but " + std::to_string(*unread - unread_before) +
-                                                              " whose names do not end in .jpg, .jpeg or .png"
+                                                              " whose names do not end in .jpg, .jpeg, .png or .webp"
                                                         : std::string()),
-           "add JPEG or PNG files, or remove the folder");
+           "add JPEG, PNG or WebP files, or remove the folder");
   }
   std::sort(paths.begin(), paths.end());
   return paths;

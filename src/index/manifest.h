@@ -7,7 +7,7 @@
 // Shards are tar files as WebDataset has them, "shard-{000..127}.tar": the members of a sample stand together and share
 // the path up to the first dot of the base name, which is the sample's key; what follows, in any case of letters, says
 // what a member is.
-//   picture   jpg, jpeg or png; with another image_column than "image", the member of that ending
+//   picture   jpg, jpeg, png or webp; with another image_column than "image", the member of that ending
 //   caption   the member whose ending is caption_column; else .txt, if that is "caption"; else the string of that name
 //             in .json. One line break at the end of a text member is left out.
 //   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls
@@ -107,7 +107,7 @@ class Manifest {
   const std::vector<std::string>& class_names() const noexcept { return class_names_; }
   // From here on the label of a row is the number that stands here in the place of its name. As many as class_names().
   void set_classes(std::vector<std::int32_t> numbers) { class_numbers_ = std::move(numbers); }
-  // In folders of classes: of other kinds than JPEG and PNG, or beside these folders.
+  // In folders of classes: of other kinds than JPEG, PNG and WebP, or beside these folders.
   std::int64_t unread_pictures() const noexcept { return unread_pictures_; }
   // The first row with a label of that place of class_names(); before set_classes().
   std::int64_t first_row_of_class(std::size_t name) const noexcept;

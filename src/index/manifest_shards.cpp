@@ -101,7 +101,8 @@ class ShardReader {
   }
 
   bool is_picture(const std::string& ending) const {
-    return image_.empty() ? ending == "jpg" || ending == "jpeg" || ending == "png" : ending == image_;
+    return image_.empty() ? ending == "jpg" || ending == "jpeg" || ending == "png" || ending == "webp"
+                          : ending == image_;
   }
 
   void take(TarReader& tar, const TarMember& member, const std::string& ending) {
@@ -229,7 +230,7 @@ class ShardReader {
 
   ManifestBuilder* builder_;
   Digest* digest_;
-  std::string image_;  // empty: jpg, jpeg or png
+  std::string image_;  // empty: jpg, jpeg, png or webp
   std::string caption_, second_caption_;
   std::string label_;
   const ManifestColumns& columns_;

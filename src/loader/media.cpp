@@ -22,6 +22,7 @@ constexpr int kDetailShift = 20;  // above the status and the marks of worker.h
 // kPillowLimit always has room; the longer one has, but for a PNG of more than kMostLonger.
 constexpr int kLimitShift = 8, kShorterBits = 14;
 constexpr std::uint32_t kMostElongated = 0xffu, kMostShorter = 0x3fffu, kMostLonger = 0x1ffffu, kIsWide = 0x80000000u;
+constexpr std::uint32_t kFormatDetails = MEDIA_ENGINE_DETAIL_PNG | MEDIA_ENGINE_DETAIL_WEBP;
 constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_IMAGE_PIXELS
 
 constexpr std::uint32_t kCropUse = 0x63726f70u;  // a key of its own among those derived from the run's seed
@@ -66,12 +67,12 @@ std::int64_t picture_reason(const media_engine_completion& completion) noexcept 
   const std::uint32_t detail = completion.detail;
   if (status == MEDIA_ENGINE_PICTURE_TOO_ELONGATED) {
     const auto [shorter, longer] = std::minmax(completion.width, completion.height);
-    const std::uint32_t limit = std::min(detail & ~MEDIA_ENGINE_DETAIL_PNG, kMostElongated);
+    const std::uint32_t limit = std::min(detail & ~kFormatDetails, kMostElongated);
     const std::uint32_t size = (completion.width > completion.height ? kIsWide : 0) |
                                std::min(longer, kMostLonger) << kShorterBits | std::min(shorter, kMostShorter);
     return status | std::int64_t{limit} << kLimitShift | std::int64_t{size} << kDetailShift;
   }
-  const bool says_more = status == MEDIA_ENGINE_PICTURE_OTHER_FORMAT || (detail & MEDIA_ENGINE_DETAIL_PNG) != 0;
+  const bool says_more = status == MEDIA_ENGINE_PICTURE_OTHER_FORMAT || (detail & kFormatDetails) != 0;
   return status | (says_more ? std::int64_t{detail} << kDetailShift : 0);
 }
 

@@ -65,7 +65,7 @@ media_engine_config media_config(const MediaSettings& settings);
 // says more than a decoder's message code, the detail too; of a picture that is too elongated its size. At most 52
 // bits; the marks of worker.h are left free.
 std::int64_t picture_reason(const media_engine_completion& completion) noexcept;
-// For people: "is WebP; convert it to JPEG or PNG". Allocates.
+// For people: "is GIF; convert it to JPEG or PNG". Allocates.
 std::string picture_reason_text(std::int64_t reason);
 
 class Media {

@@ -57,7 +57,8 @@ std::string base64(const std::vector<std::uint8_t>& bytes) {
 
 std::string picture_url(const std::vector<std::uint8_t>& file) {
   const bool is_png = file.size() > 1 && file[0] == 0x89 && file[1] == 'P';
-  return std::string("data:image/") + (is_png ? "png" : "jpeg") + ";base64," + base64(file);
+  const bool is_webp = file.size() > 1 && file[0] == 'R' && file[1] == 'I';
+  return std::string("data:image/") + (is_png ? "png" : is_webp ? "webp" : "jpeg") + ";base64," + base64(file);
 }
 
 std::string html_number(double value) {

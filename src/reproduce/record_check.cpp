@@ -31,7 +31,8 @@ namespace bascule {
 namespace {
 
 // Libraries whose arithmetic is part of a result: pictures are decoded by these, and with oneDNN's products that too.
-constexpr std::string_view kComputing[] = {"libjpeg", "libpng", "libz.", "libm.", "libm-", "libmvec", "libdnnl"};
+constexpr std::string_view kComputing[] = {"libjpeg", "libpng", "libwebp", "libz.",
+                                           "libm.",   "libm-",  "libmvec", "libdnnl"};
 
 constexpr std::int64_t kListedPictures = 10;
 

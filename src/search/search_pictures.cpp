@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 bool has_picture_name(const std::string& path) {
   std::string extension = fs::path(path).extension().string();
   for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png" || extension == ".webp";
 }
 
 std::vector<std::string> find_pictures(const std::string& folder) {
@@ -30,7 +30,8 @@ std::vector<std::string> find_pictures(const std::string& folder) {
     at.increment(failure);
   }
   if (failure) throw Error(ErrorKind::kData, folder, "cannot be searched: " + failure.message());
-  if (found.empty()) throw Error(ErrorKind::kData, folder, "has no .jpg, .jpeg or .png file in it or its subfolders");
+  if (found.empty())
+    throw Error(ErrorKind::kData, folder, "has no .jpg, .jpeg, .png or .webp file in it or its subfolders");
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -7,7 +7,7 @@
 
 namespace bascule {
 
-// Named *.jpg, *.jpeg or *.png, in any case of letters.
+// Named *.jpg, *.jpeg, *.png or *.webp, in any case of letters.
 bool has_picture_name(const std::string& path);
 
 // All such files below a folder, by path. Links to folders are not followed. Throws Error kData if there is none.

@@ -53,7 +53,8 @@ constexpr Key kKeys[] = {
      "data for evaluation, in the same formats"},
     {"data", "test_file", paths<&Data::test_file>(), kFromThereOn, "data for prediction, in the same formats"},
     {"data", "image_column", text<&Data::image_column>(false), kNumbers,
-     "column with the path of the picture; in shards the extension of pictures (default: `jpg`, `jpeg` and `png`)"},
+     "column with the path of the picture; in shards the extension of pictures (default: `jpg`, `jpeg`, `png` and "
+     "`webp`)"},
     {"data", "caption_column", text<&Data::caption_column>(false), kNumbers,
      "column with the caption; in shards an extension or a key of `.json` (default: `.txt`)"},
     {"data", "text_column", text<&Data::text_column>(true), kNumbers,

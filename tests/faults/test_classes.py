@@ -94,11 +94,11 @@ class NamedClasses(unittest.TestCase):
         train = self.class_folder("train", lambda label: NAMES[label])
         self.assertNotIn("not read", self.done("all", train, data__label_column=None))
         a_class = next(path for path in sorted(train.iterdir()) if path.is_dir())
-        for path in (a_class / "one.webp", a_class / "more" / "two.GIF", train / "beside.jpg", a_class / "notes.txt"):
+        for path in (a_class / "one.bmp", a_class / "more" / "two.GIF", train / "beside.jpg", a_class / "notes.txt"):
             path.write_bytes(b"")
         shutil.copy(next(iter(PICTURES.values())), a_class / "without-an-ending")
         said = self.done("some", train, data__label_column=None)
-        self.assertEqual(said.count(f"index: 4 pictures in {train} not read: their names do not end in .jpg, .jpeg or .png, or they are not in the folder of a class\n"), 1, said)
+        self.assertEqual(said.count(f"index: 4 pictures in {train} not read: their names do not end in .jpg, .jpeg, .png or .webp, or they are not in the folder of a class\n"), 1, said)
         self.assertEqual(digest(self.folder / "all/run/model.safetensors"), digest(self.folder / "some/run/model.safetensors"))
 
     def test_a_folders_faults_are_named_once(self):

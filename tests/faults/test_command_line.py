@@ -342,11 +342,11 @@ class CommandLine(unittest.TestCase):
     def test_a_file_of_another_format_is_not_searched_as_a_text(self):
         toml = settings(self.folder, training__max_steps="1", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')
         self.assertEqual(run("run", toml).returncode, 0)
-        other = self.folder / "a.webp"
-        other.write_bytes(b"RIFF\x24\0\0\0WEBPVP8 " + bytes(64))
+        other = self.folder / "a.gif"
+        other.write_bytes(b"GIF89a" + bytes(64))
         done = run("search", self.folder / "run", other)
         self.assertEqual(done.returncode, DATA, done.stderr)
-        self.assertIn("is WebP; convert it to JPEG or PNG", done.stderr)
+        self.assertIn("is GIF; convert it to JPEG or PNG", done.stderr)
 
     def test_every_promised_json_is_one_document(self):
         toml = settings(self.folder, training__max_steps="2", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')

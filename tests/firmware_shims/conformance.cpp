@@ -450,10 +450,17 @@ TEST(Conformance, LimitsRefuseBeforeTheFirstPixelAndWhateverRunsBeside) {
 
 TEST(Conformance, TheFormatsThatItNamesAreThoseThatItDecodes) {
   EngineOnTest engine(config_of(1, 1));
-  const bool has_png = (media_engine_query(media_engine_builtin()).formats & 1u << MEDIA_ENGINE_FORMAT_PNG) != 0;
-  const Bytes png = read_bytes(BASCULE_TEST_DATA "/images/png/rgb_8.png");
-  EXPECT_EQ(status_of(run_alone(engine.get(), Request(png, MEDIA_ENGINE_TRAINING, kSide, false))),
-            has_png ? MEDIA_ENGINE_OK : MEDIA_ENGINE_PICTURE_UNSUPPORTED);
+  const auto expect = [&](const char* path, media_engine_format format, const char* refusal) {
+    const bool is_named = (media_engine_query(media_engine_builtin()).formats & 1u << format) != 0;
+    const Bytes picture = read_bytes(std::string(BASCULE_TEST_DATA "/images/") + path);
+    const media_engine_completion done = run_alone(engine.get(), Request(picture, MEDIA_ENGINE_TRAINING, kSide, false));
+    EXPECT_EQ(status_of(done), is_named ? MEDIA_ENGINE_OK : MEDIA_ENGINE_PICTURE_UNSUPPORTED) << path;
+    if (!is_named) {
+      EXPECT_STREQ(media_engine_picture_text(status_of(done), done.detail), refusal);
+    }
+  };
+  expect("png/rgb_8.png", MEDIA_ENGINE_FORMAT_PNG, "is PNG, which the device does not decode");
+  expect("webp/lossy_40.webp", MEDIA_ENGINE_FORMAT_WEBP, "is WebP, which the device does not decode");
 }
 
 // A quarter of the memory of a picture is for a PNG: an interlaced one takes 3 bytes a pixel of it.

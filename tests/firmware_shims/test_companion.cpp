@@ -137,7 +137,7 @@ TEST(Fallback, AnEngineThatWorksInPollHasNoneAndNeedsNone) {
   EXPECT_EQ(media_engine_memory_needed(&config), alone);
 }
 
-TEST(Companion, CostsTheMemoryOfTheHostsUnitsAndOfTheLargestPng) {
+TEST(Companion, CostsTheMemoryOfTheHostsUnitsAndOfTheLargestPngOrWebp) {
   media_engine_config config = config_of("", 4, 0);
   config.picture_bytes = std::size_t{100} << 20;
   config.host_units = 0;

@@ -61,7 +61,8 @@ void mutate_once(Bytes& bytes, Seeded& random) {
 TEST(Mutations, AreTakenOrRefusedAsBadPicturesAndAlwaysTheSameWay) {
   std::vector<Bytes> originals;
   std::vector<std::filesystem::path> paths;
-  for (const std::string& folder : {reference_dir() + "/images/jpeg", std::string(BASCULE_TEST_DATA "/images/png")}) {
+  for (const std::string& folder : {reference_dir() + "/images/jpeg", std::string(BASCULE_TEST_DATA "/images/png"),
+                                    std::string(BASCULE_TEST_DATA "/images/webp")}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() != ".json") paths.push_back(entry.path());
     }

@@ -13,6 +13,7 @@
 
 #include "src/json/json.h"
 #include "tests/firmware_shims/engine_on_test.h"
+#include "tests/firmware_shims/reader_on_test.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/sha256.h"
 
@@ -22,11 +23,12 @@ namespace {
 using test::Bytes;
 using test::EngineOnTest;
 using test::Request;
+using test::Rows;
 using test::run_alone;
 using test::status_of;
+using Reader = test::ReaderOnTest<PngReader>;
 
 constexpr std::uint32_t kSide = 64;
-constexpr Limits kLimits = {40'000'000, 500, 2000};
 
 const std::string& folder() {
   static const std::string path = BASCULE_TEST_DATA "/images/png/";
@@ -40,66 +42,6 @@ const Json& expected_files() {
 
 Bytes picture(const std::string& name) { return test::read_bytes(folder() + name); }
 
-// Rows of RGBX of a window, in memory of their own.
-struct Rows {
-  Window window;
-  std::vector<Bytes> rows;
-};
-
-void keep_rows(void* context, const std::uint8_t* data, std::int64_t stride, std::int64_t first, std::int64_t count) {
-  Rows& kept = *static_cast<Rows*>(context);
-  EXPECT_EQ(first, kept.window.y_begin + static_cast<std::int64_t>(kept.rows.size()));
-  for (std::int64_t r = 0; r < count; ++r) {
-    const std::uint8_t* const row = data + r * stride;
-    kept.rows.emplace_back(row + 4 * kept.window.x_begin, row + 4 * kept.window.x_end);
-  }
-}
-
-class Reader {
- public:
-  explicit Reader(std::size_t bytes = std::size_t{4} << 20) : memory_(bytes + 64) {
-    arena_.base = memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64);
-    arena_.size_bytes = bytes;
-  }
-  Verdict header(const Bytes& file) {
-    arena_.used_bytes = 0;
-    return reader_.read_header(&arena_, file.data(), file.size(), kLimits, nullptr);
-  }
-  // All of the picture where no window is given.
-  Verdict read(const Bytes& file, Rows* kept, const Window* window = nullptr) {
-    Verdict verdict = header(file);
-    kept->window = window != nullptr ? *window : Window{0, reader_.width(), 0, reader_.height()};
-    if (verdict.ok()) verdict = reader_.begin(1, kept->window);
-    if (verdict.ok()) verdict = reader_.read_rows({kept, keep_rows});
-    reader_.end();
-    return verdict;
-  }
-  PngReader& get() { return reader_; }
-
- private:
-  Bytes memory_;
-  Arena arena_;
-  PngReader reader_;
-};
-
-// EXIF's definition of the orientations: the stored place of an upright pixel.
-Bytes upright_rgb(const Rows& stored, std::uint32_t orientation) {
-  const std::size_t h = stored.rows.size(), w = stored.rows[0].size() / 4;
-  const bool swaps = orientation >= 5;
-  const std::size_t rows = swaps ? w : h, columns = swaps ? h : w;
-  Bytes out;
-  for (std::size_t y = 0; y < rows; ++y) {
-    for (std::size_t x = 0; x < columns; ++x) {
-      std::size_t sx = swaps ? y : x, sy = swaps ? x : y;
-      if (orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8) sx = w - 1 - sx;
-      if (orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7) sy = h - 1 - sy;
-      out.insert(out.end(), stored.rows[sy].begin() + static_cast<std::ptrdiff_t>(4 * sx),
-                 stored.rows[sy].begin() + static_cast<std::ptrdiff_t>(4 * sx + 3));
-    }
-  }
-  return out;
-}
-
 TEST(Png, HasThePixelsThatTheReferenceGives) {
   Reader reader;
   int checked = 0;
@@ -111,7 +53,7 @@ TEST(Png, HasThePixelsThatTheReferenceGives) {
     EXPECT_EQ(reader.get().width(), facts["size"][0]);
     EXPECT_EQ(reader.get().height(), facts["size"][1]);
     ASSERT_EQ(reader.get().orientation(), facts["orientation"]);
-    const Bytes rgb = upright_rgb(rows, reader.get().orientation());
+    const Bytes rgb = test::upright_rgb(rows, reader.get().orientation());
     EXPECT_EQ(test::sha256_hex(rgb.data(), rgb.size()), facts["rgb_sha256"]);
     ++checked;
   }
@@ -230,10 +172,10 @@ struct Foreign {
   const char* name;
 };
 
-TEST(Formats, WhatIsNeitherJpegNorPngIsNamed) {
+TEST(Formats, WhatIsNotDecodedIsNamed) {
   using namespace std::string_literals;
   const Foreign files[] = {{"GIF89a\1\0\1\0"s, "is GIF"},
-                           {"RIFF\x24\0\0\0WEBPVP8 "s, "is WebP"},
+                           {"RIFF\x24\0\0\0WEBPVP8X\x0a\0\0\0\2\0\0\0"s, "is an animated WebP"},
                            {"BM\x46\0\0\0\0\0"s, "is BMP"},
                            {"II*\0\x08\0\0\0"s, "is TIFF"},
                            {"MM\0*\0\0\0\x08"s, "is TIFF"},
@@ -251,7 +193,7 @@ TEST(Formats, WhatIsNeitherJpegNorPngIsNamed) {
                            {"PK\3\4\x14\0"s, "is a ZIP archive"},
                            {"P6\n2 2\n255\n"s, "is Netpbm"},
                            {"version https://git-lfs.github.com/spec/v1\n"s, "is text"},
-                           {"\1\2\3\4"s, "is neither JPEG nor PNG"}};
+                           {"\1\2\3\4"s, "is not JPEG, PNG or WebP"}};
   EngineOnTest engine;
   for (const Foreign& file : files) {
     const Bytes encoded(file.bytes.begin(), file.bytes.end());

@@ -84,11 +84,11 @@ TEST(ClassNames, AreTheFoldersOfAFolder) {
   const TemporaryFolder folder;
   for (const char* const name : {"dog/deep/er", "cat", ".hidden", "cat/.thumbnails"})
     std::filesystem::create_directories(folder.path() + "/" + name);
-  for (const char* const name : {"dog/z.jpg", "dog/deep/er/a.PNG", "cat/b.jpeg", "cat/notes.txt", ".hidden/c.jpg",
+  for (const char* const name : {"dog/z.jpg", "dog/y.webp", "dog/deep/er/a.PNG", "cat/b.jpeg", "cat/notes.txt", ".hidden/c.jpg",
                                  "cat/.thumbnails/b.jpg", "readme.txt"})
     folder.write(name, "x");
   Manifest manifest = Manifest::load(folder.path(), named());
-  EXPECT_EQ(classes_of(manifest), (Texts{"cat/b.jpeg|cat", "dog/deep/er/a.PNG|dog", "dog/z.jpg|dog"}));
+  EXPECT_EQ(classes_of(manifest), (Texts{"cat/b.jpeg|cat", "dog/deep/er/a.PNG|dog", "dog/y.webp|dog", "dog/z.jpg|dog"}));
   EXPECT_EQ(manifest.where(1), folder.path() + "/dog/deep/er/a.PNG");
   manifest.measure_pictures();
   EXPECT_EQ(manifest.picture_bytes(2), 1);
@@ -101,14 +101,14 @@ TEST(ClassNames, AreTheFoldersOfAFolder) {
   EXPECT_NE(opened.note.find("are listed at each start"), std::string::npos) << opened.note;
   std::filesystem::create_directory(folder.path() + "/bird");
   EXPECT_EQ(refusal_of(folder.path(), named()),
-            folder.path() + "/bird: has no pictures; add JPEG or PNG files, or remove the folder");
-  folder.write("bird/a.webp", "x");
-  folder.write("bird/photo", "\xFF\xD8\xFF");
+            folder.path() + "/bird: has no pictures; add JPEG, PNG or WebP files, or remove the folder");
+  folder.write("bird/a.gif", "x");
+  folder.write("bird/photo", "RIFF\4\1\1\1WEBP");
   folder.write("bird/notes", "x");
   EXPECT_EQ(refusal_of(folder.path(), named()),
             folder.path() +
-                "/bird: has no pictures, but 2 whose names do not end in .jpg, .jpeg or .png; add JPEG or "
-                "PNG files, or remove the folder");
+                "/bird: has no pictures, but 2 whose names do not end in .jpg, .jpeg, .png or .webp; add JPEG, PNG or "
+                "WebP files, or remove the folder");
   const TemporaryFolder empty;
   EXPECT_NE(refusal_of(empty.path(), named()).find("metadata.jsonl"), std::string::npos);
 }

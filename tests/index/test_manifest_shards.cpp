@@ -56,13 +56,15 @@ TEST(ManifestShards, GiveSamplesByTheirKeys) {
   add_member(&second, "000.txt", "two\r\n");
   add_member(&second, "000.png", "picture 2");
   add_member(&second, "000.json", R"({"caption": "the text member wins"})");
+  add_member(&second, "001.webp", "picture 3");
+  add_member(&second, "001.txt", "three");
   folder.write("s-0.tar", with_end(first));
   folder.write("s-1.tar", with_end(second));
   const Manifest manifest = Manifest::load(folder.path() + "/s-{0..1}.tar", ManifestColumns());
   EXPECT_EQ(rows_of(manifest),
             (std::vector<std::string>{"000.jpg|a caption|-1|picture 0", "d/001.JPEG|in \xC3\xA9|-1|picture 1",
-                                      "000.png|two|-1|picture 2"}));
-  EXPECT_EQ(manifest.pictures(), 3);
+                                      "000.png|two|-1|picture 2", "001.webp|three|-1|picture 3"}));
+  EXPECT_EQ(manifest.pictures(), 4);
   EXPECT_EQ(manifest.where(2), folder.path() + "/s-1.tar");
   EXPECT_EQ(manifest.picture_location(2), folder.path() + "/s-1.tar/000.png");
   EXPECT_TRUE(manifest.is_measured());

@@ -244,12 +244,14 @@ TEST(PictureReason, IsOneNumberThatStillSaysWhatTheFileIs) {
   const auto reason_of = [](media_engine_status status, std::uint32_t detail) {
     return picture_reason({0, status, detail, 10, 20, 1});
   };
-  const std::int64_t webp = reason_of(MEDIA_ENGINE_PICTURE_OTHER_FORMAT, MEDIA_ENGINE_FORMAT_WEBP);
-  EXPECT_EQ(picture_reason_text(webp), "is WebP; convert it to JPEG or PNG");
+  const std::int64_t gif = reason_of(MEDIA_ENGINE_PICTURE_OTHER_FORMAT, MEDIA_ENGINE_FORMAT_GIF);
+  EXPECT_EQ(picture_reason_text(gif), "is GIF; convert it to JPEG or PNG");
   const std::int64_t png = reason_of(MEDIA_ENGINE_PICTURE_TRUNCATED, MEDIA_ENGINE_DETAIL_PNG);
   EXPECT_EQ(picture_reason_text(png), "the PNG file is truncated");
+  const std::int64_t webp = reason_of(MEDIA_ENGINE_PICTURE_TRUNCATED, MEDIA_ENGINE_DETAIL_WEBP);
+  EXPECT_EQ(picture_reason_text(webp), "the WebP file is truncated");
   EXPECT_EQ(static_cast<std::int64_t>(static_cast<double>(png)), png);
-  EXPECT_EQ((webp | png) & kGaveUp, 0);
+  EXPECT_EQ((gif | png | webp) & kGaveUp, 0);
   EXPECT_EQ(reason_of(MEDIA_ENGINE_PICTURE_TRUNCATED, 123), MEDIA_ENGINE_PICTURE_TRUNCATED) << "as always";
 }
 

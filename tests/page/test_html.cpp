@@ -104,6 +104,8 @@ TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
   EXPECT_EQ(count(html, "data:image/jpeg;base64,/9j/"), 4u);
   report.pictures[1].file = {0x89, 'P', 'N', 'G'};
   EXPECT_EQ(count(report_html(report), "data:image/png;base64,iVBORw"), 1u);
+  report.pictures[1].file = {'R', 'I', 'F', 'F'};
+  EXPECT_EQ(count(report_html(report), "data:image/webp;base64,UklGRg"), 1u);
 }
 
 TEST(Html, TheRightOneFollowsWithItsRankWhereItIsNotAmongTheHits) {

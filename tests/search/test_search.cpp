@@ -161,7 +161,7 @@ TEST_F(Search, FoldersOfNothingToSearchAreRefused) {
   test::TemporaryFolder empty, broken;
   SearchArguments asked = arguments("a ghost");
   asked.images = empty.path();
-  expect_refused(asked, ErrorKind::kData, "no .jpg, .jpeg or .png");
+  expect_refused(asked, ErrorKind::kData, "no .jpg, .jpeg, .png or .webp");
   asked.images = empty.path() + "/absent";
   expect_refused(asked, ErrorKind::kData, "absent");
   broken.write("broken.jpg", "");
