@@ -35,6 +35,7 @@ WorkersSettings workers_settings(const LoaderSettings& settings, const LoaderPla
   workers.jobs_per_worker = plan.jobs_per_worker;
   workers.buffer_bytes = buffer_bytes(plan);
   workers.scratch_bytes = scratch_bytes(settings, plan);
+  workers.augmenting_bytes = augmenting_bytes(settings);
   workers.longest_text = plan.longest_text;
   workers.on_bad_sample = settings.on_bad_sample;
   if (reads_pictures(settings)) workers.media = media_settings(settings);
@@ -57,6 +58,7 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
   const Span<std::byte> buffers = take(&memory, plan.encoded_bytes);
   const Span<std::byte> media = take(&memory, plan.media_engine_bytes);
   const Span<std::byte> scratch = take(&memory, plan.scratch_bytes);
+  const Span<std::byte> changed = take(&memory, plan.augmenting_bytes);
   const std::size_t listed = static_cast<std::size_t>(settings.max_replacements);
   const Span<std::byte> counting = take(&memory, plan.label_count_bytes);
   if (settings.counts_labels_ahead) label_count_.emplace(counting, plan.longest_text);
@@ -69,14 +71,16 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
     const std::size_t own = digests.empty() ? 0 : static_cast<std::size_t>(stream.manifest->pictures());
     states_.push_back(std::make_unique<StreamState>(
         *stream.manifest, batch_dealing(settings, stream), sample_settings(settings, stream), reads_pictures(settings),
-        stream.shuffled ? settings.random_crops : RandomCrops{}, mix_settings(settings, stream),
-        lay_out_slots(settings, plan.streams[i], &memory), digests.subspan(pictures, own)));
+        stream.shuffled ? settings.random_crops : RandomCrops{}, augmenting_of(settings, stream),
+        mix_settings(settings, stream), lay_out_slots(settings, plan.streams[i], &memory),
+        digests.subspan(pictures, own)));
     pictures += own;
     states.push_back(states_.back().get());
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));
     lists.push_back(Span<ReplacedSample>(new (list.data()) ReplacedSample[listed], listed));
   }
-  workers_ = std::make_unique<Workers>(workers_settings(settings, plan), states, buffers, scratch, media);
+  workers_ = std::make_unique<Workers>(workers_settings(settings, plan), states,
+                                       WorkersMemory{buffers, scratch, changed, media});
   for (std::size_t i = 0; i < states.size(); ++i) {
     streams_.push_back(
         std::make_unique<Stream>(*states[i], *workers_, lists[i], label_count_ ? &*label_count_ : nullptr));

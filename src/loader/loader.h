@@ -27,6 +27,7 @@
 #include "src/index/manifest.h"
 #include "src/index/open_manifest.h"
 #include "src/index/picture_digest.h"
+#include "src/loader/augmenting.h"
 #include "src/loader/label_count.h"
 #include "src/loader/media.h"
 #include "src/loader/stream.h"
@@ -62,7 +63,7 @@ struct StreamSettings {
 struct LoaderSettings {
   const Tokenizer* tokenizer = nullptr;  // outlives the loader; null where the model reads no text
   Fields fields;                         // what the model reads of a batch
-  std::uint64_t seed = 42;               // of order, masks, negatives and crops
+  std::uint64_t seed = 42;               // of order, masks, negatives and random changes to pictures
 
   // By number, of the model; where it reads two, rows are pairs, and each text of a row is one of the sample's.
   TextShape texts[kMaxTexts];
@@ -78,7 +79,10 @@ struct LoaderSettings {
   std::int64_t image_side = 288;
   double mean[3] = {0.0, 0.0, 0.0};
   double std[3] = {1.0, 1.0, 1.0};
-  RandomCrops random_crops;  // of the shuffled streams
+  RandomCrops random_crops;  // of the shuffled streams, as the next three
+  RandAugmentSettings rand_augment;
+  ColorJitterSettings color_jitter;
+  RandomErasingSettings random_erasing;
   Interpolation interpolation = Interpolation::kBicubic;
   double centre_crop_ratio = 1.0;
   double mixup_alpha = 0.0, cutmix_alpha = 0.0;  // of the shuffled streams; see mixing.h
@@ -127,10 +131,12 @@ struct LoaderPlan {
   std::size_t encoded_bytes = 0;       // one buffer a job
   std::size_t media_engine_bytes = 0;  // the engine's budget
   std::size_t scratch_bytes = 0;       // tokenizers and masks, one a worker
+  std::size_t augmenting_bytes = 0;    // pictures that are changed, one a worker
   std::size_t replacement_bytes = 0;   // lists of replaced samples
   std::size_t label_count_bytes = 0;   // counting labels ahead
   std::size_t total_bytes() const {
-    return slots_bytes + encoded_bytes + media_engine_bytes + scratch_bytes + replacement_bytes + label_count_bytes;
+    return slots_bytes + encoded_bytes + media_engine_bytes + scratch_bytes + augmenting_bytes + replacement_bytes +
+           label_count_bytes;
   }
 };
 

@@ -27,6 +27,18 @@ BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings&
   return dealing;
 }
 
+Augmenting augmenting_of(const LoaderSettings& settings, const StreamSettings& stream) {
+  Augmenting augmenting;
+  if (!stream.shuffled || !reads_pictures(settings)) return augmenting;
+  augmenting.rand_augment = settings.rand_augment;
+  augmenting.color_jitter = settings.color_jitter;
+  augmenting.random_erasing = settings.random_erasing;
+  std::copy(settings.mean, settings.mean + 3, augmenting.mean);
+  std::copy(settings.std, settings.std + 3, augmenting.std);
+  augmenting.side = settings.image_side;
+  return augmenting;
+}
+
 MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream) {
   MixSettings mix{settings.seed, 0.0, 0.0, settings.image_side};
   if (!stream.shuffled) return mix;
@@ -121,6 +133,13 @@ std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan
                                                            longest_text_bytes(settings)));
   }
   return TextScratch::bytes(tokenizer, plan.longest_text);
+}
+
+std::size_t augmenting_bytes(const LoaderSettings& settings) {
+  std::size_t most = 0;
+  for (const StreamSettings& stream : settings.streams)
+    most = std::max(most, augmenting_scratch_bytes(augmenting_of(settings, stream)));
+  return most;
 }
 
 std::size_t buffer_bytes(const LoaderPlan& plan) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "src/loader/augmenting.h"
 #include "src/loader/batch_order.h"
 #include "src/loader/loader.h"
 #include "src/loader/media.h"
@@ -14,6 +15,8 @@
 namespace bascule {
 
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream);
+// What is done to the stream's pictures; nothing where it is not training's.
+Augmenting augmenting_of(const LoaderSettings& settings, const StreamSettings& stream);
 MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream);
 SampleSettings sample_settings(const LoaderSettings& settings, const StreamSettings& stream);
 // The settings of the text of that number.
@@ -31,6 +34,8 @@ SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream);
 std::size_t longest_text_bytes(const LoaderSettings& settings);
 // Scratch of one worker.
 std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan);
+// The pictures that one worker changes, of all streams.
+std::size_t augmenting_bytes(const LoaderSettings& settings);
 // The buffer of one job; one byte more than the largest file, so that a file that has grown is noticed.
 std::size_t buffer_bytes(const LoaderPlan& plan);
 // The workers that there are: also the calling thread is one.

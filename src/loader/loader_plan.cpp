@@ -177,6 +177,7 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
     plan.encoded_bytes = workers * static_cast<std::size_t>(plan.jobs_per_worker) * buffer_bytes(plan);
   }
   plan.scratch_bytes = workers * scratch_bytes(settings, plan);
+  plan.augmenting_bytes = workers * augmenting_bytes(settings);
   if (settings.counts_labels_ahead)
     plan.label_count_bytes = LabelCount::bytes(scratch_bytes(settings, plan), plan.longest_text);
   return plan;

@@ -13,6 +13,7 @@
 #include "src/index/manifest.h"
 #include "src/index/picture_digest.h"
 #include "src/index/picture_folder.h"
+#include "src/loader/augmenting.h"
 #include "src/loader/batch_order.h"
 #include "src/loader/media.h"
 #include "src/loader/mixing.h"
@@ -25,12 +26,13 @@ namespace bascule {
 struct StreamState {
   // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
   StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const SampleSettings& sample_settings,
-              bool has_pictures, const RandomCrops& of_crops, const MixSettings& mix_settings,
-              std::vector<Slot> of_slots, Span<PictureDigest> of_pictures)
+              bool has_pictures, const RandomCrops& of_crops, const Augmenting& of_changes,
+              const MixSettings& mix_settings, std::vector<Slot> of_slots, Span<PictureDigest> of_pictures)
       : manifest(of_manifest),
         order(dealing),
         samples(sample_settings),
         crops(of_crops),
+        augmenting(of_changes),
         mix(mix_settings),
         slots(std::move(of_slots)),
         ring(order, static_cast<std::int64_t>(slots.size())),
@@ -44,6 +46,7 @@ struct StreamState {
   const BatchOrder order;
   const SampleSettings samples;
   const RandomCrops crops;
+  const Augmenting augmenting;
   const MixSettings mix;
   std::optional<PictureFolder> folder;  // none where samples have no pictures
   std::vector<Slot> slots;

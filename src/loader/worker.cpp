@@ -33,8 +33,8 @@ Status device_failure(const Job& job, std::int32_t status) noexcept {
 
 }  // namespace
 
-Worker::Worker(Crew& crew, Span<Job> jobs, TextScratch scratch) noexcept
-    : crew_(crew), own_jobs_(jobs), scratch_(scratch) {
+Worker::Worker(Crew& crew, Span<Job> jobs, TextScratch scratch, Span<std::byte> augmenting) noexcept
+    : crew_(crew), own_jobs_(jobs), scratch_(scratch), augmenting_(augmenting) {
   BASCULE_CHECK(crew.jobs.size() <= kJobMask);
 }
 
@@ -90,6 +90,7 @@ bool Worker::submit_pending() noexcept {
   const Slot& slot = job->stream->slot(job->claim.number);
   form.pixels = slot.pixels_of(job->claim.sample);
   add_random_crop(&form, stream.crops, stream.order.seed(), slot.place.epoch, job->row);
+  form.raw = stream.augmenting.changes_bytes() ? 1 : 0;
   pending_first_ = job->next_pending;
   job->sequence.store(form.sequence);
   job->state.store(JobState::kInEngine);
@@ -148,6 +149,15 @@ bool Worker::take_completion() noexcept {
   return true;
 }
 
+// The engine has decoded, cropped and flipped the picture.
+void Worker::augment(const Job& job) noexcept {
+  const StreamState& stream = *job.stream;
+  const Slot& slot = job.stream->slot(job.claim.number);
+  const std::int64_t epoch = slot.place.epoch;
+  augment_picture(slot.pixels_of(job.claim.sample), stream.augmenting, stream.order.seed(), epoch, job.row,
+                  augmenting_);
+}
+
 void Worker::handle(const media_engine_completion& completion) noexcept {
   const std::uint64_t place = completion.sequence & kJobMask;
   if (place >= crew_.jobs.size()) return;
@@ -156,6 +166,7 @@ void Worker::handle(const media_engine_completion& completion) noexcept {
   worked_for_ = job.stream;
   const media_engine_status status = static_cast<media_engine_status>(completion.status);
   if (status == MEDIA_ENGINE_OK) {
+    augment(job);
     finish(job, ok_status());
   } else if (media_engine_is_bad_picture(status) != 0) {
     replace_bad_row(job, picture_reason(completion));

@@ -66,8 +66,8 @@ constexpr std::int64_t kEmptyText = std::int64_t{1} << 20;
 
 class Worker {
  public:
-  // jobs: a part of crew.jobs, those that this worker begins.
-  Worker(Crew& crew, Span<Job> jobs, TextScratch scratch) noexcept;
+  // jobs: a part of crew.jobs, those that this worker begins. augmenting: augmenting_scratch_bytes() of every stream.
+  Worker(Crew& crew, Span<Job> jobs, TextScratch scratch, Span<std::byte> augmenting) noexcept;
 
   // A thread's whole life: works until the crew closes, sleeps where nothing is to be done.
   void run() noexcept;
@@ -85,6 +85,7 @@ class Worker {
   bool begin_sample(StreamState* only) noexcept;
   bool begin_sample_of(StreamState& stream, Job& job) noexcept;
   bool take_completion() noexcept;
+  void augment(const Job& job) noexcept;
   void handle(const media_engine_completion& completion) noexcept;
   void replace_bad_row(Job& job, std::int64_t reason) noexcept;
   void read_picture(Job& job) noexcept;
@@ -97,6 +98,7 @@ class Worker {
   Crew& crew_;
   Span<Job> own_jobs_;
   TextScratch scratch_;
+  Span<std::byte> augmenting_;
   Job* pending_first_ = nullptr;  // read, and not yet in the engine
   Job* pending_last_ = nullptr;
   StreamState* worked_for_ = nullptr;  // last

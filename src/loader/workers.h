@@ -20,18 +20,23 @@ namespace bascule {
 struct WorkersSettings {
   std::int64_t threads = 1;  // 0: the thread that calls load()
   std::int64_t jobs_per_worker = 1;
-  std::size_t buffer_bytes = 0;   // of a job
-  std::size_t scratch_bytes = 0;  // of a worker's TextScratch
+  std::size_t buffer_bytes = 0;      // of a job
+  std::size_t scratch_bytes = 0;     // of a worker's TextScratch
+  std::size_t augmenting_bytes = 0;  // of the pictures that a worker changes
   std::int64_t longest_text = 0;
   OnBadSample on_bad_sample = OnBadSample::kStop;
   std::optional<MediaSettings> media;  // none where samples have no pictures
 };
 
+// As WorkersSettings say: buffers of all jobs, scratch and pictures of all workers, the engine's budget.
+struct WorkersMemory {
+  Span<std::byte> buffers, scratch, augmenting, media;
+};
+
 class Workers {
  public:
-  // Before the seal. Memory as WorkersSettings say; streams and memory outlive this. Throws Error.
-  Workers(const WorkersSettings& settings, std::vector<StreamState*> streams, Span<std::byte> buffers,
-          Span<std::byte> scratch, Span<std::byte> media);
+  // Before the seal. Streams and memory outlive this. Throws Error.
+  Workers(const WorkersSettings& settings, std::vector<StreamState*> streams, const WorkersMemory& memory);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;

@@ -197,12 +197,18 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
     std::copy_n(rules.mean, 3, loader.mean);
     std::copy_n(rules.std, 3, loader.std);
     loader.processor = rules.processor;
-  } else if (settings.data.augment != Augment::kNone) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "data.augment"),
-                "data.augment is set, but the model reads no pictures", "remove it");
+  } else if (const std::string key = settings.data.random_change(); !key.empty()) {
+    throw Error(ErrorKind::kSettings, where_written(settings, key), key + " is set, but the model reads no pictures",
+                "remove it");
   }
   loader.random_crops = {settings.data.augment, settings.data.random_resized_crop_scale,
                          settings.data.random_resized_crop_ratio};
+  loader.rand_augment = {settings.data.rand_augment_num_ops, settings.data.rand_augment_magnitude,
+                         settings.data.rand_augment_num_magnitude_bins};
+  loader.color_jitter = {settings.data.color_jitter_brightness, settings.data.color_jitter_contrast,
+                         settings.data.color_jitter_saturation, settings.data.color_jitter_hue};
+  loader.random_erasing = {settings.data.random_erasing_probability, settings.data.random_erasing_scale,
+                           settings.data.random_erasing_ratio};
   loader.interpolation = settings.data.interpolation;
   loader.centre_crop_ratio = settings.data.eval_crop_ratio;
   loader.mixup_alpha = settings.data.mixup_alpha;

@@ -14,6 +14,21 @@ std::string where_written(const Settings& settings, const std::string& key) {
   return where_written(settings.origin, key);
 }
 
+std::string DataSettings::random_change() const {
+  const std::pair<bool, const char*> changes[] = {
+      {augment != Augment::kNone, "data.augment"},
+      {rand_augment_num_ops > 0, "data.rand_augment_num_ops"},
+      {color_jitter_brightness > 0.0, "data.color_jitter_brightness"},
+      {color_jitter_contrast > 0.0, "data.color_jitter_contrast"},
+      {color_jitter_saturation > 0.0, "data.color_jitter_saturation"},
+      {color_jitter_hue > 0.0, "data.color_jitter_hue"},
+      {random_erasing_probability > 0.0, "data.random_erasing_probability"}};
+  for (const auto& [is_set, key] : changes) {
+    if (is_set) return key;
+  }
+  return "";
+}
+
 const HeadWords* Settings::head() const {
   const auto found = std::find_if(words.heads.begin(), words.heads.end(),
                                   [&](const HeadWords& head) { return head.name == model.head; });

@@ -156,6 +156,12 @@ struct DataSettings {
   Augment augment = Augment::kNone;  // of training pictures
   NumberRange random_resized_crop_scale = {0.08, 1.0};
   NumberRange random_resized_crop_ratio = {3.0 / 4.0, 4.0 / 3.0};
+  std::int64_t rand_augment_num_ops = 0;  // of training pictures, as all below; 0: off
+  std::int64_t rand_augment_magnitude = 9, rand_augment_num_magnitude_bins = 31;
+  double color_jitter_brightness = 0.0, color_jitter_contrast = 0.0, color_jitter_saturation = 0.0;  // 0: off
+  double color_jitter_hue = 0.0;
+  double random_erasing_probability = 0.0;
+  NumberRange random_erasing_scale = {0.02, 0.33}, random_erasing_ratio = {0.3, 3.3};
   Interpolation interpolation = Interpolation::kBicubic;
   double eval_crop_ratio = 1.0;
   double mixup_alpha = 0.0, cutmix_alpha = 0.0;  // of training samples; 0: off
@@ -164,6 +170,9 @@ struct DataSettings {
   std::int64_t ring_slots = 3;
   OnBadSample on_bad_sample = OnBadSample::kStop;
   std::int64_t max_eval_samples = 0, max_predict_samples = 0;  // rows of validation and test; 0: all
+
+  // The first key that is set of those that change training pictures at random; "": none.
+  std::string random_change() const;
 
   // Of targets in validation and test.
   std::int64_t eval_target_length() const {

@@ -78,10 +78,42 @@ void check_columns(const Settings& s) {
 }
 
 // Keys that have no effect beside others.
+void check_rand_augment(const Settings& s) {
+  const DataSettings& data = s.data;
+  const DataSettings defaults;
+  for (const auto& [is_default, key] :
+       {std::pair{data.rand_augment_magnitude == defaults.rand_augment_magnitude, "data.rand_augment_magnitude"},
+        {data.rand_augment_num_magnitude_bins == defaults.rand_augment_num_magnitude_bins,
+         "data.rand_augment_num_magnitude_bins"}}) {
+    if (data.rand_augment_num_ops == 0 && !is_default)
+      refuse(s, key, std::string(key) + " applies only to data.rand_augment_num_ops of 1 or more",
+             "remove it, or set that");
+  }
+  if (data.rand_augment_num_ops > 0 && data.rand_augment_magnitude >= data.rand_augment_num_magnitude_bins) {
+    refuse(s, "data.rand_augment_magnitude",
+           "data.rand_augment_magnitude = " + std::to_string(data.rand_augment_magnitude) + ": there are " +
+               std::to_string(data.rand_augment_num_magnitude_bins) + " bins, counted from 0",
+           "lower it, or raise data.rand_augment_num_magnitude_bins");
+  }
+}
+
+void check_random_erasing(const Settings& s) {
+  const DataSettings& data = s.data;
+  const DataSettings defaults;
+  for (const auto& [is_default, key] :
+       {std::pair{data.random_erasing_scale == defaults.random_erasing_scale, "data.random_erasing_scale"},
+        {data.random_erasing_ratio == defaults.random_erasing_ratio, "data.random_erasing_ratio"}}) {
+    if (data.random_erasing_probability == 0.0 && !is_default)
+      refuse(s, key, std::string(key) + " applies only to data.random_erasing_probability above 0",
+             "remove it, or set that");
+  }
+}
+
 void check_pictures(const Settings& s) {
   const DataSettings& data = s.data;
   if (data.preprocessing == Preprocessing::kProcessor) {
-    for (const auto& [is_set, key] : {std::pair{data.augment != Augment::kNone, "data.augment"},
+    const std::string change = data.random_change();
+    for (const auto& [is_set, key] : {std::pair{!change.empty(), change.c_str()},
                                       {data.interpolation != Interpolation::kBicubic, "data.interpolation"},
                                       {data.eval_crop_ratio != 1.0, "data.eval_crop_ratio"}}) {
       if (is_set)
@@ -97,6 +129,8 @@ void check_pictures(const Settings& s) {
     if (data.augment == Augment::kNone && !is_default)
       refuse(s, key, std::string(key) + " applies only to data.augment = \"crop_flip\"", "remove it, or set that");
   }
+  check_rand_augment(s);
+  check_random_erasing(s);
 }
 
 // A key of text corpora does nothing without one, and a key of one rule of masking nothing with the other.

@@ -25,6 +25,7 @@ OTHER = {
     "model.precision": ['"bf16"'], "model.dropout": ['"off"'], "model.image_size": ["64"], "data.image_column": ['"picture"'], "data.caption_column": ['"text"'],
     "data.label_column": ['"label"'], "data.max_seq_length": ["16", "33"], "data.mlm_probability": ["0.3"], "data.masking": ['"bernoulli"'], "data.max_predictions_per_seq": ["2"], "data.text_layout": ['"lines"'], "data.dupe_factor": ["2"], "data.short_seq_probability": ["0.5"], "data.negative_fraction": ["0.25"],
     "data.preprocessing": ['"training"'], "data.augment": ['"crop_flip"'], "data.random_resized_crop_scale": ["[0.5, 1.0]"], "data.random_resized_crop_ratio": ["[1, 2]"],
+    "data.rand_augment_num_ops": ["2"], "data.color_jitter_brightness": ["0.4"], "data.color_jitter_hue": ["0.1"], "data.random_erasing_probability": ["0.5"],
     "data.interpolation": ['"bilinear"'], "data.eval_crop_ratio": ["0.875"], "data.mixup_alpha": ["0.8"], "data.cutmix_alpha": ["1.0"], "data.dataloader_drop_last": ["true"], "media_engine.max_megapixels": ["20"],
     "media_engine.scale_in_decoder": ["true"], "training.seed": ["9", "43"], "training.per_device_train_batch_size": ["3", "8"],
     "training.weight_decay": ["0.125"], "training.optimizer": ['"lamb"'], "training.warmup_start_ratio": ["0.5"], "training.adam_beta1": ["0.8"], "training.adam_beta2": ["0.99"], "training.adam_epsilon": ["1e-6"],

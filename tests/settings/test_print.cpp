@@ -67,6 +67,10 @@ std::string text_with(const Key& key) {
   if (name == "data.text_pair_column" || name == "data.summary_column") text += "model.head = \"masked_lm\"\n";
   if (name == "data.random_resized_crop_scale" || name == "data.random_resized_crop_ratio")
     text += "data.augment = \"crop_flip\"\n";
+  if (name == "data.rand_augment_magnitude" || name == "data.rand_augment_num_magnitude_bins")
+    text += "data.rand_augment_num_ops = 2\n";
+  if (name == "data.random_erasing_scale" || name == "data.random_erasing_ratio")
+    text += "data.random_erasing_probability = 0.5\n";
   if (name == "training.predict_with_generate" || name == "training.generate_ema")
     text += "model.head = \"masked_lm\"\n";
   if (name == "training.generate_ema") text += "training.predict_with_generate = true\ntraining.ema_decay = 0.5\n";

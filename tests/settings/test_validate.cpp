@@ -195,7 +195,10 @@ TEST(Validate, MixingNeedsClassesOfSamplesAndPairs) {
 }
 
 TEST(Validate, PictureKeysThatWouldDoNothingAreRefused) {
-  for (const char* const line : {"augment = \"crop_flip\"", "interpolation = \"bilinear\"", "eval_crop_ratio = 0.9"}) {
+  for (const char* const line :
+       {"augment = \"crop_flip\"", "rand_augment_num_ops = 2", "color_jitter_brightness = 0.4",
+        "color_jitter_contrast = 0.4", "color_jitter_saturation = 0.4", "color_jitter_hue = 0.1",
+        "random_erasing_probability = 0.5", "interpolation = \"bilinear\"", "eval_crop_ratio = 0.9"}) {
     EXPECT_EQ(refusal_of(least_with("data", line)), "");
     const std::string refusal = refusal_of(least_with("data", line + std::string("\npreprocessing = \"processor\"")));
     EXPECT_NE(refusal.find("data.preprocessing = \"processor\" leaves no choice"), std::string::npos) << refusal;
@@ -205,6 +208,23 @@ TEST(Validate, PictureKeysThatWouldDoNothingAreRefused) {
     EXPECT_NE(refusal_of(least_with("data", line)).find("applies only to data.augment = \"crop_flip\""),
               std::string::npos);
   }
+  for (const char* const line : {"rand_augment_magnitude = 5", "rand_augment_num_magnitude_bins = 11"}) {
+    EXPECT_EQ(refusal_of(least_with("data", line + std::string("\nrand_augment_num_ops = 1"))), "");
+    EXPECT_NE(refusal_of(least_with("data", line)).find("applies only to data.rand_augment_num_ops of 1 or more"),
+              std::string::npos);
+  }
+  for (const char* const line : {"random_erasing_scale = [0.1, 0.2]", "random_erasing_ratio = [1, 1]"}) {
+    EXPECT_EQ(refusal_of(least_with("data", line + std::string("\nrandom_erasing_probability = 1.0"))), "");
+    EXPECT_NE(refusal_of(least_with("data", line)).find("applies only to data.random_erasing_probability above 0"),
+              std::string::npos);
+  }
+}
+
+TEST(Validate, RandAugmentHasAsManyMagnitudesAsBins) {
+  EXPECT_EQ(refusal_of(least_with("data", "rand_augment_num_ops = 2\nrand_augment_magnitude = 30")), "");
+  EXPECT_NE(refusal_of(least_with("data", "rand_augment_num_ops = 2\nrand_augment_magnitude = 31"))
+                .find("data.rand_augment_magnitude = 31: there are 31 bins, counted from 0"),
+            std::string::npos);
 }
 
 TEST(Validate, TheOutputFolderIsNotTheModelsFolder) {

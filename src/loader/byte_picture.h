@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of torchvision's RandAugment and ColorJitter on a picture of bytes, as its tensor path computes them
+// (torchvision.transforms._functional_tensor, 0.29): float32 in the same order, cut off to bytes. Equal to the byte,
+// but for two: contrast, where torchvision adds up more than 2^24 in float32 and rounds, and the geometric operations,
+// which place pixels in float64: of those a pixel may be the neighbour of torchvision's where its place lies within
+// 1e-4 pixels of the middle between two. Sealed world.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+// Planes R, G, B of side x side bytes, rows from the top, no gaps. `copy`: as much again, for operations that read what
+// they replace.
+struct BytePicture {
+  std::uint8_t* pixels;
+  std::uint8_t* copy;
+  std::int64_t side;
+
+  std::int64_t plane() const { return side * side; }
+  std::int64_t values() const { return 3 * plane(); }
+};
+
+// factor: 0 or more; 1 changes nothing.
+void adjust_brightness(const BytePicture& picture, double factor) noexcept;
+void adjust_contrast(const BytePicture& picture, double factor) noexcept;
+void adjust_saturation(const BytePicture& picture, double factor) noexcept;
+void adjust_sharpness(const BytePicture& picture, double factor) noexcept;
+
+// bits: 0..8, that are kept of each value.
+void posterize(const BytePicture& picture, int bits) noexcept;
+// Values from the threshold on are inverted.
+void solarize(const BytePicture& picture, double threshold) noexcept;
+void auto_contrast(const BytePicture& picture) noexcept;
+void equalize(const BytePicture& picture) noexcept;
+
+// What comes from outside is 0; the nearest pixel counts. share: columns by which a row moves for each row below the
+// top; of shear_y the other way round.
+void shear_x(const BytePicture& picture, double share) noexcept;
+void shear_y(const BytePicture& picture, double share) noexcept;
+// Pixels, to the right and down.
+void translate(const BytePicture& picture, std::int64_t columns, std::int64_t rows) noexcept;
+// Counter-clockwise, around the centre.
+void rotate(const BytePicture& picture, double degrees) noexcept;
+
+}  // namespace bascule
