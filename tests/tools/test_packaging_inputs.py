@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of an image: for each form of data of each family a tree of those that `bascule plan --json --inputs` lists, in which the plan and the run are the same."""
 import csv
-import importlib.machinery
-import importlib.util
 import io
 import json
 import os
@@ -270,26 +268,6 @@ class Places(unittest.TestCase):
         self.assertEqual(boot.folder_on_disk({"draw": {"output_dir": "../runs/two"}}, ["runs.jsonl"]), "/runs")
         with self.assertRaisesRegex(packages.ImageError, "draw.output_dir: write it into a folder of its own"):
             boot.folder_on_disk({"draw": {"output_dir": "../two"}}, [])
-
-
-class MakeImage(unittest.TestCase):
-    def test_a_settings_file_that_cannot_be_read_is_one_line(self):
-        with tempfile.TemporaryDirectory() as folder:
-            broken = pathlib.Path(folder, "broken.toml")
-            broken.write_text("[model\n")
-            for path, problem in ((broken, "broken.toml: Expected"), (pathlib.Path(folder, "none.toml"), "none.toml: No such file"), (folder, "Is a directory")):
-                done = subprocess.run([ROOT / "tools/packaging/make_image", "--build", f"{folder}/build", path], capture_output=True, text=True, check=False)
-                self.assertEqual(done.returncode, 1)
-                self.assertRegex(done.stderr, f"^make_image: .*{problem}.*\n$")
-
-    def test_a_program_that_ends_without_a_word_is_named_with_its_end(self):
-        loader = importlib.machinery.SourceFileLoader("make_image", str(ROOT / "tools/packaging/make_image"))
-        make_image = importlib.util.module_from_spec(importlib.util.spec_from_loader("make_image", loader))
-        loader.exec_module(make_image)
-        for script, said in (("exit 5", "bascule -c ended with exit code 5"), ("kill -9 $$", "bascule -c was ended by signal 9"), ("echo bascule: a: b >&2; exit 2", "a: b")):
-            with self.assertRaises(packages.ImageError) as raised:
-                make_image.answer("sh", "-c", script)
-            self.assertEqual(str(raised.exception), said)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tree as something that boots: Debian's kernel, an initramfs with the tree and our first process, and both as one file that UEFI starts."""
 import dataclasses
-import hashlib
 import os
 import pathlib
 import posixpath
@@ -11,7 +10,7 @@ import subprocess
 
 import archives
 import inputs
-from packages import ImageError
+from packages import ImageError, file_digest
 
 STUB = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub"
 COMMAND_LINE = "console=tty0 console=ttyS0,115200 quiet panic=30 bascule.mode=run"
@@ -19,6 +18,8 @@ COMMAND_LINE = "console=tty0 console=ttyS0,115200 quiet panic=30 bascule.mode=ru
 MODULES = ("virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod", "ahci", "ata_piix", "nvme", "xhci_pci", "ehci_pci", "uhci_hcd", "usb_storage", "uas",
            "crc32c_generic", "crc32c_intel", "ext4")
 PAGE = 4096
+PROGRAMS = ("apt-cache", "apt-get", "dpkg-deb", "depmod", "objdump", "objcopy", "zstd")
+MOST_BYTES = 4 << 30  # a size in a cpio archive and in a UEFI program has 32 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +30,20 @@ class Kernel:
     modules: pathlib.Path  # .../lib/modules/VERSION
 
 
-def command(*words, **options):
-    if shutil.which(words[0]) is None:
-        raise ImageError(f"{words[0]} is not installed; run tools/install_packages image")
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **options)
+def program(name):
+    """Where a program lies, or None. Users who are not root have no /sbin in their PATH."""
+    return shutil.which(name, path=os.environ["PATH"] + ":/sbin:/usr/sbin")
+
+
+def missing_programs(*names):
+    """Those that are not installed, and the stub of the boot file."""
+    return [*(name for name in names if program(name) is None), *([] if os.path.exists(STUB) else [STUB])]
+
+
+def command(name, *words, advice="", **options):
+    done = subprocess.run([program(name) or name, *map(str, words)], capture_output=True, text=True, check=False, **options)
     if done.returncode != 0:
-        raise ImageError(f"{words[0]} failed: {done.stderr.strip()}")
+        raise ImageError(f"{name} failed: {done.stderr.strip()}{advice}")
     return done.stdout
 
 
@@ -42,25 +51,32 @@ def command(*words, **options):
 DEFAULT_KERNEL = "linux-image-cloud-amd64"
 
 
+def downloaded(name, folder):
+    """The .deb of a package in the folder; downloaded where it is not there yet, and there when it is whole."""
+    for found in sorted(folder.glob(f"{name}_*.deb")):
+        return found
+    part = folder / "part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    command("apt-get", "download", "-q", name, cwd=part, advice="; run apt-get update as root, and look at the network")
+    found = next(part.glob("*.deb"))
+    return found.rename(folder / found.name)
+
+
 def fetch_kernel(name, folder):
     """The kernel that a (meta)package means, downloaded and unpacked; nothing is installed."""
-    for line in command("apt-cache", "depends", name).splitlines():
+    for line in command("apt-cache", "depends", name, advice="; run apt-get update as root, or name another package with --kernel").splitlines():
         if line.strip().startswith("Depends: linux-image-"):
             name = line.split()[1]
-    folder.mkdir(parents=True, exist_ok=True)
-    found = sorted(folder.glob(f"{name}_*.deb"))
-    if not found:
-        command("apt-get", "download", "-q", name, cwd=folder)
-        found = sorted(folder.glob(f"{name}_*.deb"))
-    unpacked = folder / found[-1].stem
+    package = downloaded(name, folder)
+    unpacked = folder / package.stem
     if not unpacked.exists():
         part = folder / "part"
         shutil.rmtree(part, ignore_errors=True)
-        command("dpkg-deb", "-x", found[-1], part)
-        command("/sbin/depmod", "-b", part, next((part / "lib/modules").iterdir()).name)
+        command("dpkg-deb", "-x", package, part)
+        command("depmod", "-b", part, next((part / "lib/modules").iterdir()).name)
         part.rename(unpacked)
-    digest = hashlib.sha256(found[-1].read_bytes()).hexdigest()
-    return Kernel(found[-1].stem, digest, next((unpacked / "boot").glob("vmlinuz-*")), next((unpacked / "lib/modules").iterdir()))
+    return Kernel(package.stem, file_digest(package), next((unpacked / "boot").glob("vmlinuz-*")), next((unpacked / "lib/modules").iterdir()))
 
 
 def modules_in_order(folder):
@@ -135,6 +151,7 @@ def write_unified_image(target, kernel, initramfs, seconds):
 def write_boot_files(tree, output, init, kernel, disk, seconds):
     make_root(tree, output / "root", init, kernel, disk)
     archives.write_cpio(output / "root", output / "initramfs.cpio", seconds)
+    shutil.rmtree(output / "root")
     command("zstd", "-q", "-f", "-19", "-T1", "--rm", output / "initramfs.cpio", "-o", output / "initramfs.cpio.zst")
     shutil.copyfile(kernel.image, output / "vmlinuz")
     write_unified_image(output / "bascule.efi", output / "vmlinuz", output / "initramfs.cpio.zst", seconds)

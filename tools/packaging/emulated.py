@@ -13,9 +13,12 @@ EXIT_CODE = re.compile(r"bascule: init: exit code (\d+)")
 
 
 def make_disk(path, mib):
-    with open(path, "wb") as disk:
+    """There when it has its file system."""
+    part = pathlib.Path(f"{path}.part")
+    with part.open("wb") as disk:
         disk.truncate(mib << 20)
-    subprocess.run(["/sbin/mkfs.ext4", "-q", "-L", "BASCULE", str(path)], check=True)
+    subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", "-L", "BASCULE", part], check=True)
+    part.rename(path)
 
 
 def machine(image, disk, folder, uefi=False, cpu="max", memory_mib=1024, mode="run"):

@@ -8,20 +8,13 @@ import io
 import json
 import tarfile
 
+from packages import file_digest
+
 LAYOUT = {"imageLayoutVersion": "1.0.0"}
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
-BLOCK = 1 << 20
-
-
-def file_digest(path):
-    digest = hashlib.sha256()
-    with path.open("rb") as content:
-        while block := content.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def as_bytes(document):

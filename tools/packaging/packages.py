@@ -16,6 +16,12 @@ class ImageError(Exception):
     """What stops `make image`, in one line."""
 
 
+def file_digest(path):
+    """SHA-256 of a file, which may be larger than the memory."""
+    with open(path, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
 @dataclasses.dataclass(frozen=True, order=True)
 class Package:
     name: str
@@ -74,9 +80,13 @@ def check_lock(lock, text):
     if not lock.exists():
         lock.write_text(text)
         return
-    locked, now = json.loads(lock.read_text()), json.loads(text)
-    for name in sorted({*locked["packages"], *now["packages"]}):
-        then, found = locked["packages"].get(name), now["packages"].get(name)
+    try:
+        known = dict(json.loads(lock.read_text())["packages"])
+    except (ValueError, KeyError, TypeError):
+        raise ImageError(f"{lock}: is no list of packages that make_image wrote; remove it to accept those of this machine") from None
+    now = json.loads(text)
+    for name in sorted({*known, *now["packages"]}):
+        then, found = known.get(name), now["packages"].get(name)
         if then != found:
             said = [f"{one['version']} (files {one['digest'][:12]})" if one else "no such package" for one in (then, found)]
             raise ImageError(f"{name}: {lock} has {said[0]}, this machine {said[1]}; install that version, or remove the lock to accept this one")

@@ -9,8 +9,11 @@ OURS = "Apache-2.0"
 
 
 def digests(path):
-    content = path.read_bytes()
-    return [{"algorithm": name.upper(), "checksumValue": hashlib.new(name, content).hexdigest()} for name in ("sha1", "sha256")]
+    sums = []
+    for name in ("sha1", "sha256"):
+        with path.open("rb") as content:
+            sums.append({"algorithm": name.upper(), "checksumValue": hashlib.file_digest(content, name).hexdigest()})
+    return sums
 
 
 def spdx_id(text):

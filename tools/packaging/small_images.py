@@ -1,38 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The images of small.toml, of small_ranks.toml, of small_draw.toml and of one epoch of a demo, and the bits of their runs on this machine: what image_check and power_cuts share."""
-import hashlib
 import pathlib
 import re
 import shutil
 import subprocess
 
+from packages import file_digest as digest
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEIGHTS = "image/model.safetensors"  # below the folder that is the disk
 
 
-def digest(path):
-    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
-
-
-def make_image(config, folder):
-    """Made anew: where nothing has changed that takes seconds."""
-    subprocess.run([ROOT / "tools/packaging/make_image", "--build", folder, config], check=True, stdout=subprocess.DEVNULL)
-    return folder / "image"
+def make_image(config, name):
+    """Made anew: where an image has been compiled before, only the settings are. With the warnings that the other checks' builds take for errors."""
+    output = ROOT / f"build-image-{name}/image"
+    subprocess.run([ROOT / "tools/packaging/make_image", "--werror", "--output", output, config], check=True, stdout=subprocess.DEVNULL)
+    return output
 
 
 def image_of(name):
-    return make_image(ROOT / f"tools/packaging/{name}.toml", ROOT / f"build-image-{name}")
+    return make_image(ROOT / f"tools/packaging/{name}.toml", name)
 
 
 def image_of_one_epoch(demo):
-    """Of config/DEMO.toml. All demos share a build folder, where only the settings are built anew."""
+    """Of config/DEMO.toml."""
     config = ROOT / f"build-image-settings/{demo}.toml"
     config.parent.mkdir(exist_ok=True)
     text, epochs = re.subn(r"num_train_epochs = \d+", "num_train_epochs = 1", (ROOT / f"config/{demo}.toml").read_text())
     text, folders = re.subn(r"runs/\w+", f"runs/{pathlib.Path(WEIGHTS).parent}", text)
     assert epochs == folders == 1, demo
     config.write_text(text)
-    return make_image(config, ROOT / "build-image-demos")
+    return make_image(config, f"{demo}-epoch")
 
 
 def bits_of(runs):
