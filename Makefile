@@ -81,7 +81,7 @@ install: build ## Copy the program to PREFIX/bin (default /usr/local)
 image: ## Make CONFIG (config/demo.toml) a tree, a tar and a boot file with all that it needs: build-image-demo/image
 	@tools/install_packages
 	@tools/install_packages image
-	tools/packaging/make_image --kernel $(KERNEL) $(CONFIG)
+	tools/packaging/make_image --kernel "$(KERNEL)" "$(CONFIG)"
 
 image-check: ## Check an image in a chroot and in qemu, emulated, with 3 power cuts; skips what is not installed
 	tools/packaging/image_check

@@ -178,7 +178,7 @@ class Output(InAFolder):
 
     def test_a_container_has_a_name_that_registries_allow(self):
         for written, name in (("demo", "bascule-demo"), ("bert_demo", "bascule-bert_demo"), ("v1.5-Large", "bascule-v1.5-large"), ("my run (2)", "bascule-my-run-2"),
-                              ("_ü_", "bascule-image"), ("a..b", "bascule-a-b")):
+                              ("_ü_", "bascule-image"), ("a..b", "bascule-a-b"), ("a_.b", "bascule-a-b")):
             self.assertEqual(make_image.container_name(pathlib.Path(f"config/{written}.toml")), name)
 
 
