@@ -28,6 +28,7 @@ def load(path):
     return module
 
 
+LOCALE = os.environ.get("LC_ALL")  # loading it sets another
 make_image = load(ROOT / "tools/packaging/make_image")
 
 
@@ -146,6 +147,12 @@ class Output(InAFolder):
             tree.files.pop()
             self.assertTrue(make_image.can_boot(tree))
         self.assertRegex(said.getvalue(), "^make_image: no boot file is made: .*\n$")
+
+    def test_is_compiled_in_the_locale_of_the_user_of_which_a_compiler_cache_has_other_builds(self):
+        with mock.patch.object(make_image, "run") as run:
+            make_image.build(self.folder, "bascule")
+        self.assertEqual(run.call_args.kwargs["env"].get("LC_ALL"), LOCALE)
+        self.assertEqual(os.environ["LC_ALL"], "C.UTF-8")
 
     def test_one_at_a_time_compiles_in_a_folder(self):
         said, entered = io.StringIO(), threading.Event()
