@@ -14,8 +14,8 @@ namespace bascule {
 namespace {
 
 void add_list(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand(
-      "list", "Show the runs below folders: how far they are, their best evaluation, the settings that differ");
+  CLI::App* command =
+      app.add_subcommand("list", "Show the runs below folders: state, best evaluation, settings that differ");
   auto arguments = std::make_shared<ListArguments>();
   as_folder(command->add_option("folders", arguments->folders, "folders of runs, or folders that hold them"))
       ->required();

@@ -201,7 +201,7 @@ class CommandLine(unittest.TestCase):
         self.refused(["rnu", toml], 'unknown command "rnu"; did you mean "run"?')
         self.refused(["plan", "--jsno", toml], 'plan: unknown option "--jsno"; did you mean "--json"?')
         self.refused(["bench", "--step=3", toml], 'bench: unknown option "--step"; did you mean "--steps"?')
-        self.refused(["run", toml, "twice.toml"], 'run: unexpected argument "twice.toml"; see `bascule run --help`')
+        self.refused(["run", toml, "twice.toml"], 'command line: unexpected argument "twice.toml"; write a key of the settings as TABLE.KEY=VALUE, such as training.seed=7')
         self.refused(["plan"], "plan: file is required; see `bascule plan --help`")
         everything = "commands: run, plan, settings, reproduce, diff, verify, bench, bringup, tokenize, decode, search, classify, fill, generate, draw, help"
         self.refused(["verify"], "verify: missing folder of reference cases; name one, or check the bits of this machine with --bits")

@@ -16,7 +16,7 @@ from test_killed_families import HEADS, outcome
 
 PLANNED = 100000
 VALIDATION = f'"{EMOJI}/validation.jsonl"'
-BRIDGETOWER = {"data__validation_file": VALIDATION, "training__eval_steps": "7", "training__eval_strategy": '"steps"', "training__per_device_train_batch_size": "4"}
+BRIDGETOWER = {"data__validation_file": VALIDATION, "data__max_eval_samples": "8", "training__eval_steps": "7", "training__eval_strategy": '"steps"', "training__per_device_train_batch_size": "4"}
 REQUEST = ".bascule-stop"
 
 
@@ -36,7 +36,7 @@ class EndEarly(unittest.TestCase):
 
     def planned(self, **changes):
         """Settings of a run that is too long for a test."""
-        return settings(self.folder, **{**changes, "training__max_steps": str(PLANNED), "training__save_steps": "1000000", "training__logging_steps": "2", "training__lr_scheduler_type": '"linear"'})
+        return settings(self.folder, **{**changes, "training__max_steps": str(PLANNED), "training__save_steps": "1000000", "training__logging_steps": "1", "training__lr_scheduler_type": '"linear"'})
 
     def started(self, toml, *keys):
         process = subprocess.Popen([str(PROGRAM), "run", str(toml), *keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -77,7 +77,7 @@ class EndEarly(unittest.TestCase):
         for head in ("pooled", "masked_lm", "conditional_generation"):
             with self.subTest(head=head), tempfile.TemporaryDirectory() as temporary:
                 self.folder = pathlib.Path(temporary).resolve()
-                toml = self.planned(**HEADS[head])
+                toml = self.planned(**{**HEADS[head], "training__eval_steps": "3", "data__max_eval_samples": "8"})
                 self.expect_bits_of_planned_end(toml, self.ended(toml))
 
     def test_all_ranks_end_at_one_update_and_reproduce_repeats_it(self):
