@@ -38,7 +38,7 @@ PaddedBatch some_texts(const ModelInputs& inputs) {
       batch.texts[0].token_types.push_back(t > 4 ? 1 : 0);
       batch.texts[0].token_labels.push_back(present && labelled ? (5 * t + s) % inputs.texts[0].vocabulary_size : -100);
     }
-    batch.labels.push_back(s % 2);
+    batch.labels.push_back(s % std::min<std::int64_t>(2, inputs.classes));
     batch.label_values.push_back(static_cast<float>(s) - 0.5f);
   }
   return batch;
