@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -90,6 +91,13 @@ class Packaging(unittest.TestCase):
         for others, word in (([packages.Package("libone", "amd64", "1.0-2", "one 1.0-2")], "libone: .* has 1.0-1 .* this machine 1.0-2"), ([], "libone: .* this machine no such package")):
             with self.assertRaisesRegex(packages.ImageError, word):
                 packages.check_lock(lock, packages.lock_text(others, {}))
+
+    @unittest.skipUnless(shutil.which("dpkg-query"), "no Debian")
+    def test_a_file_has_the_package_that_has_installed_it_under_either_name(self):
+        shell = os.path.realpath("/bin/sh")  # recorded below /bin or below /usr/bin
+        for name in (shell, shell.removeprefix("/usr"), "/bin/sh"):
+            self.assertEqual(packages.owner(name).name, pathlib.Path(shell).name)
+        self.assertIsNone(packages.owner(self.folder / "none"))
 
     def test_the_bill_of_materials_has_digest_and_licence_of_every_file(self):
         (self.folder / "abc").write_text("abc")

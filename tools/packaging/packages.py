@@ -59,13 +59,20 @@ def architecture():
     return subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@functools.lru_cache(maxsize=None)
+def owners():
+    """{path: package} of all files that dpkg has installed: asked for all at once, as an image of several ranks has hundreds."""
+    listed = subprocess.run(["dpkg-query", "--search", "/*"], capture_output=True, text=True, check=False).stdout
+    rows = [line.partition(": /") for line in listed.splitlines() if not line.startswith("diversion by ")]
+    return {f"/{path}": names.split(",")[0] for names, _, path in rows}
+
+
 def owner(path):
     """The package of an installed file, or None. Files of / and /usr are the same ones, recorded under either name."""
     real = os.path.realpath(path)
     for name in (real, real.removeprefix("/usr"), "/usr" + real, os.path.abspath(path)):
-        found = subprocess.run(["dpkg-query", "--search", name], capture_output=True, text=True, check=False)
-        if found.returncode == 0:
-            return package(found.stdout.split(": ")[0].split(",")[0])
+        if name in owners():
+            return package(owners()[name])
     return None
 
 
