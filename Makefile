@@ -75,8 +75,10 @@ demo-t5: build ## Train a small T5 to write keywords for the names of emoji, eva
 demo-draw: build ## Draw 50 emoji with a small Stable Diffusion; the model of `make demo` says what they show; then open report.html
 	tools/demo $(PROGRAM) sd_demo
 
-install: build ## Copy the program to PREFIX/bin (default /usr/local)
-	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule
+install: build ## Install the program, manual pages, completions and service under PREFIX (default /usr/local)
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	ninja -C $(BUILD) installed
+	meson install -C $(BUILD) --no-rebuild --destdir "$(abspath $(DESTDIR))"
 
 image: ## Make CONFIG (config/demo.toml) a tree, a tar and a boot file with all that it needs: build-image-demo/image
 	@tools/install_packages

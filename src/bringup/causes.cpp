@@ -264,6 +264,12 @@ std::vector<Cause> causes_of(const Figure& figure, const BringUp& now, const Fig
   return causes;
 }
 
+std::vector<Cause> known_causes() {
+  std::vector<Cause> causes;
+  for (const Entry& entry : kTable) causes.push_back({entry.name, "", entry.remedy});
+  return causes;
+}
+
 Cause lost_time(const Figure& figure) {
   return {"lost time", percent(figure.taken.share()) + " of its time was taken; the kernel does not count by whom",
           "measure again when nothing else runs on this machine or its host"};

@@ -19,6 +19,9 @@ struct Cause {
 // null: what limits this machine on any ground but comparison.
 std::vector<Cause> causes_of(const Figure& figure, const BringUp& now, const Figure* was, const BringUp* saved);
 
+// Every cause of the table, without evidence.
+std::vector<Cause> known_causes();
+
 // The cause for a figure that lost time where the table has no evidence of who took it.
 Cause lost_time(const Figure& figure);
 

@@ -17,6 +17,8 @@
 namespace bascule {
 namespace {
 
+constexpr char kPathCheck[] = "path";
+
 const CLI::App* chosen_command(const CLI::App& app) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
   return commands.empty() ? nullptr : commands.front();
@@ -98,7 +100,16 @@ Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
 
 CLI::Option* as_path(CLI::Option* option) {
   return option->check(CLI::Validator(
-      [](std::string& path) { return path.empty() ? "the path is empty" : unexpanded_problem(path); }, ""));
+      [](std::string& path) { return path.empty() ? "the path is empty" : unexpanded_problem(path); }, "", kPathCheck));
+}
+
+bool takes_path(CLI::Option* option) {
+  try {
+    option->get_validator(kPathCheck);
+    return true;
+  } catch (const CLI::OptionNotFound&) {
+    return false;
+  }
 }
 
 CLI::Option* as_folder(CLI::Option* option) {

@@ -45,6 +45,8 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, std:
 
 // An empty path, or one that a shell has left as it was ("--output=~/x"), is refused.
 CLI::Option* as_path(CLI::Option* option);
+// Whether it is one of these, or of those below.
+bool takes_path(CLI::Option* option);
 // The same, and where there is no such folder.
 CLI::Option* as_folder(CLI::Option* option);
 // A path that the command will write: the folder that it lies in must exist and be writable, and what is there already

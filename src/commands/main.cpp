@@ -10,77 +10,24 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <memory>
 #include <new>
 #include <string>
 
-#include "firmware_shims/media_engine.h"
-#include "kernels/gemm/gemm.h"
-#include "kernels/isa.h"
 #include "src/base/error.h"
 #include "src/base/float_environment.h"
 #include "src/commands/command_line.h"
-#include "src/commands/commands.h"
-#include "src/commands/help_text.h"
+#include "src/commands/program.h"
 #include "src/commands/report_error.h"
 #include "src/commands/standard_output.h"
-#include "src/distributed/group.h"
-#include "src/settings/run_settings.h"
 
 namespace bascule {
 namespace {
 
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    return wrapped(CLI::Formatter::make_help(app, name, mode));
-  }
-};
-
-std::string sealed_text() {
-  const SealedSettings* const sealed = sealed_settings();
-  if (sealed == nullptr) return "";
-  return std::string("\nsettings: ") + sealed->file + ", digest " + sealed->digest +
-         "\nSHA-256 of these settings: " + sealed->sha256;
-}
-
-std::string version_text() {
-  const std::string mpi = mpi_version();
-  return std::string("bascule ") + BASCULE_VERSION +
-         "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\nmatrix products: ours" +
-         (onednn_version() == "none" ? "" : ", " + onednn_version()) +
-         "\nMPI: " + (mpi.empty() ? "none; a run has one machine" : mpi) + sealed_text() +
-         "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2 with FMA, cannot run Bascule");
-}
-
-void add_help(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("help", "Print this help, or that of a command");
-  auto name = std::make_shared<std::string>();
-  command->add_option("command", *name, "name of a command");
-  command->callback([=, &app] {
-    *chosen = [=, &app] {
-      const CLI::App* asked = &app;
-      if (!name->empty()) {
-        const auto named = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == *name; });
-        if (named.empty()) throw unknown_command(app, *name);
-        asked = named.front();
-      }
-      const std::string before = name->empty() ? app.get_name() : app.get_name() + " " + *name;
-      std::fputs(app.get_formatter()->make_help(asked, before, CLI::AppFormatMode::Normal).c_str(), stdout);
-      return 0;
-    };
-  });
-}
-
 // Returns the exit code. Help and the version are printed here.
 int run_chosen(int argc, char** argv) {
-  CLI::App app{"Bascule trains vision and language models from one TOML file."};
-  app.require_subcommand(1);
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.set_version_flag("--version", version_text);
+  CLI::App app;
   Chosen chosen;
-  add_commands(app, &chosen);
-  add_help(app, &chosen);
+  describe_program(app, &chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -19,7 +19,7 @@ constexpr std::int64_t kSlowDiskBytes = std::int64_t{32} << 20;  // a second, th
 constexpr std::int64_t kSlowlyDecodedPixels = 8192;              // a second, at least
 constexpr std::int64_t kSpareSeconds = 10;
 
-// What a unit says of a run.
+// What a unit says of a run that is planned.
 struct UnitRun {
   const Settings& settings;
   const MemoryPlan& plan;
@@ -27,6 +27,20 @@ struct UnitRun {
   std::string last_work;           // before a run that is stopped ends, for people
   std::int64_t last_seconds = 0;   // that it may take
   std::vector<std::string> reads;  // files and folders
+};
+
+// What differs between units; text is as the unit has it, with specifiers.
+struct UnitFacts {
+  std::string name, start;    // of the run; the command line
+  std::string documentation;  // empty: no manual page is known to be installed
+  std::int64_t timeout_seconds = DistributedSettings().timeout_seconds;
+  std::string last_work;
+  std::int64_t last_seconds = 0;
+  std::string memory_comment, memory, cores;  // empty: no limits
+  std::string user;                           // empty: one that exists while the run does
+  std::string state_folder, results,
+      user_comment;  // in /var/lib; output_dir, if it lies elsewhere; the comment on them
+  bool has_ranks = true, generates_code = true, locks_memory = true, reads_homes = true, reads_temporary_files = false;
 };
 
 class Unit {
@@ -93,35 +107,27 @@ std::string cores_of(const UnitRun& run, const std::vector<int>& usable) {
   return list;
 }
 
-void add_limits(Unit* unit, const UnitRun& run, const UnitPlace& place) {
-  const std::int64_t timeout = run.settings.distributed.timeout_seconds;
+void add_limits(Unit* unit, const UnitFacts& facts) {
   unit->say("A run that is silent for distributed.timeout_seconds says where and ends; systemd sees one that cannot.");
-  unit->set("WatchdogSec", std::to_string(timeout * 4 / 3 + 1));
-  unit->say(run.last_work);
-  unit->set("TimeoutStopSec", std::to_string(timeout + run.last_seconds + kSpareSeconds));
+  unit->set("WatchdogSec", std::to_string(facts.timeout_seconds * 4 / 3 + 1));
+  unit->say(facts.last_work);
+  unit->set("TimeoutStopSec", std::to_string(facts.timeout_seconds + facts.last_seconds + kSpareSeconds));
   unit->set("TimeoutStartSec", "infinity");
-  unit->say("The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.");
-  unit->set("MemoryMax", std::to_string(memory_bound(run.plan.peak_bytes(), run.plan.ranks)));
-  unit->set("AllowedCPUs", cores_of(run, place.cores));
+  if (!facts.memory.empty()) {
+    unit->say(facts.memory_comment);
+    unit->set("MemoryMax", facts.memory);
+    unit->set("AllowedCPUs", facts.cores);
+  }
   unit->set("TasksMax", "512");
-  if (run.settings.machine.lock_memory) unit->set("LimitMEMLOCK", "infinity");
+  if (facts.locks_memory) unit->set("LimitMEMLOCK", "infinity");
 }
 
 // Allows what a run needs of the system: files that it reads, one folder, and its cores. Two system calls of the group
 // @resources stay allowed: threads are pinned, and loader workers give way to them.
-void add_sandbox(Unit* unit, const UnitRun& run) {
-  const Settings& settings = run.settings;
-  const bool has_ranks = settings.distributed.world_size > 1;
-  std::vector<std::string> paths = run.reads;
-  for (const std::string& path : {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
-                                  settings.run.output_dir.resolved, settings.origin.file})
-    paths.push_back(path);
-  const auto reads = [&](const char* folder) {
-    return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return begins_with(path, folder); });
-  };
+void add_sandbox(Unit* unit, const UnitFacts& facts) {
   unit->set("ProtectSystem", "strict");
-  unit->set("ProtectHome", reads("/home/") || reads("/root/") ? "read-only" : "yes");
-  if (!reads("/tmp/") && !reads("/var/tmp/")) unit->set("PrivateTmp", "yes");
+  unit->set("ProtectHome", facts.reads_homes ? "read-only" : "yes");
+  if (!facts.reads_temporary_files) unit->set("PrivateTmp", "yes");
   for (const char* key : {"NoNewPrivileges", "PrivateDevices", "PrivateUsers", "PrivateIPC", "PrivateMounts",
                           "PrivateNetwork", "ProtectClock", "ProtectControlGroups", "ProtectHostname",
                           "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "RestrictNamespaces",
@@ -133,13 +139,9 @@ void add_sandbox(Unit* unit, const UnitRun& run) {
   unit->set("AmbientCapabilities", "");
   unit->set("UMask", "0077");
   unit->set("KeyringMode", "private");
-  if (settings.machine.products == Products::kOurs) {
-    unit->set("MemoryDenyWriteExecute", "yes");
-  } else {
-    unit->say("oneDNN generates code.");
-    unit->set("MemoryDenyWriteExecute", "no");
-  }
-  if (has_ranks) {
+  if (facts.generates_code) unit->say("oneDNN generates code.");
+  unit->set("MemoryDenyWriteExecute", facts.generates_code ? "no" : "yes");
+  if (facts.has_ranks) {
     unit->say("mpirun and its ranks talk over the loopback interface, which is their own.");
     unit->set("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6 AF_NETLINK");
     unit->set("IPAddressAllow", "localhost");
@@ -154,39 +156,75 @@ void add_sandbox(Unit* unit, const UnitRun& run) {
   unit->set("SystemCallErrorNumber", "EPERM");
 }
 
-std::string text_of(const UnitRun& run, const UnitPlace& place) {
-  const Settings& settings = run.settings;
-  const std::string& output = settings.run.output_dir.resolved;
-  const std::string name = "bascule-" + plain_name(output);
+void add_user(Unit* unit, const UnitFacts& facts) {
+  unit->say(facts.user_comment);
+  if (facts.user.empty()) {
+    unit->set("DynamicUser", "yes");
+  } else {
+    unit->set("User", facts.user);
+  }
+  unit->set("StateDirectory", facts.state_folder);
+  unit->set("StateDirectoryMode", "0700");
+  unit->set("Environment", "HOME=%S/" + facts.state_folder);
+  if (!facts.results.empty()) unit->set("BindPaths", "%S/" + facts.state_folder + ":" + facts.results);
+}
+
+std::string text_of(const UnitFacts& facts) {
   Unit unit;
   unit.section("Unit");
-  unit.set("Description", "Bascule run " + plain_name(output));
+  unit.set("Description", "Bascule run " + facts.name);
+  if (!facts.documentation.empty()) unit.set("Documentation", facts.documentation);
   unit.set("StartLimitIntervalSec", "1h");
   unit.set("StartLimitBurst", "20");
   unit.section("Service");
   unit.set("Type", "notify");
-  unit.set("NotifyAccess", settings.distributed.world_size > 1 ? "all" : "main");
-  std::string command = word(place.program) + " run";
-  if (!place.settings_file.empty()) command += " " + word(place.settings_file);
-  for (const std::string& key : command_line_keys(settings)) command += " " + word(key);
-  unit.set("ExecStart", command);
+  unit.set("NotifyAccess", facts.has_ranks ? "all" : "main");
+  unit.set("ExecStart", facts.start);
   unit.say("The same command resumes the run. Settings, data and memory that are wrong stay wrong.");
   unit.set("Restart", "on-failure");
   unit.set("RestartSec", "5");
   unit.set("RestartPreventExitStatus", "2 3 4 7");
   unit.set("SuccessExitStatus", "129 130 143");
   unit.set("KillMode", "mixed");
-  add_limits(&unit, run, place);
-  unit.say("The run's folder belongs to a user that exists while the run does.");
-  unit.set("DynamicUser", "yes");
-  unit.set("StateDirectory", name);
-  unit.set("StateDirectoryMode", "0700");
-  unit.set("Environment", "HOME=%S/" + name);
-  if (output != "/var/lib/" + name) unit.set("BindPaths", "%S/" + name + ":" + path_value(output));
-  add_sandbox(&unit, run);
+  add_limits(&unit, facts);
+  add_user(&unit, facts);
+  add_sandbox(&unit, facts);
   unit.section("Install");
   unit.set("WantedBy", "multi-user.target");
   return unit.text();
+}
+
+UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
+  const Settings& settings = run.settings;
+  const std::string& output = settings.run.output_dir.resolved;
+  std::vector<std::string> paths = run.reads;
+  for (const std::string& path : {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
+                                  output, settings.origin.file})
+    paths.push_back(path);
+  const auto reads = [&](const char* folder) {
+    return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return begins_with(path, folder); });
+  };
+  UnitFacts facts;
+  facts.name = plain_name(output);
+  facts.start = word(place.program) + " run";
+  if (!place.settings_file.empty()) facts.start += " " + word(place.settings_file);
+  for (const std::string& key : command_line_keys(settings)) facts.start += " " + word(key);
+  facts.timeout_seconds = settings.distributed.timeout_seconds;
+  facts.last_work = run.last_work;
+  facts.last_seconds = run.last_seconds;
+  facts.memory_comment =
+      "The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.";
+  facts.memory = std::to_string(memory_bound(run.plan.peak_bytes(), run.plan.ranks));
+  facts.cores = cores_of(run, place.cores);
+  facts.user_comment = "The run's folder belongs to a user that exists while the run does.";
+  facts.state_folder = "bascule-" + facts.name;
+  if (output != "/var/lib/" + facts.state_folder) facts.results = path_value(output);
+  facts.has_ranks = settings.distributed.world_size > 1;
+  facts.generates_code = settings.machine.products != Products::kOurs;
+  facts.locks_memory = settings.machine.lock_memory;
+  facts.reads_homes = reads("/home/") || reads("/root/");
+  facts.reads_temporary_files = reads("/tmp/") || reads("/var/tmp/");
+  return facts;
 }
 
 }  // namespace
@@ -195,20 +233,40 @@ std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   const std::int64_t bytes = checkpoint_bytes(run);
   std::vector<std::string> reads;
   for (const RecordedSplit& split : run.data.splits) reads.push_back(split.manifest->folder());
-  return text_of({run.settings, run.plan, run.threads,
-                  "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
-                      " MiB on a disk that writes 32 MiB a second.",
-                  run.graphs.trains() ? bytes / kSlowDiskBytes : 0, std::move(reads)},
-                 place);
+  return text_of(facts_of({run.settings, run.plan, run.threads,
+                           "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
+                               " MiB on a disk that writes 32 MiB a second.",
+                           run.graphs.trains() ? bytes / kSlowDiskBytes : 0, std::move(reads)},
+                          place));
 }
 
 std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place) {
   const std::int64_t seconds = divide_up(run.options.batch * run.picture_pixels(), kSlowlyDecodedPixels);
-  return text_of({run.settings, run.plan, run.threads,
-                  "The call of the UNet under way, or a batch that is being decoded, for which " +
-                      std::to_string(seconds) + " s are allowed.",
-                  seconds, draw_input_paths(run)},
-                 place);
+  return text_of(facts_of({run.settings, run.plan, run.threads,
+                           "The call of the UNet under way, or a batch that is being decoded, for which " +
+                               std::to_string(seconds) + " s are allowed.",
+                           seconds, draw_input_paths(run)},
+                          place));
+}
+
+std::string template_unit_text(const std::string& program) {
+  constexpr std::int64_t kCheckpointBytes = std::int64_t{28} << 30;
+  UnitFacts facts;
+  facts.name = "%i";
+  facts.documentation = "man:bascule(1) man:bascule.toml(5)";
+  facts.start = word(program) + " run \"" + kSettingsFolder + "/%i.toml\"";
+  facts.last_work = "The update under way, and a checkpoint of " + std::to_string(kCheckpointBytes >> 30) +
+                    " GiB on a disk that writes 32 MiB a second.";
+  facts.last_seconds = kCheckpointBytes / kSlowDiskBytes;
+  facts.user = kServiceUser;
+  facts.state_folder = "bascule/%i";
+  facts.user_comment =
+      "output_dir of the settings is " + std::string(kResultsFolder) + "/%i, the one folder where it may write.";
+  return text_of(facts);
+}
+
+std::string service_user_text() {
+  return std::string("u ") + kServiceUser + " - \"Bascule runs\" " + kResultsFolder + "\n";
 }
 
 }  // namespace bascule

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule plan --unit`: a systemd unit for a run, made from its plan.
+// systemd units: `bascule plan --unit` makes one for a run from its plan; the template that packages install serves
+// every run whose settings lie in one folder.
 #pragma once
 
 #include <cstdint>
@@ -18,5 +19,14 @@ struct UnitPlace {
 
 std::string unit_text(const RecordedRun& run, const UnitPlace& place);
 std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place);
+
+// Of the template, bascule@NAME.service: it reads kSettingsFolder/NAME.toml, which must name kResultsFolder/NAME as its
+// output_dir, and runs as kServiceUser. program: absolute.
+inline constexpr char kSettingsFolder[] = "/etc/bascule";
+inline constexpr char kResultsFolder[] = "/var/lib/bascule";
+inline constexpr char kServiceUser[] = "bascule";
+std::string template_unit_text(const std::string& program);
+// What sysusers.d needs to make that user.
+std::string service_user_text();
 
 }  // namespace bascule

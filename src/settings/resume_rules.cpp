@@ -107,9 +107,16 @@ bool is_key(const std::string& name) {
 const char* resume_word(KeyEffect effect) { return text_of(effect).word; }
 const char* resume_meaning(KeyEffect effect) { return text_of(effect).meaning; }
 
+std::vector<std::pair<std::string, std::string>> resume_words() {
+  std::vector<std::pair<std::string, std::string>> words;
+  for (const EffectText& effect : kEffects) words.emplace_back(effect.word, effect.meaning);
+  return words;
+}
+
 std::string resume_legend() {
   std::string text;
-  for (const EffectText& effect : kEffects) text += std::string("- ") + effect.word + ": " + effect.meaning + "\n";
+  for (const auto& [word, meaning] : resume_words())
+    text.append("- ").append(word).append(": ").append(meaning).append("\n");
   return text;
 }
 

@@ -29,7 +29,8 @@ enum class KeyEffect {
 // For a table, one or two words: "no", "yes", "longer". For people, what that means.
 const char* resume_word(KeyEffect effect);
 const char* resume_meaning(KeyEffect effect);
-// Every word with its meaning, as a Markdown list.
+// Every word with its meaning; and as a Markdown list.
+std::vector<std::pair<std::string, std::string>> resume_words();
 std::string resume_legend();
 
 // A key with its value and what may become of it.

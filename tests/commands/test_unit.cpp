@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <sstream>
 #include <string>
 
 #include "src/json/json.h"
@@ -95,6 +97,40 @@ TEST(Unit, TheAverageOfTheWeightsIsInTheCheckpointToo) {
 TEST(Unit, ARunThatTrainsNothingSavesNothing) {
   DemoRun run("", "do_train = false\n[distributed]\ntimeout_seconds = 30\n");
   EXPECT_EQ(value_of(unit_text(*run, kPlace), "TimeoutStopSec"), 40);
+}
+
+// {key, as often as it occurs: value}
+std::multimap<std::string, std::string> values_of(const std::string& unit) {
+  std::multimap<std::string, std::string> values;
+  std::istringstream lines(unit);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find('=');
+    if (!line.empty() && line.front() != '#' && equals != std::string::npos)
+      values.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return values;
+}
+
+TEST(Unit, TheTemplateAllowsWhatAnyRunNeedsAndIsElseThatOfAPlan) {
+  Settings settings;
+  settings.model.model_name_or_path.resolved = "/home/someone/model";
+  settings.run.output_dir.resolved = "/srv/a";
+  settings.distributed.world_size = 2;
+  settings.machine.products = Products::kOnednn;
+  settings.machine.lock_memory = true;
+  std::multimap<std::string, std::string> planned = values_of(unit_text(RecordedRun(settings), kPlace));
+  std::multimap<std::string, std::string> any = values_of(template_unit_text("/bin/bascule"));
+  for (const char* const own : {"Description", "Documentation", "ExecStart", "TimeoutStopSec", "MemoryMax",
+                                "AllowedCPUs", "DynamicUser", "User", "StateDirectory", "BindPaths", "Environment"}) {
+    planned.erase(own);
+    any.erase(own);
+  }
+  EXPECT_EQ(any, planned);
+  EXPECT_GT(any.size(), 30U);
+}
+
+TEST(Unit, TheTemplateHasTimeForACheckpointOf28GiB) {
+  EXPECT_EQ(value_of(template_unit_text("/bin/bascule"), "TimeoutStopSec"), 60 + 28 * 32 + 10);
 }
 
 }  // namespace

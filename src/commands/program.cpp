@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/program.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "firmware_shims/media_engine.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/isa.h"
+#include "src/commands/command_line.h"
+#include "src/commands/help_text.h"
+#include "src/distributed/group.h"
+#include "src/settings/run_settings.h"
+
+namespace bascule {
+namespace {
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    return wrapped(CLI::Formatter::make_help(app, name, mode));
+  }
+};
+
+std::string sealed_text() {
+  const SealedSettings* const sealed = sealed_settings();
+  if (sealed == nullptr) return "";
+  return std::string("\nsettings: ") + sealed->file + ", digest " + sealed->digest +
+         "\nSHA-256 of these settings: " + sealed->sha256;
+}
+
+std::string version_text() {
+  const std::string mpi = mpi_version();
+  return std::string("bascule ") + BASCULE_VERSION +
+         "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\nmatrix products: ours" +
+         (onednn_version() == "none" ? "" : ", " + onednn_version()) +
+         "\nMPI: " + (mpi.empty() ? "none; a run has one machine" : mpi) + sealed_text() +
+         "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2 with FMA, cannot run Bascule");
+}
+
+void add_help(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("help", "Print this help, or that of a command");
+  auto name = std::make_shared<std::string>();
+  command->add_option("command", *name, "name of a command");
+  command->callback([=, &app] {
+    *chosen = [=, &app] {
+      const CLI::App* asked = &app;
+      if (!name->empty()) {
+        const auto named = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == *name; });
+        if (named.empty()) throw unknown_command(app, *name);
+        asked = named.front();
+      }
+      const std::string before = name->empty() ? app.get_name() : app.get_name() + " " + *name;
+      std::fputs(app.get_formatter()->make_help(asked, before, CLI::AppFormatMode::Normal).c_str(), stdout);
+      return 0;
+    };
+  });
+}
+
+}  // namespace
+
+void describe_program(CLI::App& app, Chosen* chosen) {
+  app.description("Bascule trains vision and language models from one TOML file.");
+  app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_version_flag("--version", version_text);
+  add_commands(app, chosen);
+  add_help(app, chosen);
+}
+
+}  // namespace bascule
