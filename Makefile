@@ -11,7 +11,7 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-t5 demo-draw install image image-check power-cuts reproducible clean
+.PHONY: help build setup tests test quick emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-t5 demo-draw install deb deb-check image image-check power-cuts reproducible clean
 
 help: ## List the verbs
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -46,6 +46,7 @@ release-check: setup ## Run every check that exists on this commit, for hours; g
 	@tools/install_packages check
 	@tools/install_packages image
 	@tools/install_packages emulation
+	@tools/install_packages deb
 	@tools/install_packages release
 	tools/release_check
 
@@ -80,6 +81,14 @@ install: build ## Install the program, manual pages, completions and service und
 	ninja -C $(BUILD) installed
 	meson install -C $(BUILD) --no-rebuild --destdir "$(abspath $(DESTDIR))"
 
+deb: ## Make a Debian package of the last commit: build-deb/bascule_VERSION_ARCH.deb
+	@tools/install_packages
+	@tools/install_packages deb
+	tools/packaging/make_deb
+
+deb-check: ## Build the package twice; lintian, hardening; install it on a bare Debian and run its service; skips what is not installed
+	tools/packaging/deb_check
+
 image: ## Make CONFIG (config/demo.toml) a tree, a tar and a boot file with all that it needs: build-image-demo/image
 	@tools/install_packages
 	@tools/install_packages image
@@ -97,4 +106,4 @@ reproducible: ## Build program, tar, initramfs and boot file twice in different 
 	tools/packaging/reproducible
 
 clean: ## Remove the build folders
-	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants build-image build-image-*
+	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants build-deb build-image build-image-*
