@@ -37,18 +37,13 @@ struct BenchDrawingColumn {
   double ceiling() const;  // pictures/s at the limits
 };
 
-struct BenchDrawing {
-  std::string settings_file, isa;
-  bool is_bf16 = false;
-  int threads = 1;
-  MachineLimits limits;
+struct BenchDrawing : BenchSubject {
   std::vector<BenchDrawingColumn> columns;
 };
 
 BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const RecordedDrawRun& run,
                                       const MachineLimits& limits);
 std::string bench_drawing_text(const BenchDrawing& bench);
-// The last column's figures at the top level, all of them under "columns".
 std::string bench_drawing_json(const BenchDrawing& bench);
 
 // settings: of a run that draws. As bench_command().

@@ -93,8 +93,7 @@ BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const Rec
 std::string bench_drawing_text(const BenchDrawing& bench) {
   using Column = BenchDrawingColumn;
   const std::vector<Column>& columns = bench.columns;
-  std::string text = "bench: " + bench.settings_file + "\n" +
-                     limits_text(bench.is_bf16, bench.isa, bench.threads, bench.limits) + "\n";
+  std::string text = subject_text(bench);
   add_row(&text, "", columns, [](const Column& c) { return c.name; });
   add_row(&text, "pictures/s", columns, [](const Column& c) { return formatted("%.4f", c.pictures_per_second()); });
   add_row(&text, "ceiling, pictures/s", columns, [](const Column& c) { return formatted("%.4f", c.ceiling()); });
@@ -106,10 +105,7 @@ std::string bench_drawing_text(const BenchDrawing& bench) {
   add_stage(&text, bench, "call", &Column::call);
   add_stage(&text, bench, "decoding", &Column::decode);
   add_stage(&text, bench, "encoding", &Column::encode);
-  add_row(&text, "memory planned", columns,
-          [](const Column& c) { return std::string(readable_bytes(c.planned_bytes).c_str()); });
-  add_row(&text, "memory resident", columns,
-          [](const Column& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
+  add_memory_rows(&text, columns);
   text +=
       "  call: of the UNet for all pictures of a batch; decoding: of one picture; encoding: of one prompt.\n"
       "  A picture takes its share of all calls, and its decoding. Prompts are encoded once a run and not counted.\n";
@@ -124,16 +120,9 @@ std::string bench_drawing_text(const BenchDrawing& bench) {
 }
 
 std::string bench_drawing_json(const BenchDrawing& bench) {
-  Json document = column_json(bench.columns.back());
-  document["measured"] = "drawing";
-  document["isa"] = bench.isa;
-  document["threads"] = bench.threads;
-  document["precision"] = bench.is_bf16 ? "bf16" : "float32";
-  document["limits"] = limits_json(bench.is_bf16, bench.limits);
   Json columns = Json::array();
   for (const BenchDrawingColumn& column : bench.columns) columns.push_back(column_json(column));
-  document["columns"] = columns;
-  return json_text(document, 2) + "\n";
+  return bench_document(bench, "drawing", columns);
 }
 
 }  // namespace bascule

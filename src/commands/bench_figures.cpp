@@ -6,7 +6,6 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/json/json.h"
-#include "src/records/readable.h"
 
 namespace bascule {
 namespace {
@@ -89,8 +88,7 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
 }
 
 std::string bench_text(const Bench& bench) {
-  std::string text = "bench: " + bench.settings_file + "\n" +
-                     limits_text(bench.is_bf16, bench.isa, bench.threads, bench.limits) + "\n";
+  std::string text = subject_text(bench);
   add_row(&text, "", bench.columns, [](const BenchColumn& c) { return c.name; });
   add_row(&text, "samples/s, median", bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
   const std::string step = bench.trains ? "step" : "batch";
@@ -114,10 +112,7 @@ std::string bench_text(const Bench& bench) {
           [](const BenchColumn& c) { return formatted("%.1f /s", c.could_deliver); });
   add_row(&text, "ring slots ready", bench.columns,
           [](const BenchColumn& c) { return formatted("%.2f", c.ring_occupancy); });
-  add_row(&text, "memory planned", bench.columns,
-          [](const BenchColumn& c) { return std::string(readable_bytes(c.planned_bytes).c_str()); });
-  add_row(&text, "memory resident", bench.columns,
-          [](const BenchColumn& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
+  add_memory_rows(&text, bench.columns);
   if (bench.names_engines) text += "  columns: media engine, loader workers\n";
   if (!bench.columns.back().operations.empty()) {
     text += operations_text("operation", "batch", bench.columns.back().operations);
@@ -130,16 +125,9 @@ std::string bench_text(const Bench& bench) {
 }
 
 std::string bench_json(const Bench& bench) {
-  Json document = column_json(bench.columns.back());
-  document["measured"] = bench.trains ? "training" : bench.generates ? "generation" : "evaluation";
-  document["isa"] = bench.isa;
-  document["threads"] = bench.threads;
-  document["precision"] = bench.is_bf16 ? "bf16" : "float32";
-  document["limits"] = limits_json(bench.is_bf16, bench.limits);
   Json columns = Json::array();
   for (const BenchColumn& column : bench.columns) columns.push_back(column_json(column));
-  document["columns"] = columns;
-  return json_text(document, 2) + "\n";
+  return bench_document(bench, bench.trains ? "training" : bench.generates ? "generation" : "evaluation", columns);
 }
 
 }  // namespace bascule

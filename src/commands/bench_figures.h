@@ -32,21 +32,16 @@ struct BenchColumn {
   std::vector<BenchLayers> layers;         // in forward order
 };
 
-struct Bench {
-  std::string settings_file, isa;
-  bool is_bf16 = false;
-  bool trains = false;     // a step is an update, otherwise a batch of the evaluation
-  bool generates = false;  // whose texts are generated
-  int threads = 1;
+struct Bench : BenchSubject {
+  bool trains = false;         // a step is an update, otherwise a batch of the evaluation
+  bool generates = false;      // whose texts are generated
   bool names_engines = false;  // the columns' names
-  MachineLimits limits;
   std::vector<BenchColumn> columns;
 };
 
 BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const MachineLimits& limits);
 
 std::string bench_text(const Bench& bench);
-// The last column's figures at the top level, all of them under "columns".
 std::string bench_json(const Bench& bench);
 
 }  // namespace bascule

@@ -25,6 +25,8 @@ Json time_json(const std::string& name, const BenchTime& time) {
           {"limit_seconds", time.limit_seconds}};
 }
 
+const char* precision_word(const BenchSubject& subject) { return subject.is_bf16 ? "bf16" : "float32"; }
+
 }  // namespace
 
 std::vector<BenchOperation> operations_of(const std::vector<NodeTime>& nodes, double replays,
@@ -137,20 +139,28 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
-std::string limits_text(bool is_bf16, const std::string& isa, int threads, const MachineLimits& limits) {
-  std::string text = std::string("  ") + (is_bf16 ? "bf16, " : "float32, ") + isa + ", " + std::to_string(threads) +
-                     " threads; limits measured here: ";
-  if (is_bf16) text += formatted("%.0f GFLOP/s for matrix products in bf16, ", limits.bf16_gflops_per_second);
+std::string subject_text(const BenchSubject& subject) {
+  const MachineLimits& limits = subject.limits;
+  std::string text = "bench: " + subject.settings_file + "\n  " + precision_word(subject) + ", " + subject.isa + ", " +
+                     std::to_string(subject.threads) + " threads; limits measured here: ";
+  if (subject.is_bf16) text += formatted("%.0f GFLOP/s for matrix products in bf16, ", limits.bf16_gflops_per_second);
   text += formatted("%.0f GFLOP/s", limits.float32_gflops_per_second);
-  text += is_bf16 ? " in float32, " : " for matrix products, ";
-  return text + formatted("%.1f GB/s for copying\n", limits.gigabytes_per_second);
+  text += subject.is_bf16 ? " in float32, " : " for matrix products, ";
+  return text + formatted("%.1f GB/s for copying\n\n", limits.gigabytes_per_second);
 }
 
-Json limits_json(bool is_bf16, const MachineLimits& limits) {
-  Json json = {{"float32_gflops_per_second", limits.float32_gflops_per_second},
-               {"gigabytes_per_second", limits.gigabytes_per_second}};
-  if (is_bf16) json["bf16_gflops_per_second"] = limits.bf16_gflops_per_second;
-  return json;
+std::string bench_document(const BenchSubject& subject, const char* measured, const Json& columns) {
+  Json document = columns[columns.size() - 1];
+  document["measured"] = measured;
+  document["isa"] = subject.isa;
+  document["threads"] = subject.threads;
+  document["precision"] = precision_word(subject);
+  Json limits = {{"float32_gflops_per_second", subject.limits.float32_gflops_per_second},
+                 {"gigabytes_per_second", subject.limits.gigabytes_per_second}};
+  if (subject.is_bf16) limits["bf16_gflops_per_second"] = subject.limits.bf16_gflops_per_second;
+  document["limits"] = limits;
+  document["columns"] = columns;
+  return json_text(document, 2) + "\n";
 }
 
 }  // namespace bascule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of measured tapes beside the limits of this machine: by kind, and by layer. For every use of
-// `bascule bench`.
+// What every use of `bascule bench` prints: what was measured on, and the operations of measured tapes beside the
+// limits of this machine, by kind and by layer.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "src/bringup/machine_limits.h"
 #include "src/json/json.h"
+#include "src/records/readable.h"
 #include "src/runtime/tape.h"
 
 namespace bascule {
@@ -69,8 +70,27 @@ void add_row(std::string* text, const std::string& name, const std::vector<Colum
   *text += row + "\n";
 }
 
-// "  float32, avx512, 2 threads; limits measured here: ..." and a line end.
-std::string limits_text(bool is_bf16, const std::string& isa, int threads, const MachineLimits& limits);
-Json limits_json(bool is_bf16, const MachineLimits& limits);
+// The rows of figures that every column has: planned and resident memory.
+template <typename Column>
+void add_memory_rows(std::string* text, const std::vector<Column>& columns) {
+  add_row(text, "memory planned", columns,
+          [](const Column& c) { return std::string(readable_bytes(c.planned_bytes).c_str()); });
+  add_row(text, "memory resident", columns,
+          [](const Column& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
+}
+
+// What was measured, and on what.
+struct BenchSubject {
+  std::string settings_file, isa;
+  bool is_bf16 = false;
+  int threads = 1;
+  MachineLimits limits;
+};
+
+// The two lines above the table: "bench: run.toml", "  float32, avx512, 2 threads; limits measured here: ...".
+std::string subject_text(const BenchSubject& subject);
+// The document with a line end: the last column's figures at the top level, all of them under "columns". columns: at
+// least one.
+std::string bench_document(const BenchSubject& subject, const char* measured, const Json& columns);
 
 }  // namespace bascule
