@@ -15,6 +15,7 @@
 #include "src/graph/operations.h"
 #include "src/session/session.h"
 #include "tests/graph/graph_run.h"
+#include "tests/graph/word_model.h"
 #include "tests/update/row_optimizer.h"
 
 namespace bascule::test {
@@ -22,18 +23,9 @@ namespace {
 
 constexpr BatchCounts kBounds = counts_of(6, 60, 30);
 
-Tensor matrix(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols) {
-  Parameter p{name, rows, cols, true, rows > 1, {}};
-  const std::vector<std::int64_t> shape = rows > 1 ? std::vector<std::int64_t>{rows, cols} : std::vector{cols};
-  p.pieces = {{name, shape, 0, rows * cols, {}}};
-  return graph.parameter(p);
-}
-
 // The word table has rows in three blocks.
 void record(Graph& g) {
-  const Tensor word = matrix(g, "word", 3333, 37);
-  Tensor x = text_embedding(g, "e", {word, matrix(g, "position", 70, 37), matrix(g, "type", 1, 37)},
-                            {g.field("token_ids"), g.field("position_ids"), {}}, {1, 1});
+  Tensor x = record_words(g, matrix(g, "word", 3333, 37), 37);
   x = linear(g, "up", x, matrix(g, "w", 101, 37), matrix(g, "b", 1, 101));
   x = activation(g, "a", x, Activation::kGelu);
   const Tensor rows = gather_rows(g, "rows", x, g.field("selected_rows"));

@@ -16,20 +16,13 @@
 #include "src/runtime/threads.h"
 #include "src/session/session.h"
 #include "tests/graph/graph_run.h"
+#include "tests/graph/word_model.h"
 
 namespace bascule::test {
 namespace {
 
 constexpr BatchCounts kBounds = counts_of(6, 60, 30);
 constexpr std::int64_t kCacheRows = 50, kCols = 5;
-
-Tensor matrix(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols) {
-  Parameter p;
-  p.name = name;
-  p.rows = rows;
-  p.cols = cols;
-  return graph.parameter(p);
-}
 
 Tensor cache(Graph& graph) { return graph.state({"cache", kCacheRows, kCols}); }
 

@@ -11,34 +11,16 @@
 #include "src/graph/operations.h"
 #include "src/session/session.h"
 #include "tests/graph/graph_run.h"
+#include "tests/graph/word_model.h"
 
 namespace bascule::test {
 namespace {
 
 constexpr BatchCounts kBounds = counts_of(3, 40, 20);
 
-Tensor matrix(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols) {
-  Parameter p{name, rows, cols, true, rows > 1, {}};
-  const std::vector<std::int64_t> shape = rows > 1 ? std::vector<std::int64_t>{rows, cols} : std::vector{cols};
-  p.pieces = {{name, shape, 0, rows * cols, {}}};
-  return graph.parameter(p);
-}
-
-// A word table that the loss uses as well; widths at which parameters end amid a cache line; parameters in several
-// blocks; one that is trained but has no gradient.
+// Parameters that end amid a cache line, or have several blocks; one that is trained but has no gradient.
 void record(Graph& g) {
-  const Tensor word = matrix(g, "word", 3333, 37);
-  Tensor x = text_embedding(g, "e", {word, matrix(g, "position", 70, 37), matrix(g, "type", 1, 37)},
-                            {g.field("token_ids"), g.field("position_ids"), {}}, {1, 1});
-  std::int64_t width = 37;
-  for (const std::int64_t next : {301, 5, 1023, 99, 37}) {
-    const std::string name = std::to_string(next);
-    x = linear(g, name, x, matrix(g, name + ".w", next, width), matrix(g, name + ".b", 1, next));
-    x = activation(g, name + ".a", x, Activation::kGelu);
-    width = next;
-  }
-  const Tensor rows = gather_rows(g, "rows", x, g.field("selected_rows"));
-  cross_entropy_loss(g, linear(g, "logits", rows, word, Tensor{}), g.field("labels"));
+  record_word_model(g, 3333, {301, 5, 1023, 99, 37});
   matrix(g, "unused", 60, 51);
   derive_backward(g);
 }

@@ -13,6 +13,7 @@
 #include "src/session/session.h"
 #include "tests/distributed/forked_ranks.h"
 #include "tests/graph/graph_run.h"
+#include "tests/graph/word_model.h"
 #include "tests/support/own_products.h"
 
 namespace bascule::test {
@@ -20,30 +21,8 @@ namespace {
 
 constexpr BatchCounts kBounds = counts_of(6, 60, 30);
 
-Tensor matrix(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols) {
-  Parameter p;
-  p.name = name;
-  p.rows = rows;
-  p.cols = cols;
-  p.decayed = rows > 1;
-  return graph.parameter(p);
-}
-
-// Widths at which parameters end amid a cache line; a word table that the loss uses as well, whose gradient is the
-// first to be written and the last to be final.
 void record(Graph& g) {
-  const Tensor word = matrix(g, "word", 333, 37);
-  Tensor x = text_embedding(g, "e", {word, matrix(g, "position", 70, 37), matrix(g, "type", 1, 37)},
-                            {g.field("token_ids"), g.field("position_ids"), {}}, {1, 1});
-  std::int64_t width = 37;
-  for (const std::int64_t next : {301, 5, 99, 1023, 37}) {
-    const std::string name = std::to_string(next);
-    x = linear(g, name, x, matrix(g, name + ".w", next, width), matrix(g, name + ".b", 1, next));
-    x = activation(g, name + ".a", x, Activation::kGelu);
-    width = next;
-  }
-  const Tensor rows = gather_rows(g, "rows", x, g.field("selected_rows"));
-  cross_entropy_loss(g, linear(g, "logits", rows, word, Tensor{}), g.field("labels"));
+  record_word_model(g, 333, {301, 5, 99, 1023, 37});
   derive_backward(g);
 }
 
