@@ -11,10 +11,11 @@ namespace {
 constexpr double kRadiansOfDegree = 0x1.1df46a2529d39p-6;  // pi / 180
 constexpr double kRounds = 0x1.8p52;                       // added and taken away: half to even
 
-// Where a pixel comes from: (x, y) of the picture is at column x of its row y; the centre of pixel 0 is at 0.
+// Which pixel goes to column x of row y: that at the column column_by_x * x + column_by_y * y + first_column, of the
+// row likewise, both rounded. The centre of a picture's first pixel is at 0.
 struct Origin {
-  double column_of_x, column_of_y, column;  // column = column_of_x * x + column_of_y * y + column
-  double row_of_x, row_of_y, row;
+  double column_by_x, column_by_y, first_column;
+  double row_by_x, row_by_y, first_row;
 };
 
 double rounded(double value) noexcept { return (value + kRounds) - kRounds; }
@@ -24,11 +25,11 @@ void move_pixels(const BytePicture& picture, const Origin& from) noexcept {
   const double last = static_cast<double>(side - 1);
   std::memcpy(picture.copy, picture.pixels, static_cast<std::size_t>(picture.values()));
   for (std::int64_t y = 0; y < side; ++y) {
-    const double row_begin = from.row + from.row_of_y * static_cast<double>(y);
-    const double column_begin = from.column + from.column_of_y * static_cast<double>(y);
+    const double row_begin = from.first_row + from.row_by_y * static_cast<double>(y);
+    const double column_begin = from.first_column + from.column_by_y * static_cast<double>(y);
     for (std::int64_t x = 0; x < side; ++x) {
-      const double row = rounded(row_begin + from.row_of_x * static_cast<double>(x));
-      const double column = rounded(column_begin + from.column_of_x * static_cast<double>(x));
+      const double row = rounded(row_begin + from.row_by_x * static_cast<double>(x));
+      const double column = rounded(column_begin + from.column_by_x * static_cast<double>(x));
       const bool is_inside = row >= 0.0 && row <= last && column >= 0.0 && column <= last;
       const std::int64_t source =
           is_inside ? static_cast<std::int64_t>(row) * side + static_cast<std::int64_t>(column) : 0;

@@ -77,7 +77,6 @@ void check_columns(const Settings& s) {
   }
 }
 
-// Keys that have no effect beside others.
 void check_rand_augment(const Settings& s) {
   const DataSettings& data = s.data;
   const DataSettings defaults;
@@ -109,6 +108,7 @@ void check_random_erasing(const Settings& s) {
   }
 }
 
+// Keys that have no effect beside others.
 void check_pictures(const Settings& s) {
   const DataSettings& data = s.data;
   if (data.preprocessing == Preprocessing::kProcessor) {

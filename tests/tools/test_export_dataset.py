@@ -18,6 +18,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "tests/data/emoji-captions/images"
 PNGS = ROOT / "tests/data/images/png"
+WEBPS = ROOT / "tests/data/images/webp"
 
 sys.path.insert(0, str(ROOT / "tools"))  # for what the tool imports
 spec = importlib.util.spec_from_file_location("export_dataset", ROOT / "tools/export_dataset.py")
@@ -111,6 +112,14 @@ class Rows(InAFolder):
         self.assertEqual([data for _, data in found[::2]], [first, first, second])
         self.assertEqual([json.loads(data) for _, data in found[1::2]],
                          [{"caption": "a", "label": 1}, {"caption": "b", "label": 1}, {"caption": "ünï 🦊", "label": 0}])
+
+    def test_a_still_webp_keeps_its_bytes(self):
+        still = (WEBPS / "lossy_40.webp").read_bytes()
+        animated = (WEBPS / "bad_animated.webp").read_bytes()
+        self.assertEqual((tool.format_of(still), tool.format_of(animated)), ("webp", None))
+        _, lines, _ = self.export_rows([{"image": still, "caption": "a"}])
+        self.assertTrue(lines[0]["image"].endswith(".webp"))
+        self.assertEqual((self.output / lines[0]["image"]).read_bytes(), still)
 
     def test_a_jpeg_keeps_its_bytes_and_equal_pictures_are_one_file(self):
         first, second = jpegs(2)
