@@ -106,8 +106,9 @@ std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept {
   const std::string_view name = slash == std::string_view::npos ? one.image_path : one.image_path.substr(slash + 1);
   std::uint64_t texts = XXH3_64bits(one.text.data(), one.text.size());
   if (one.second_text) texts = hash_of(texts, XXH3_64bits(one.second_text->data(), one.second_text->size()), 2);
-  return static_cast<std::int64_t>(
-      hash_of(texts, XXH3_64bits(name.data(), name.size()), static_cast<std::uint64_t>(one.label)));
+  std::uint64_t label = static_cast<std::uint64_t>(one.label);
+  if (manifest.has_values()) label = XXH3_64bits(&one.value, sizeof one.value);
+  return static_cast<std::int64_t>(hash_of(texts, XXH3_64bits(name.data(), name.size()), label));
 }
 
 std::vector<std::int64_t> row_blocks(const Manifest& manifest) {

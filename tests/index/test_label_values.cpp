@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/index/manifest.h"
 #include "src/index/open_manifest.h"
+#include "src/index/row_digests.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -129,6 +130,15 @@ TEST(LabelValues, SeveralLabelsOfARowAreRefusedByName) {
   EXPECT_NE(refusal_of(folder.write("a.jsonl", json_rows({"1", "[0, 1]"})), columns_with(LabelValues::kIfDecimal))
                 .find(":2: label \"label\" is a list; several labels at once are not supported: give each row one"),
             std::string::npos);
+}
+
+TEST(LabelValues, ArePartOfWhatARowIsToACheckpoint) {
+  const TemporaryFolder folder;
+  const ManifestColumns columns = columns_with(LabelValues::kIfDecimal);
+  const Manifest before = Manifest::load(folder.write("a.jsonl", json_rows({"3", "0.5"})), columns),
+                 behind = Manifest::load(folder.write("b.jsonl", json_rows({"3", "0.75"})), columns);
+  EXPECT_EQ(row_content(before, 0), row_content(behind, 0));
+  EXPECT_NE(row_content(before, 1), row_content(behind, 1));
 }
 
 TEST(LabelValues, AreTheSameFromACachedIndex) {
