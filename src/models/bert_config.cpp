@@ -5,9 +5,8 @@
 
 namespace bascule {
 
-BertConfig read_bert_config(const std::string& path) {
+BertConfig read_bert_config(const std::string& path, BertConfig config) {
   const Json json = read_json_file(path);
-  BertConfig config;
   read_config_extents(json, path,
                       {{"vocab_size", &config.vocab_size},
                        {"hidden_size", &config.hidden_size},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a BERT folder, with the class defaults of Transformers 5.23 for what it leaves out.
+// config.json of a folder of BERT or of one of its relatives.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 namespace bascule {
 
+// BERT's class defaults in Transformers 5.23.
 struct BertConfig {
   std::int64_t vocab_size = 30522, hidden_size = 768, num_hidden_layers = 12, num_attention_heads = 12,
                intermediate_size = 3072;
@@ -20,7 +21,8 @@ struct BertConfig {
   bool tie_word_embeddings = true;
 };
 
-// Throws Error kData naming the file and the key, also where the model cannot be built.
-BertConfig read_bert_config(const std::string& path);
+// config: what the file leaves out. Throws Error kData naming the file and the key, also where the model cannot be
+// built.
+BertConfig read_bert_config(const std::string& path, BertConfig config = {});
 
 }  // namespace bascule

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/models/bert_body.h"
+
+#include <algorithm>
+
+namespace bascule {
+
+BertRecorder::BertRecorder(Graph& target, const BertConfig& model_config, const BertVariant& model_variant,
+                           const RecordOptions& options)
+    : Recorder{target, {}, model_config.initializer_range, options.dropout},
+      config(model_config),
+      variant(model_variant) {
+  if (std::find(options.frozen.begin(), options.frozen.end(), variant.body) != options.frozen.end())
+    frozen = {variant.prefix()};
+  layer = {config.hidden_size,    config.num_attention_heads, config.intermediate_size,           config.hidden_act,
+           config.layer_norm_eps, config.hidden_dropout_prob, config.attention_probs_dropout_prob};
+}
+
+Fields bert_fields(const BertVariant& variant, const RecordOptions& options, const SequenceLabels* labels) {
+  const Extent tokens = rows_of_stream(kTokenStream), masked = rows_of_stream(kMaskedStream),
+               read = rows_of_stream(kReadStream);
+  Fields fields = {
+      {"token_ids", DType::kInt32, tokens, 1, FieldSource::kTokenIds},
+      {"position_ids", DType::kInt32, tokens, 1, FieldSource::kPositionIds},
+      {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
+  };
+  if (variant.reads_types) fields.push_back({"token_types", DType::kInt32, tokens, 1, FieldSource::kTokenTypes});
+  const Fields of_masks = {
+      {"selected_rows", DType::kInt32, masked, 1, FieldSource::kMaskedRows},
+      {"labels", DType::kInt32, masked, 1, FieldSource::kMaskedLabels},
+      {"read_rows", DType::kInt32, read, 1, FieldSource::kReadRows},
+      {"read_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kReadOffsets},
+      {"masked_among_read", DType::kInt32, masked, 1, FieldSource::kMaskedAmongRead},
+  };
+  if (labels != nullptr) {
+    fields.push_back(label_field(*labels));
+  } else {
+    fields.insert(fields.end(), of_masks.begin(), of_masks.end());
+  }
+  if (options.dropout) {
+    fields.push_back({"text_row_keys", DType::kInt64, tokens, 1, FieldSource::kTextRowKeys});
+    if (labels == nullptr) fields.push_back({"read_row_keys", DType::kInt64, read, 1, FieldSource::kReadRowKeys});
+    fields.push_back({"sample_keys", DType::kInt64, rows_per_sample(1), 1, FieldSource::kSampleKeys});
+  }
+  return fields;
+}
+
+std::string word_table_name(const BertVariant& variant) {
+  return variant.prefix() + "embeddings.word_embeddings.weight";
+}
+
+Tensor word_table(BertRecorder& r) {
+  return r.table(word_table_name(r.variant), r.config.vocab_size, r.config.hidden_size, r.deviation,
+                 r.config.pad_token_id);
+}
+
+RowStream pick_rows(BertRecorder& r, const std::string& name, const RowStream& all, LayerRows rows) {
+  if (rows == LayerRows::kFirst) return {first_rows(r.graph, name + ".first", all.x, all.rows), r.first_rows()};
+  if (rows == LayerRows::kAll) return all;
+  return {gather_rows(r.graph, name + ".read", all.x, r.graph.field("read_rows")),
+          {rows_of_stream(kReadStream), r.graph.field("read_offsets"), r.keys("read_row_keys"), true}};
+}
+
+namespace {
+
+Tensor embeddings(BertRecorder& r) {
+  const BertConfig& config = r.config;
+  const std::string name = r.variant.prefix() + "embeddings";
+  r.graph.set_scope(name);
+  const std::int32_t skipped = r.variant.positions.skipped_id;
+  const Tensor word = word_table(r);
+  const Tensor position = r.table(name + ".position_embeddings.weight", config.max_position_embeddings,
+                                  config.hidden_size, r.deviation, skipped);
+  const Tensor type =
+      r.table(name + ".token_type_embeddings.weight", config.type_vocab_size, config.hidden_size, r.deviation);
+  const Tensor types = r.variant.reads_types ? r.graph.field("token_types") : Tensor{};
+  const Tensor sum = text_embedding(r.graph, name, {word, position, type},
+                                    {r.graph.field("token_ids"), r.graph.field("position_ids"), types},
+                                    {static_cast<std::int32_t>(config.pad_token_id), skipped});
+  const Tensor normed = norm(r, name + ".LayerNorm", sum, config.layer_norm_eps);
+  return dropout(r.graph, name + ".dropout", normed, r.drop(config.hidden_dropout_prob), r.keys("text_row_keys"));
+}
+
+RowStream layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows) {
+  const std::string name = r.variant.prefix() + "encoder.layer." + std::to_string(i);
+  r.graph.set_scope(name);
+  RowStream queries = pick_rows(r, name, keys, rows);
+  queries.x = attention_block(r, name + ".attention", r.layer, queries, keys);
+  return {feed_forward_block(r, name, r.layer, queries), queries.rows};
+}
+
+}  // namespace
+
+const BodyParts kBertParts = {embeddings, layer};
+
+RowStream record_body(BertRecorder& r, const BodyParts& parts, Use use, LayerRows rows, Recording* recording) {
+  RowStream last{parts.embeddings(r), r.rows()};
+  for (std::int64_t i = 0; i < r.config.num_hidden_layers; ++i) {
+    const bool is_last = i + 1 == r.config.num_hidden_layers;
+    last = parts.layer(r, i, last, is_last && use != Use::kReference ? rows : LayerRows::kAll);
+  }
+  if (use == Use::kReference) {
+    r.graph.keep(last.x);
+    recording->reference.push_back({"last_hidden_state", {last.x}, ReferenceRows::kTokens});
+  }
+  return last;
+}
+
+Tensor first_rows_of(BertRecorder& r, const std::string& name, const RowStream& last) {
+  return last.rows.extent == rows_per_sample(1) ? last.x : first_rows(r.graph, name + ".first", last.x, last.rows);
+}
+
+}  // namespace bascule

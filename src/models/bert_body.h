@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body that BERT and its relatives have: texts packed end to end, their embeddings, and layers with a norm behind
+// each part. Each function adds its operations to the graph; equations: Transformers' modeling_bert.py and
+// modeling_roberta.py. Before the seal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/base/batch.h"
+#include "src/models/bert_config.h"
+#include "src/models/class_labels.h"
+#include "src/models/model.h"
+#include "src/models/recorder.h"
+
+namespace bascule {
+
+// The streams of rows of such a model.
+inline constexpr int kTokenStream = kFirstModelStream;       // tokens of the packed texts
+inline constexpr int kMaskedStream = kFirstModelStream + 1;  // those that are predicted
+inline constexpr int kReadStream = kFirstModelStream + 2;    // those that the heads read: of each text the first too
+
+// What the body of one family has that another's has not.
+struct BertVariant {
+  const char* body;         // what model.freeze calls it; with a dot, what the names of its tensors begin with
+  PositionRule positions;   // where it skips a token, the row of that token's position is never trained
+  bool reads_types = true;  // else all tokens have type 0
+
+  std::string prefix() const { return std::string(body) + "."; }
+};
+
+struct BertRecorder : Recorder {
+  // Config and variant outlive this.
+  BertRecorder(Graph& target, const BertConfig& model_config, const BertVariant& model_variant,
+               const RecordOptions& options);
+
+  SampleRows rows() const { return {rows_of_stream(kTokenStream), graph.field("text_offsets"), keys("text_row_keys")}; }
+
+  const BertConfig& config;
+  const BertVariant& variant;
+  LayerShape layer;
+};
+
+// Those of the packed texts and, where there are `labels`, of the texts' labels; else of masked tokens and of the rows
+// that heads read.
+Fields bert_fields(const BertVariant& variant, const RecordOptions& options, const SequenceLabels* labels = nullptr);
+
+std::string word_table_name(const BertVariant& variant);
+// The row of the padding token is zero when it is fresh, and looking it up trains it no more.
+Tensor word_table(BertRecorder& r);
+
+// The rows of the last layer that the heads read: all, those of the field "read_rows", or each text's first one. Its
+// keys and values are of all rows.
+enum class LayerRows { kAll, kRead, kFirst };
+
+// Embeddings and layers under the names of a family, called in this order.
+struct BodyParts {
+  Tensor (*embeddings)(BertRecorder& r);
+  RowStream (*layer)(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows);
+};
+extern const BodyParts kBertParts;  // of BERT and RoBERTa
+
+RowStream pick_rows(BertRecorder& r, const std::string& name, const RowStream& all, LayerRows rows);
+
+// The whole body: those rows of its last layer, or for the reference all of them, which it compares.
+RowStream record_body(BertRecorder& r, const BodyParts& parts, Use use, LayerRows rows, Recording* recording);
+// (samples, width): the first row of each text in what record_body() gives.
+Tensor first_rows_of(BertRecorder& r, const std::string& name, const RowStream& last);
+
+}  // namespace bascule

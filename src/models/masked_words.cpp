@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/models/masked_words.h"
+
+namespace bascule {
+namespace {
+
+bool find_whether_tied(const std::string& decoder, const BertVariant& variant, const ModelSource& source) {
+  if (!source.has_weights || !source.has_weights(decoder)) return true;
+  return source.are_equal && source.are_equal(decoder, word_table_name(variant), FileNames(variant.prefix()));
+}
+
+bool find_whether_they_differ(const std::string& a, const std::string& b, const BertVariant& variant,
+                              const ModelSource& source) {
+  return source.has_weights && source.has_weights(a) && source.has_weights(b) && source.are_equal &&
+         !source.are_equal(a, b, FileNames(variant.prefix()));
+}
+
+}  // namespace
+
+FamilyHead masked_words_head() {
+  FamilyHead head;
+  head.words.name = kMaskedWordsHead;
+  head.words.has_classes = true;
+  head.judge = "masked_tokens";
+  head.command = "fill";
+  return head;
+}
+
+MaskedWords::MaskedWords(const MaskedWordNames& names, Activation activation, const BertConfig& config,
+                         const BertVariant& variant, const ModelSource& source)
+    : names_(names),
+      activation_(activation),
+      vocabulary_size_(config.vocab_size),
+      says_tied_(config.tie_word_embeddings),
+      is_tied_(says_tied_ && find_whether_tied(std::string(names.decoder) + ".weight", variant, source)) {
+  const std::string decoders = std::string(names.decoder) + ".bias";
+  const bool reads_decoders =
+      names.bias == nullptr || !is_tied_ || find_whether_they_differ(decoders, names.bias, variant, source);
+  bias_ = reads_decoders ? decoders : names.bias;
+}
+
+std::vector<ParameterPiece> MaskedWords::unused_tensors() const {
+  if (names_.bias == nullptr || bias_ == names_.bias) return {};
+  ParameterPiece bias;
+  bias.name = names_.bias;
+  bias.shape = {vocabulary_size_};
+  bias.elements = vocabulary_size_;
+  return {bias};
+}
+
+void MaskedWords::complete_config(Json* config) const {
+  if (has_own_decoder()) (*config)["tie_word_embeddings"] = false;
+}
+
+std::vector<std::string> MaskedWords::notes() const {
+  if (!has_own_decoder()) return {};
+  return {
+      "the folder's decoder differs from its word table: both are trained, and config.json will say "
+      "tie_word_embeddings = false"};
+}
+
+void MaskedWords::record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
+                         const ResultNames& results, Recording* recording) const {
+  Graph& graph = r.graph;
+  const std::int64_t width = r.config.hidden_size;
+  graph.set_scope(names_.scope);
+  const Tensor rows =
+      gather_rows(graph, "selected", last.x, graph.field(last.rows.are_picked ? "masked_among_read" : "selected_rows"));
+  const Tensor h =
+      activation(graph, std::string(names_.dense) + ".act", dense(r, names_.dense, rows, width), activation_);
+  const Tensor normed = norm(r, names_.norm, h, r.config.layer_norm_eps);
+  const Tensor weight = is_tied_
+                            ? word_table(r)
+                            : r.weight(std::string(names_.decoder) + ".weight", vocabulary_size_, width, r.deviation);
+  const Tensor logits = linear(graph, "logits", normed, weight, r.bias(bias_, vocabulary_size_));
+  const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing);
+  recording->losses.push_back({results.loss, loss.loss, kMaskedStream});
+  recording->outputs.push_back({"hits", loss.hits});
+  if (use == Use::kReference) graph.keep(logits);
+  if (options.predictions) {
+    const ClassPredictions predictions = class_predictions(graph, logits, graph.field("labels"), loss);
+    recording->outputs.push_back({"predicted", predictions.classes});
+    recording->outputs.push_back({"predicted_probabilities", predictions.class_probabilities});
+    recording->outputs.push_back({"probabilities", predictions.probabilities});
+  }
+  recording->reference.push_back({results.logits, {logits}, ReferenceRows::kTokens});
+}
+
+}  // namespace bascule

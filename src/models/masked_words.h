@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The head with which BERT and its relatives predict masked tokens: decoder(norm(act(dense(row)))) of the rows that
+// have a label. The decoder is the word table where config.json ties them, unless the weights hold another one. Before
+// the seal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/models/bert_body.h"
+#include "src/models/families.h"
+
+namespace bascule {
+
+// What its tensors are called in files.
+struct MaskedWordNames {
+  const char* scope;           // of its operations
+  const char *dense, *norm;    // each with .weight and .bias
+  const char* decoder;         // with .weight where it is not the word table, and .bias
+  const char* bias = nullptr;  // the bias of a decoder that is the word table; null: the decoder's, tied or not
+};
+
+// The name of the head, and what settings and commands know of it.
+inline constexpr char kMaskedWordsHead[] = "masked_lm";
+FamilyHead masked_words_head();
+
+class MaskedWords {
+ public:
+  // The names outlive this.
+  MaskedWords(const MaskedWordNames& names, Activation activation, const BertConfig& config, const BertVariant& variant,
+              const ModelSource& source);
+
+  // The decoder is not the word table although config.json says so.
+  bool has_own_decoder() const { return says_tied_ && !is_tied_; }
+  // The reference adds the decoder's bias; where that is another tensor this one is not read.
+  std::vector<ParameterPiece> unused_tensors() const;
+  void complete_config(Json* config) const;
+  std::vector<std::string> notes() const;
+
+  // What the reference and the records of a run call its results.
+  struct ResultNames {
+    const char *loss = "loss", *logits = "logits";
+  };
+  void record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options, const ResultNames& results,
+              Recording* recording) const;
+
+ private:
+  const MaskedWordNames& names_;
+  Activation activation_;
+  std::int64_t vocabulary_size_;
+  bool says_tied_, is_tied_;
+  std::string bias_;  // the one that is read
+};
+
+}  // namespace bascule
