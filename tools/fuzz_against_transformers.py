@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Bascule with Transformers and Diffusers on models of random shape.
 
-    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert | t5 | stable_diffusion] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
+    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert | roberta | distilbert | t5 | stable_diffusion] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
 
 Draws models from the seed (tools/random_models.py, tools/random_pipelines.py). For each, the reference set's own oracle/make_goldens*.py computes the
 truth in float64 and the error of 17 float32 runs of PyTorch (5 of a pipeline) in the form of a golden case, and `bascule verify` judges us by it. Every third case
@@ -24,21 +24,24 @@ import subprocess
 import sys
 import tempfile
 
+import bert_relatives
 import random_models
 import random_pipelines
 import sequence_oracle
 
 EQUIVALENT_AUTOCAST_RUNS = 5
 EQUIVALENT_RUNS = 16  # with five in all, 3 to 5 % of equally good runs of PyTorch itself fail
-ORACLES = {"bridgetower": "make_goldens", "vit": "make_goldens_vit_bert", "bert": "make_goldens_vit_bert", "t5": "make_goldens_t5_sd",
-           "stable_diffusion": "make_goldens_t5_sd"}
+ORACLES = {"bridgetower": "make_goldens", "vit": "make_goldens_vit_bert", "bert": "make_goldens_vit_bert", **dict.fromkeys(bert_relatives.FAMILIES, "make_goldens_vit_bert"),
+           "t5": "make_goldens_t5_sd", "stable_diffusion": "make_goldens_t5_sd"}
 
 
-def load_oracle(reference_dir, family):
+def load_oracle(reference_dir, family="bridgetower"):
     """The reference set's program that makes a family's cases, with limits that rest on 16 equally good float32 runs beside the plain one: its own two with the rows in another order, all others
     with every weight moved by half a unit in the last place."""
     sys.path.insert(0, os.path.join(reference_dir, "oracle"))
     module = importlib.import_module(ORACLES[family])
+    if family in bert_relatives.FAMILIES:
+        bert_relatives.extend_oracle(module)
     few = module.equivalent_runs
     module.equivalent_runs = lambda model, batches, seed: few(model, batches, seed)[:2] + [
         (module.moved(model, seed * 1000 + number), batches) for number in range(EQUIVALENT_RUNS - 2)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of random shape, drawn from a seed, as the CASES of the reference set's oracle/make_goldens*.py describe them."""
+import functools
 import random
 
 BERT_HEADS = ["masked_lm", "pretraining", "sequence_classification"]
@@ -126,6 +127,33 @@ def draw_bert(seed, with_run):
     return spec
 
 
+def draw_masked_words(family, seed, with_run):
+    """RoBERTa or DistilBERT: a model of one head, texts without pairs and types."""
+    draw = random.Random(seed)
+    width, heads = width_and_heads(draw)
+    longest = draw.choice([5, 6, 9, 16, 17, 33, 40])
+    lengths = [longest] + [draw.randint(1, longest) for _ in range(draw.randint(1, 5))]
+    draw.shuffle(lengths)
+    length, pad = longest + draw.choice([0, 0, 2]), draw.choice([1, 1, 0, 3])
+    positions = length + draw.choice([0, 1, 9])
+    common = dict(vocab_size=draw.randint(12, 200), pad_token_id=pad, tie_word_embeddings=draw.random() < 0.6)
+    if family == "roberta":
+        config = dict(hidden_size=width, num_hidden_layers=draw.randint(1, 4), num_attention_heads=heads, intermediate_size=draw.choice(MLP_WIDTHS),
+                      hidden_act=draw.choice(ACTIVATIONS), max_position_embeddings=positions + pad + 1, type_vocab_size=draw.choice([1, 1, 2]),
+                      layer_norm_eps=draw.choice([1e-5, 1e-12, 1e-3]), **common)
+    else:
+        config = dict(dim=width, n_layers=draw.randint(1, 4), n_heads=heads, hidden_dim=draw.choice(MLP_WIDTHS), activation=draw.choice(ACTIVATIONS),
+                      max_position_embeddings=positions, **common)
+    spec = dict(family=family, head="masked_lm", seed=seed, config=config,
+                batch=dict(lengths=lengths, length=length, pairs=False, padding_inside=longest > 6 and draw.random() < 0.5),
+                description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])))
+    if with_run:
+        spec["train"] = dict(weight_decay=draw.choice([0.0, 0.01]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
+        if draw.random() < 0.4:
+            spec["train"].update(optimizer="lamb", learning_rate=2e-2, eps=1e-6)
+    return spec
+
+
 def t5_head(draw):
     """What decides how the head is made: two keys of config.json, and whether the file holds an lm_head."""
     keys = dict(tie_word_embeddings=draw.random() < 0.6)
@@ -190,7 +218,7 @@ def draw_t5(seed, with_run):
     return spec
 
 
-DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert, "t5": draw_t5}
+DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert, **{family: functools.partial(draw_masked_words, family) for family in ("roberta", "distilbert")}, "t5": draw_t5}
 
 
 def summary(spec):
@@ -205,5 +233,7 @@ def summary(spec):
                 f"{config['feed_forward_proj']:23s} tie {config['tie_word_embeddings']:d} {spec['lm_head']:6s} {scaled:8s} "
                 f"{'padded' if 'ignore_pad_token_for_loss' in spec else 'holes' if spec['batch'].get('holes') else '':6s}")
     layout = "pooled" if spec.get("pooled") else "untied" if not config.get("tie_word_embeddings", True) else ""
-    return (f"width {config['hidden_size']:3d} heads {config['num_attention_heads']:3d} layers {config['num_hidden_layers']} {config['hidden_act']:17s} "
+    width, heads, layers, activation = (config[ours if ours in config else theirs] for ours, theirs in
+                                        (("hidden_size", "dim"), ("num_attention_heads", "n_heads"), ("num_hidden_layers", "n_layers"), ("hidden_act", "activation")))
+    return (f"width {width:3d} heads {heads:3d} layers {layers} {activation:17s} "
             f"{layout:6s} {spec.get('train', {}).get('optimizer', ''):4s}")

@@ -52,8 +52,9 @@ def bridgetower_data(c):
         c.drop("data_dir", "write the manifests' paths into [data]")
 
 
-def known_model(c, name, family, others):
-    if re.search(others, name, re.IGNORECASE):
+def known_model(c, name, family, others, but=""):
+    """others: a pattern of names that are no model of the family; but: of those that are, although they look so."""
+    if re.search(others, name, re.IGNORECASE) and not (but and re.search(but, name, re.IGNORECASE)):
         c.drop(f"model_name_or_path {name}", f"of the script's models Bascule trains {family}: name one of these")
 
 
@@ -90,6 +91,9 @@ def vit_data(c):
         c.set("data.validation_file", validation)
 
 
+MASKED_WORDS = "BERT, RoBERTa and DistilBERT"
+
+
 def bert_model(c):
     name, tokenizer = c.text("model_name_or_path"), c.text("tokenizer_name")
     c.set("model.head", "masked_lm")
@@ -97,15 +101,16 @@ def bert_model(c):
         config, kind = c.text("config_name"), c.text("model_type")
         if tokenizer is None or (config is None and kind is None):
             raise CommandLineError("--model_name_or_path is missing, or --tokenizer_name with --config_name or --model_type")
-        if kind is not None and kind != "bert":
-            c.drop(f"model_type {kind}", "of the script's models Bascule trains BERT")
+        if kind is not None and kind not in ("bert", "roberta", "distilbert"):
+            c.drop(f"model_type {kind}", f"of the script's models Bascule trains {MASKED_WORDS}")
+            kind = "bert"
         name = config
         if name is None:
-            c.set("model.model_name_or_path", "models/bert")
-            c.notes.append("write models/bert/config.json beside the settings file: {\"model_type\": \"bert\", ...}")
+            c.set("model.model_name_or_path", f"models/{kind}")
+            c.notes.append(f"write models/{kind}/config.json beside the settings file: {{\"model_type\": \"{kind}\", ...}}")
         c.set("model.from_scratch", True)
     if name is not None:
-        known_model(c, name, "BERT", r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer")
+        known_model(c, name, MASKED_WORDS, r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer", r"(^|/)(distil)?roberta|(^|/)distilbert")
         c.set("model.model_name_or_path", *place_of(c, name, False))
     if tokenizer is not None:
         c.set("model.tokenizer_name", *place_of(c, tokenizer, False))
@@ -116,7 +121,7 @@ def bert_model(c):
 def bert_data(c):
     c.set("data.masking", "bernoulli", "as the script")
     if "max_seq_length" not in c.flags:
-        c.set("data.max_seq_length", 512, "the maximum of most tokenizers of BERT, the script's default")
+        c.set("data.max_seq_length", 512, "the maximum of most tokenizers of such models, the script's default")
     if c.converted("line_by_line", parse_bool, False):
         c.set("data.text_layout", "lines")
     percentage = c.converted("validation_split_percentage", int, 5)

@@ -101,8 +101,8 @@ constexpr bool is_of_text(FieldSource source) {
   }
 }
 
-// How a model numbers the tokens of a text: from `first` on. RoBERTa's padding token has its own id as its position,
-// and the tokens behind it are numbered as if it were not there.
+// How a model numbers the tokens of a text: from `first` on. Where it skips a token, that token has its own id as its
+// position, and the tokens behind it are numbered as if it were not there.
 struct PositionRule {
   std::int32_t first = 0;
   std::int32_t skipped_id = -1;  // of such a token; -1: there is none

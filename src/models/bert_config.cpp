@@ -27,14 +27,20 @@ BertConfig read_bert_config(const std::string& path, BertConfig config) {
   config.initializer_range = config_factor(json, "initializer_range", path, config.initializer_range);
   config.tie_word_embeddings = get_bool(json, "tie_word_embeddings", path, true);
   check_width_of_heads(config.hidden_size, config.num_attention_heads, path);
-  if (config.max_position_embeddings < 3)
-    refuse_config(path, "max_position_embeddings leaves no position for a token between [CLS] and [SEP]");
+  check_room_for_tokens(config, 0, path);
   check_padding_token(config.pad_token_id, config.vocab_size, path);
   for (const char* key : {"is_decoder", "add_cross_attention"}) {
     if (get_bool(json, key, path, false)) refuse_config(path, std::string(key) + " = true is not supported");
   }
   check_positions_are_absolute(json, path);
   return config;
+}
+
+void check_room_for_tokens(const BertConfig& config, std::int64_t first, const std::string& path) {
+  if (config.max_position_embeddings - first >= 3) return;
+  refuse_config(path, "max_position_embeddings = " + std::to_string(config.max_position_embeddings) +
+                          " leaves no position for a token between the special ones" +
+                          (first > 0 ? ": the first has position " + std::to_string(first) : ""));
 }
 
 }  // namespace bascule

@@ -24,5 +24,7 @@ struct BertConfig {
 // config: what the file leaves out. Throws Error kData naming the file and the key, also where the model cannot be
 // built.
 BertConfig read_bert_config(const std::string& path, BertConfig config = {});
+// Refuses a model without a position for a token between two special ones. first: the position of a text's first token.
+void check_room_for_tokens(const BertConfig& config, std::int64_t first, const std::string& path);
 
 }  // namespace bascule

@@ -83,10 +83,11 @@ void check_padding_token(std::int64_t pad_token_id, std::int64_t vocab_size, con
     refuse_config(path, "pad_token_id = " + std::to_string(pad_token_id) + " is outside the vocabulary");
 }
 
-void check_width_of_heads(std::int64_t hidden_size, std::int64_t num_attention_heads, const std::string& path) {
+void check_width_of_heads(std::int64_t hidden_size, std::int64_t num_attention_heads, const std::string& path,
+                          const char* width_key, const char* heads_key) {
   if (hidden_size % num_attention_heads != 0)
-    refuse_config(path, "hidden_size = " + std::to_string(hidden_size) +
-                            " is not a multiple of num_attention_heads = " + std::to_string(num_attention_heads));
+    refuse_config(path, std::string(width_key) + " = " + std::to_string(hidden_size) + " is not a multiple of " +
+                            heads_key + " = " + std::to_string(num_attention_heads));
 }
 
 void check_positions_are_absolute(const Json& object, const std::string& path) {

@@ -32,7 +32,8 @@ Activation activation_of_name(const std::string& name, const char* key, const st
 double config_factor(const Json& object, const char* key, const std::string& path, double fallback);
 
 void check_padding_token(std::int64_t pad_token_id, std::int64_t vocab_size, const std::string& path);
-void check_width_of_heads(std::int64_t hidden_size, std::int64_t num_attention_heads, const std::string& path);
+void check_width_of_heads(std::int64_t hidden_size, std::int64_t num_attention_heads, const std::string& path,
+                          const char* width_key = "hidden_size", const char* heads_key = "num_attention_heads");
 void check_positions_are_absolute(const Json& object, const std::string& path);  // "position_embedding_type"
 
 }  // namespace bascule

@@ -119,7 +119,7 @@ Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, fl
 }
 
 Tensor projected_attention(Recorder& r, const std::string& name, const std::string& prefix, const LayerShape& shape,
-                           RowStream queries, RowStream keys, bool bias) {
+                           RowStream queries, RowStream keys, bool bias, const ProjectionNames& names) {
   const std::int64_t width = shape.width;
   const auto project = [&](const std::string& label, Tensor x, const std::vector<std::string>& parts) {
     std::vector<std::string> weights, biases;
@@ -133,13 +133,13 @@ Tensor projected_attention(Recorder& r, const std::string& name, const std::stri
   };
   AttentionOperand query, key, value;
   if (queries.x == keys.x) {
-    const Tensor all = project("query_key_value", queries.x, {"query", "key", "value"});
+    const Tensor all = project("query_key_value", queries.x, {names.query, names.key, names.value});
     query = {all, 0};
     key = {all, width};
     value = {all, 2 * width};
   } else {
-    query = {project("query", queries.x, {"query"}), 0};
-    const Tensor both = project("key_value", keys.x, {"key", "value"});
+    query = {project("query", queries.x, {names.query}), 0};
+    const Tensor both = project("key_value", keys.x, {names.key, names.value});
     key = {both, 0};
     value = {both, width};
   }

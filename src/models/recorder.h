@@ -72,10 +72,15 @@ struct LayerShape {
   float epsilon = 0.0f, hidden_dropout = 0.0f, attention_dropout = 0.0f;
 };
 
-// Attention of `queries` to `keys`, without the projection of its result. Projections: prefix + "query", "key" and
-// "value", with .weight and, unless `bias` is false, .bias. Projections of the same rows are one product.
+// What the projections of an attention are called behind a prefix.
+struct ProjectionNames {
+  const char *query = "query", *key = "key", *value = "value";
+};
+
+// Attention of `queries` to `keys`, without the projection of its result. Projections have .weight and, unless `bias`
+// is false, .bias. Projections of the same rows are one product.
 Tensor projected_attention(Recorder& r, const std::string& name, const std::string& prefix, const LayerShape& shape,
-                           RowStream queries, RowStream keys, bool bias);
+                           RowStream queries, RowStream keys, bool bias, const ProjectionNames& names = {});
 
 // Layers with a norm behind each part, as BERT has them. `queries` are rows of `keys` (all, or each sample's first), or
 // of another stream.

@@ -18,7 +18,7 @@ struct FillArguments {
 };
 
 struct TokenGuess {
-  std::string token;  // as in the vocabulary: "##s" continues a word
+  std::string token;  // as in the vocabulary: "##s" continues a word, and byte-level BPE writes a space as U+0120
   double probability = 0.0;
 };
 

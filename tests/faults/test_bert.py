@@ -136,7 +136,7 @@ class Bert(unittest.TestCase):
 
     def test_what_does_not_fit_is_refused(self):
         for model, changes, said in ((self.model_with(is_decoder=True), {}, "is_decoder"), (self.model_with(vocab_size=3999), {}, "3999"), (self.without_mask(), {}, 'there is no token "[MASK]"'),
-                                     (self.model_with(model_type="roberta"), {}, 'model_type = "roberta"'),
+                                     (self.model_with(model_type="albert"), {}, 'model_type = "albert"'),
                                      (None, {"model__head": '"contrastive"'}, "model.head"), (None, {"data__max_seq_length": "41"}, "41"), (None, {"model__image_size": "64"}, 'models of type "bert" are not resized'), (None, {"data__augment": '"crop_flip"'}, "data.augment"),
                                      (None, {"data__rand_augment_num_ops": "2"}, "data.rand_augment_num_ops is set, but the model reads no pictures"),
                                      (None, {"data__color_jitter_hue": "0.1"}, "data.color_jitter_hue is set, but the model reads no pictures"),

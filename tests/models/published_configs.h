@@ -38,6 +38,8 @@ inline const std::map<std::string, std::string> kPublishedConfigs = {
     {"bert-base-v32000", R"({"model_type": "bert", "vocab_size": 32000})"},
     {"bert-large", R"({"model_type": "bert", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24,
                        "intermediate_size": 4096})"},
+    {"roberta-base", R"({"model_type": "roberta", "max_position_embeddings": 514, "type_vocab_size": 1,
+                         "layer_norm_eps": 1e-5})"},
     {"t5-small", R"({"model_type": "t5", "decoder_start_token_id": 0})"},
     {"t5-base", R"({"model_type": "t5", "decoder_start_token_id": 0, "d_model": 768, "d_ff": 3072, "num_layers": 12,
                     "num_heads": 12})"},

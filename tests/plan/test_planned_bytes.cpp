@@ -43,6 +43,7 @@ const std::map<std::string, Planned> kPlanned = {
     {"demo_matching.toml", {87229760, 9027584}},
     {"demo_pace.toml", {142739008, 4104192}},
     {"flan_t5_xl.toml", {283363520, 570556288}},
+    {"roberta_base_masked_lm.toml", {6977684160, 140442816}},
     {"smoke.toml", {11281856, 9027584}},
     {"t5_3b.toml", {243517632, 637665152}},
     {"t5_base.toml", {3005673408, 88211392}},
@@ -143,7 +144,8 @@ Plans plan_run(const Model& model, const Settings& settings) {
 }
 
 Plans plan_of(const std::string& name, const Settings& settings) {
-  if (name.rfind("vit_", 0) != 0 && name.rfind("bert_", 0) != 0 && name.rfind("t5_", 0) != 0 && name.rfind("flan_", 0) != 0)
+  if (name.rfind("vit_", 0) != 0 && name.rfind("bert_", 0) != 0 && name.rfind("roberta_", 0) != 0 &&
+      name.rfind("t5_", 0) != 0 && name.rfind("flan_", 0) != 0)
     return plan_run(config_of(name, settings), settings);
   const std::string& folder = settings.model.model_name_or_path.resolved;
   // The second phase starts from what the first one leaves.

@@ -28,6 +28,8 @@ inline ModelWords test_words(const std::string& folder = "") {
             {"bert"},
             {},
             {}};
+  if (name.rfind("roberta-", 0) == 0)
+    return {{{"masked_lm", false, false, true, {}, false, true}}, {"roberta"}, {}, {}};
   if (name.find("t5-") != std::string::npos || folder.find("emoji-keywords") != std::string::npos)
     return {{{"conditional_generation", false, false, true, {}, false, false, true}},
             {"shared", "encoder", "decoder"},

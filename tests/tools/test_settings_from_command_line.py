@@ -143,7 +143,7 @@ class SettingsFromCommandLine(unittest.TestCase):
         }
         self.assertEqual({key: settings.get(key) for key in expected}, expected)
         self.assertNotIn("data.text_layout", settings)
-        self.assertIn("not carried over: --model_name_or_path roberta-base: of the script's models Bascule trains BERT: name one of these", said)
+        self.assertNotIn("model_name_or_path", "\n".join(said))
         self.assertIn("--text_column text --config wikitext-2-raw-v1 --validation_fraction 0.05", said[-1])
 
         code, settings, said = convert(published("mlm_gaudi.sh"))
@@ -211,7 +211,15 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertIn("to do: copy the files of huggingface.co/org/pieces to models/pieces beside the settings file", said)
         self.assertIn("not carried over: --config_overrides: write the values into the model folder's config.json", said)
         self.assertEqual(convert(text + "--config_name bert-base-uncased")[1]["model.model_name_or_path"], '"models/bert-base-uncased"')
-        self.assertIn("Bascule trains BERT", "\n".join(convert(text + "--model_type roberta")[2]))
+        for kind in ("roberta", "distilbert"):
+            _, settings, said = convert(text + f"--model_type {kind}")
+            self.assertEqual(settings["model.model_name_or_path"], f'"models/{kind}"')
+            self.assertNotIn("not carried over: --model_type", "\n".join(said))
+        self.assertIn("Bascule trains BERT, RoBERTa and DistilBERT", "\n".join(convert(text + "--model_type albert")[2]))
+        for name in ("xlm-roberta-base", "microsoft/deberta-base", "albert-base-v2", "google/mobilebert-uncased"):
+            self.assertIn(f"--model_name_or_path {name}: of the script's models Bascule trains BERT, RoBERTa and DistilBERT", "\n".join(convert(BERT.replace("_path bert", f"_path {name}") + "--train_file a.txt")[2]))
+        for name in ("FacebookAI/roberta-large", "distilroberta-base", "distilbert/distilbert-base-uncased", "bert-base-cased"):
+            self.assertNotIn("--model_name_or_path", "\n".join(convert(BERT.replace("_path bert", f"_path {name}") + "--train_file a.txt")[2]))
 
     def test_published_commands_of_summarization(self):
         code, settings, said = convert(published("summarization.sh"))

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoBERTa as a family: masked language modelling with BERT's body. Positions begin behind the number of the padding
+// token, which is skipped, and all tokens have type 0. Equations: Transformers' modeling_roberta.py.
+#include "src/models/bert_body.h"
+#include "src/models/config_values.h"
+#include "src/models/masked_words.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kBody[] = "roberta", kPrefix[] = "roberta.";
+constexpr char kHeadPrefix[] = "lm_head.";
+constexpr MaskedWordNames kMaskedWords = {"lm_head", "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder",
+                                          "lm_head.bias"};
+
+// Transformers' class defaults.
+BertConfig default_config() {
+  BertConfig config;
+  config.vocab_size = 50265;
+  config.pad_token_id = 1;
+  return config;
+}
+
+BertConfig read_roberta_config(const std::string& path) {
+  const BertConfig config = read_bert_config(path, default_config());
+  check_room_for_tokens(config, config.pad_token_id + 1, path);
+  return config;
+}
+
+BertVariant variant_of(const BertConfig& config) {
+  const std::int32_t padding = static_cast<std::int32_t>(config.pad_token_id);
+  return {kBody, {padding + 1, padding}, false};
+}
+
+const char* architecture_of(const std::string& /*head*/) { return "RobertaForMaskedLM"; }
+
+class Roberta final : public Model {
+ public:
+  explicit Roberta(const BertConfig& config, const ModelSource& source = {})
+      : config_(config),
+        variant_(variant_of(config)),
+        masked_words_(kMaskedWords, Activation::kGelu, config, variant_, source) {}  // whatever hidden_act is
+
+  const char* architecture() const override { return architecture_of(kMaskedWordsHead); }
+  const char* body_prefix() const override { return kPrefix; }
+  FileNames file_names() const override {
+    // Where both biases are one a file may have either; where config.json ties what the weights do not, it is the
+    // decoder's.
+    static constexpr NameChange kChanges[] = {{"lm_head.bias", "lm_head.decoder.bias"}};
+    static constexpr NameChange kWithOneBias[] = {{"lm_head.decoder.bias", "lm_head.bias"}};
+    return masked_words_.has_own_decoder() ? FileNames(kPrefix, kWithOneBias) : FileNames(kPrefix, kChanges);
+  }
+  bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind(kHeadPrefix, 0) == 0; }
+  std::vector<ParameterPiece> unused_tensors() const override { return masked_words_.unused_tensors(); }
+  void complete_config(Json* config) const override { masked_words_.complete_config(config); }
+  std::vector<std::string> notes() const override { return masked_words_.notes(); }
+  ModelCardWords card() const override {
+    return {"RoBERTa", {"roberta", "fill-mask"}, "fill-mask", "AutoTokenizer", ""};
+  }
+
+  ModelInputs inputs() const override {
+    ModelInputs inputs;
+    inputs.texts[0].vocabulary_size = config_.vocab_size;
+    inputs.texts[0].max_positions = config_.max_position_embeddings;
+    inputs.texts[0].positions = variant_.positions;
+    return inputs;
+  }
+  Fields fields(const RecordOptions& options) const override { return bert_fields(variant_, options); }
+  Recording record(Graph& graph, Use use, const RecordOptions& options) const override {
+    BertRecorder r(graph, config_, variant_, options);
+    Recording recording;
+    const RowStream last = record_body(r, kBertParts, use, LayerRows::kRead, &recording);
+    masked_words_.record(r, last, use, options, {}, &recording);
+    return recording;
+  }
+
+ private:
+  BertConfig config_;
+  BertVariant variant_;
+  MaskedWords masked_words_;
+};
+
+std::vector<std::unique_ptr<Model>> small_models() {
+  BertConfig config = default_config();
+  config.vocab_size = 60;
+  config.hidden_size = 36;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 50;
+  config.max_position_embeddings = 22;
+  config.type_vocab_size = 1;
+  config.layer_norm_eps = 1e-5f;
+  std::vector<std::unique_ptr<Model>> models;
+  models.push_back(std::make_unique<Roberta>(config));
+  return models;
+}
+
+std::unique_ptr<Model> open_roberta(const ModelSource& source, const std::string& head) {
+  if (head != kMaskedWordsHead) {
+    refuse_config(source.config_path, "unknown head \"" + head + "\"", std::string("RoBERTa has ") + kMaskedWordsHead);
+  }
+  return std::make_unique<Roberta>(read_roberta_config(source.config_path), source);
+}
+
+}  // namespace
+
+extern const Family kRoberta;
+const Family kRoberta = {"roberta",       "", {masked_words_head()}, {kBody}, {}, open_roberta,
+                         architecture_of, {}, small_models};
+
+}  // namespace bascule

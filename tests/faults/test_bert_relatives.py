@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RoBERTa and DistilBERT learn to fill in masked words: of a text corpus and of rows, with a byte-level tokenizer and with word pieces; their bits, their folders, and what they refuse."""
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, ROOT, digest, instruction_sets, run, settings
+from run_files import rewrite, tensors
+
+DATA = ROOT / "tests" / "data"
+TOKENIZERS = {"roberta": EMOJI / "tokenizer", "distilbert": DATA / "tokenizer" / "wordpiece"}
+FILES = {"roberta": ("vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"), "distilbert": ("vocab.txt", "tokenizer_config.json")}
+CONFIGS = {"roberta": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "max_position_embeddings": 34, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
+           "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 32}}
+MASKS = {"roberta": "<mask>", "distilbert": "[MASK]"}
+# The one bias of a tied decoder, and the decoder.
+HEADS = {"roberta": ("lm_head.bias", "lm_head.decoder.weight"), "distilbert": ("vocab_projector.bias", "vocab_projector.weight")}
+
+
+class BertRelatives(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def model(self, family, **members):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        for file in FILES[family]:
+            shutil.copy(TOKENIZERS[family] / file, folder)
+        vocabulary = len(json.loads((folder / "vocab.json").read_text())) if family == "roberta" else 4000
+        (folder / "config.json").write_text(json.dumps({"model_type": family, "vocab_size": vocabulary, **CONFIGS[family], **members}))
+        return folder
+
+    def settings(self, family, name="one", model=None, **changes):
+        folder = self.folder / f"{family}-{name}"
+        folder.mkdir(exist_ok=True)
+        text = f'"{DATA}/text-corpus/validation.txt"'
+        return settings(folder, **{"model__model_name_or_path": f'"{model or self.model(family)}"', "model__tokenizer_name": None, "data__train_file": text, "data__preprocessing": None,
+                                   "media_engine__memory_mib": None, "training__max_steps": "4", "training__save_steps": "2", **changes})
+
+    def weights(self, family, name="one", **changes):
+        done = run("run", self.settings(family, name, **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return digest(self.folder / f"{family}-{name}" / "run/model.safetensors")
+
+    def test_learn_and_fill_in_what_their_run_predicted(self):
+        for family, architecture in (("roberta", "RobertaForMaskedLM"), ("distilbert", "DistilBertForMaskedLM")):
+            with self.subTest(family):
+                rows = self.folder / "rows.jsonl"
+                rows.write_text("".join(json.dumps({"text": f"a {word} of the list"}) + "\n" for word in ("copy", "name", "part", "kind") * 8))
+                self.weights(family, data__train_file=f'"{rows}"', data__test_file=f'"{rows}"', data__text_column='"text"', training__max_steps="60", training__save_steps="0",
+                             training__learning_rate="1e-2", data__mlm_probability="0.3")
+                folder = self.folder / f"{family}-one" / "run"
+                self.assertLess(json.loads((folder / "all_results.json").read_text())["test_loss"], 2.5)  # about 8 at the start
+                self.assertEqual(json.loads((folder / "config.json").read_text())["architectures"], [architecture])
+                self.assertIn(f"import AutoTokenizer, {architecture}", (folder / "README.md").read_text())
+                saved, (bias, decoder) = tensors(folder / "model.safetensors"), HEADS[family]
+                self.assertIn(bias, saved)
+                self.assertNotIn(decoder, saved)
+                done = run("fill", folder, f"a name of {MASKS[family]} list", "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(json.loads(done.stdout)["masks"][0][0]["token"], ("\u0120the", "the"))
+
+    def test_the_bits_depend_on_nothing_but_the_settings(self):
+        for family, changes in (("roberta", {"model__precision": '"bf16"'}), ("distilbert", {"data__text_layout": '"lines"', "data__masking": '"bernoulli"'})):
+            with self.subTest(family):
+                common = {"model": self.model(family), **changes}
+                whole = self.weights(family, "whole", **common)
+                for name, more in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3", "training__gradient_checkpointing": '"full"'}),
+                                   *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
+                    self.assertEqual(self.weights(family, name, **common, **more), whole, name)
+                ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}
+                self.assertEqual(self.weights(family, "ranks", **common, **ranks), self.weights(family, "sharded", **common, **ranks, distributed__distribution_strategy='"sharded"'))
+                self.weights(family, "parts", **common, training__max_steps="2", training__lr_schedule_steps="4")
+                self.assertEqual(self.weights(family, "parts", **common, training__lr_schedule_steps="4"), whole)
+                done = run("reproduce", self.folder / f"{family}-whole" / "run", "--output", self.folder / f"{family}-again")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_folder_starts_a_run_whatever_its_decoder_is(self):
+        for family, (bias, decoder) in HEADS.items():
+            word = f"{family}.embeddings.word_embeddings.weight"
+            once = {"model__from_scratch": "false", "training__max_steps": "1", "training__learning_rate": "0.0", "training__save_steps": "0"}
+            self.weights(family, "start", training__save_steps="0")
+            start = self.folder / f"{family}-start" / "run"
+            plain = self.weights(family, "plain", model=start, **once)
+            with self.subTest("a decoder that equals the word table, and a pooler", family=family):
+                model = self.model(family)
+                rewrite(start / "model.safetensors", model / "model.safetensors", lambda name: name, {decoder: word, f"{family}.pooler.dense.bias": bias})
+                done = run("run", self.settings(family, "old", model=model, **once))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(f"{family}.pooler.dense.bias", done.stderr)
+                self.assertEqual(digest(self.folder / f"{family}-old/run/model.safetensors"), plain)
+            with self.subTest("untied", family=family):
+                self.weights(family, "untied", model=self.model(family, tie_word_embeddings=False), training__save_steps="0")
+                untied, model = self.folder / f"{family}-untied" / "run", self.model(family)
+                shutil.copy(untied / "model.safetensors", model)
+                done = run("run", self.settings(family, "next", model=model, **once))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("config.json will say tie_word_embeddings = false", done.stderr)
+                before, after = tensors(untied / "model.safetensors"), tensors(self.folder / f"{family}-next/run/model.safetensors")
+                self.assertEqual({name: after[name] for name in before}, before)
+
+    def test_what_does_not_fit_is_refused(self):
+        for family, model, changes, said in (
+                ("roberta", {"is_decoder": True}, {}, "is_decoder"), ("roberta", {"vocab_size": 1999}, {}, "1999"), ("roberta", {}, {"data__max_seq_length": "33"}, "33"),
+                ("roberta", {}, {"model__head": '"pretraining"'}, "model.head"), ("distilbert", {"sinusoidal_pos_embds": True}, {}, "sinusoidal_pos_embds"),
+                ("distilbert", {}, {"data__max_seq_length": "33"}, "33"), ("distilbert", {"n_heads": 5}, {}, "n_heads")):
+            with self.subTest(said, family=family):
+                done = run("run", self.settings(family, "refused", model=self.model(family, **model), **changes))
+                self.assertIn(done.returncode, (2, 3), done.stderr)
+                self.assertIn(said, done.stderr.splitlines()[-1].replace(str(self.folder), ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
