@@ -77,6 +77,20 @@ class MakePublishedModel(unittest.TestCase):
             planned = json.loads(done.stdout)["categories"]["parameters, fixed"]
             self.assertAlmostEqual(planned / (4 * parameters), 1, delta=1e-6)  # padding between them
 
+    @unittest.skipUnless(PROGRAM.is_file(), f"needs {PROGRAM.name} in the build folder")
+    def test_models_of_masked_words_have_their_published_number_of_parameters(self):
+        for kind, parameters in (("roberta-base", 124_697_433), ("distilbert-base", 66_985_530)):
+            folder = self.folder / kind
+            self.assertEqual(self.make(kind, folder).returncode, 0)
+            (self.folder / "rows.txt").write_text("a list of words\n\nand another\n" * 40)
+            toml = self.folder / f"{kind}.toml"
+            toml.write_text(f'[model]\nmodel_name_or_path = "{folder}"\nfrom_scratch = true\n[data]\ntrain_file = "{self.folder}/rows.txt"\nmax_seq_length = 16\n'
+                            f'[training]\noutput_dir = "{self.folder}/run"\nper_device_train_batch_size = 2\n')
+            done = subprocess.run([PROGRAM, "plan", "--json", toml], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            planned = json.loads(done.stdout)["categories"]["parameters, trained"]
+            self.assertAlmostEqual(planned / (4 * parameters), 1, delta=1e-5)  # padding between them
+
     def test_nonsense_is_refused(self):
         self.folder.mkdir()
         other = self.folder / "other"
