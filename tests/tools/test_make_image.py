@@ -18,6 +18,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "packaging"))
 import boot  # noqa: E402
+import emulated  # noqa: E402
 import packages  # noqa: E402
 
 
@@ -187,6 +188,29 @@ class Output(InAFolder):
         for written, name in (("demo", "bascule-demo"), ("bert_demo", "bascule-bert_demo"), ("v1.5-Large", "bascule-v1.5-large"), ("my run (2)", "bascule-my-run-2"),
                               ("_ü_", "bascule-image"), ("a..b", "bascule-a-b"), ("a_.b", "bascule-a-b")):
             self.assertEqual(make_image.container_name(pathlib.Path(f"config/{written}.toml")), name)
+
+
+class Emulated(InAFolder):
+    """A machine that starts an image: here a shell that says what a console would."""
+
+    def boot(self, *consoles, seconds=60):
+        machines = iter([["sh", "-c", console] for console in consoles])
+        with mock.patch.object(emulated, "machine", lambda *arguments, **options: next(machines)):
+            return emulated.boot(self.folder, self.folder, seconds, tell=lambda line: None), len(list(machines))
+
+    def test_says_the_exit_code_and_when_the_first_update_was(self):
+        booted, _ = self.boot("echo 'train: step  1/8'; echo 'bascule: init: exit code 3'")
+        self.assertEqual(booted.code, 3)
+        self.assertGreaterEqual(booted.first_update, booted.first_update_cpu)
+
+    def test_is_killed_after_its_time(self):
+        booted, _ = self.boot("exec sleep 60", seconds=0.1)
+        self.assertEqual(booted, emulated.Booted())
+
+    def test_starts_again_where_it_had_too_little_of_a_busy_machine(self):
+        starved, ended = f"echo \"[    0.048000] Kernel panic - not syncing: {emulated.STARVED}!\"", "echo bascule: init: exit code 0"
+        self.assertEqual(self.boot(starved, ended, ended), (emulated.Booted(code=0), 1))
+        self.assertEqual(self.boot(*[starved] * emulated.STARTS, ended), (emulated.Booted(), 1))
 
 
 if __name__ == "__main__":
