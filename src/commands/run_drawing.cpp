@@ -14,6 +14,7 @@
 #include "src/commands/stop_signal.h"
 #include "src/draw_run/draw_folder.h"
 #include "src/draw_run/draw_loop.h"
+#include "src/draw_run/drawn_from.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/records/readable.h"
@@ -36,6 +37,7 @@ void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c
 std::unique_ptr<RecordedDrawRun> open_run(const Settings& settings, const RankPlace& place) {
   check_draw_folder(settings);
   std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings, place);
+  check_picture_places(settings, run->list.pictures.size());
   if (settings.draw.resume == ResumeDrawing::kAuto) run->files->read_done();
   return run;
 }
@@ -58,16 +60,17 @@ void say_run(const RecordedDrawRun& run) {
 }
 
 // Once everything is there that the run needs. What is drawn anew is removed before the folder says that it is of these
-// settings.
-void begin_folder(RecordedDrawRun* run, RunStatus* status) {
+// settings. from: as drawn_from() says.
+void begin_folder(RecordedDrawRun* run, const std::vector<NamedText>& from, RunStatus* status) {
   const std::string& folder = run->settings.run.output_dir.resolved;
+  if (!run->files->done().empty()) check_drawn_from(run->settings, read_run_marker(folder).drawn_from, from);
   if (run->settings.draw.resume == ResumeDrawing::kNever) {
     std::vector<std::string> names;
     const std::size_t pictures = run->list.pictures.size();
     for (std::size_t n = 0; n < pictures; ++n) names.emplace_back(PictureName(n, pictures).text());
     remove_pictures(folder, names);
   }
-  write_run_marker(run->settings, {}, {}, {});
+  write_run_marker(run->settings, {}, {}, {}, Json(), from);
   remove_leftovers(folder);
   status->open(folder, run->settings.report.status_seconds, NotifySocket::from_environment());
   run->files->open();
@@ -105,15 +108,15 @@ void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& gro
   results->foreign_bytes = static_cast<std::uint64_t>(sums[6]);
 }
 
-int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results, RunStatus* status,
-           bool json) {
+int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results,
+           const std::vector<NamedText>& from, RunStatus* status, bool json) {
   const std::string& folder = run.settings.run.output_dir.resolved;
   run.files->put_in_order();
   const std::string text = draw_results_json(run, results);
   write_output_file(folder + kResultsFile, text);
   if (run.settings.report.html)
     write_output_file(folder + "/report.html", draw_html(draw_page_of(run, results, sealed.tape(run.recorded.noise))));
-  write_run_marker(run.settings, {true, 0, 0}, {}, {}, record_json(make_record(run, results)));
+  write_run_marker(run.settings, {true, 0, 0}, {}, {}, record_json(make_record(run, results)), from);
   status->end("finished");
   std::fputs((json ? text : draw_summary(run, results)).c_str(), stdout);
   say("run: finished; see " + run.settings.run.output_dir.shown() + (run.settings.report.html ? "/report.html" : ""));
@@ -142,8 +145,11 @@ int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
         (run.threads == 1 ? " thread" : " threads"));
   RunStatus status;
+  std::vector<NamedText> from;
   agree_on(group, [&] {
-    if (group.is_first()) begin_folder(&run, &status);
+    if (!group.is_first()) return;
+    from = drawn_from(run, sealed);
+    begin_folder(&run, from, &status);
   });
   DrawLoop loop(run, sealed, group, group.is_first() ? &status : nullptr, stop_signal());
   int signal = 0;
@@ -158,7 +164,7 @@ int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
   group.set_phase(RankPhase::kFinishing);
   signal = agreed(group, signal);
   if (!group.is_first()) return signal == 0 ? 0 : 128 + signal;
-  if (signal == 0) return finish(run, sealed, results, &status, json);
+  if (signal == 0) return finish(run, sealed, results, from, &status, json);
   status.end("stopped");
   say("run: stopped; " + std::to_string(run.files->done().size()) + " of " + std::to_string(run.list.pictures.size()) +
       " pictures are there; run the same command again to draw the others");

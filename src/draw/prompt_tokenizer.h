@@ -2,6 +2,7 @@
 // The tokenizer of a pipeline's folder, for prompts of the length that its text encoder reads. Before the seal.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,9 @@ class PromptTokenizer {
 
   // where: for the error of a text that is not UTF-8.
   EncodedPrompt encode(const std::string& text, const std::string& where) const;
+
+  // Equal for tokenizers whose files say the same.
+  std::uint64_t digest() const noexcept { return tokenizer_->digest(); }
 
  private:
   const std::int64_t length_;

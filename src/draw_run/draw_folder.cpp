@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/draw_run/draw_folder.h"
 
+#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 
 #include "src/base/error.h"
 #include "src/checkpoint/output_dir.h"
+#include "src/draw_run/picture_files.h"
 #include "src/files/durable_write.h"
 #include "src/pictures/picture_log.h"
 #include "src/run_folder/run_marker.h"
@@ -15,16 +17,28 @@
 namespace bascule {
 namespace {
 
+constexpr char kRestoreAdvice[] = "restore it, or choose another folder";
+
 bool has_pictures(const std::string& folder) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(folder + "/" + kPictureLogFile, error);
   return !error && bytes > 0;
 }
 
+Settings settings_of_pictures(const RunMarker& marker, const Settings& now) {
+  try {
+    return marker_settings(marker, now.words);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kData, now.run.output_dir.resolved + "/" + kRunMarkerFile,
+                "its settings cannot be read: " + error.problem(),
+                std::string(kRestoreAdvice) + ", or set draw.resume = \"never\" to draw all anew");
+  }
+}
+
 // The first setting that draws other pictures. A list of prompts may have moved: each line of images.jsonl is compared
 // with it.
 std::optional<SettingChange> change_of_pictures(const RunMarker& marker, const Settings& settings) {
-  const Settings before = marker_settings(marker, settings.words);
+  const Settings before = settings_of_pictures(marker, settings);
   for (const SettingChange& change : setting_changes(number_keys(before), other_keys(before), settings)) {
     const bool keeps_pictures = change.effect == KeyEffect::kFree || change.effect == KeyEffect::kFromThereOn ||
                                 change.effect == KeyEffect::kWhileTraining || change.key == "draw.prompts_file";
@@ -39,9 +53,13 @@ void check_draw_folder(const Settings& settings) {
   const std::string& folder = settings.run.output_dir.resolved;
   const std::string where = where_written(settings, "draw.output_dir"), shown = settings.run.output_dir.shown();
   const OutputDir found = classify_output_dir(folder);
-  if (found.kind == OutputDirKind::kOther)
+  if (found.kind == OutputDirKind::kOther) {
+    const std::string marker = folder + "/" + kRunMarkerFile;
+    if (has_pictures(folder) && std::filesystem::exists(marker))
+      throw Error(ErrorKind::kData, marker, "is damaged, or was not written by Bascule", kRestoreAdvice);
     throw Error(ErrorKind::kSettings, where, shown + " " + found.problem,
                 "choose an empty folder, or that of an earlier run");
+  }
   if (found.kind == OutputDirKind::kFree) return;
   const RunMarker marker = read_run_marker(folder);
   if (!marker.draws)
@@ -51,6 +69,20 @@ void check_draw_folder(const Settings& settings) {
     throw Error(ErrorKind::kSettings, where,
                 shown + " holds pictures of other settings: " + change->key + " was " + change->from,
                 "choose another folder, or set draw.resume = \"never\" to draw all anew");
+}
+
+void check_picture_places(const Settings& settings, std::size_t pictures) {
+  const PathSetting& output = settings.run.output_dir;
+  for (const std::string& name : folder_entries(output.resolved)) {
+    std::size_t number = 0;
+    const auto read = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (read.ec != std::errc() || number >= pictures || name != PictureName(number, pictures).text()) continue;
+    std::error_code error;
+    if (std::filesystem::symlink_status(output.resolved + "/" + name, error).type() ==
+        std::filesystem::file_type::directory)
+      throw Error(ErrorKind::kSettings, where_written(settings, "draw.output_dir"),
+                  output.shown() + "/" + name + " is a folder, but a picture will be written there", "move it away");
+  }
 }
 
 void remove_pictures(const std::string& folder, const std::vector<std::string>& names) {

@@ -53,6 +53,7 @@ PictureFiles::PictureFiles(const PictureList& list, std::int64_t width, std::int
     : list_(list),
       width_(width),
       height_(height),
+      digests_(static_cast<std::size_t>(digests)),
       folder_(settings.run.output_dir.resolved),
       settings_digest_(settings_digest(settings)),
       is_guided_(settings.draw.guidance_scale > 1.0),
@@ -95,6 +96,11 @@ void PictureFiles::read_done() {
       throw Error(ErrorKind::kSettings, path + ":" + std::to_string(line + 1),
                   row.file + " was drawn of another prompt or seed than the settings have for it",
                   "choose another folder, or set draw.resume = \"never\" to draw all anew");
+    if (row.latents.size() != digests_)
+      throw Error(ErrorKind::kData, path + ":" + std::to_string(line + 1),
+                  "latents has " + std::to_string(row.latents.size()) + " digests, but a picture has " +
+                      std::to_string(digests_) + " here",
+                  kDamagedLineAdvice);
     is_done_[found->second] = true;
     done_.push_back({found->second, row.seconds, row.digest});
     found_.push_back(row);

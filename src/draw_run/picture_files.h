@@ -72,6 +72,7 @@ class PictureFiles {
 
   const PictureList& list_;
   const std::int64_t width_, height_;
+  const std::size_t digests_;  // of a picture's latents
   const std::string folder_;
   const std::string settings_digest_;
   const bool is_guided_, writes_texts_;

@@ -76,6 +76,7 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankP
   const PromptTokenizer tokenizer(
       run->pipeline, settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved : "");
   run->list = list_pictures(settings, tokenizer);
+  run->tokenizer_digest = tokenizer.digest();
   run->notes.insert(run->notes.end(), run->list.notes.begin(), run->list.notes.end());
   DrawingOptions& options = run->options;
   options.guidance = static_cast<float>(settings.draw.guidance_scale);

@@ -32,6 +32,7 @@ struct RecordedDrawRun {
   Pipeline pipeline;
   SamplingProgram program;
   PictureList list;
+  std::uint64_t tokenizer_digest = 0;
   DrawingOptions options;
   Session session;
   RecordedDrawing recorded;

@@ -45,6 +45,9 @@ class SealedDrawRun {
   // Of several ranks.
   DrawnQueue queue() const;
 
+  // Of every weight as it lies in memory, which the precision alone changes; 0 in ranks other than the first.
+  std::uint64_t weights_digest() const { return weights_digest_; }
+
   const DrawingSeconds& seconds() const { return seconds_; }
   const Tape& tape(std::size_t graph) const { return run_.session.tape(graph); }
   Isa isa() const { return isa_; }
@@ -55,7 +58,7 @@ class SealedDrawRun {
  private:
   class DigestedCalls;
   void load(void (*say)(const std::string& line));
-  void refuse_not_finite_weights();
+  void check_weights();
   // The place of a text's keys and values, encoded if they are not there.
   std::int32_t place_of(std::int32_t text, std::int64_t batch) noexcept;
   Status set_noise(const ListedPicture& picture, std::int64_t number, std::int64_t place) noexcept;
@@ -77,6 +80,7 @@ class SealedDrawRun {
   std::vector<DrawnPrompt> prompts_;  // of the batch
   std::int64_t batches_ = 0;
   DrawingSeconds seconds_;
+  std::uint64_t weights_digest_ = 0;
 };
 
 }  // namespace bascule

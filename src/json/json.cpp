@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/files/input_file.h"
 
@@ -190,6 +191,11 @@ Json parse_json(std::string_view text, const std::string& where, std::int64_t fi
 
 Json read_json_file(const std::string& path, std::int64_t max_bytes) {
   return parse_json(text_of_file(path, max_bytes), path);
+}
+
+std::uint64_t json_digest(const Json& document) {
+  const std::string text = json_text(document);
+  return digest_of(text.data(), text.size());
 }
 
 std::string json_text(const Json& document, int indent) {

@@ -25,6 +25,9 @@ Json parse_json(std::string_view text, const std::string& where, std::int64_t fi
 // The whole file. It is refused if it is larger than max_bytes, or no regular file: a pipe would be waited for.
 Json read_json_file(const std::string& path, std::int64_t max_bytes = std::int64_t{1} << 30);
 
+// XXH3 of the document, whatever its spaces and the order of its keys.
+std::uint64_t json_digest(const Json& document);
+
 // indent < 0: one line. Strings that are not UTF-8 get replacement characters; the text ends without a line break.
 std::string json_text(const Json& document, int indent = -1);
 

@@ -50,9 +50,30 @@ std::vector<std::uint64_t> digests_of(const Json& list, const std::string& where
   return digests;
 }
 
+PictureLogRow row_of(std::string_view line, const std::string& path, std::int64_t number) {
+  const Json json = parse_json(line, path, number);
+  const std::string where = path + ":" + std::to_string(number);
+  if (!json.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object");
+  return {get_string(json, "file", where),
+          get_string(json, "prompt", where),
+          get_string(json, "negative_prompt", where),
+          get_int(json, "seed", where),
+          get_number(json, "seconds", where),
+          digest_of_text(get_string(json, "digest", where), "digest", where),
+          get_int(json, "noise", where),
+          digests_of(get_array(json, "latents", where), where)};
+}
+
 std::string existing_content(const std::string& path) {
   struct stat there = {};
-  return ::stat(path.c_str(), &there) != 0 && errno == ENOENT ? "" : text_of_file(path);
+  if (::stat(path.c_str(), &there) != 0 && errno == ENOENT) return "";
+  try {
+    return text_of_file(path);
+  } catch (const Error& error) {
+    if (error.reason() != 0) throw;
+    throw Error(error.kind(), error.where(), error.problem(),
+                "restore it, or move it away: all pictures are drawn again");
+  }
 }
 
 // Bytes of its whole lines.
@@ -109,15 +130,13 @@ std::vector<PictureLogRow> read_picture_log(const std::string& path) {
   std::vector<PictureLogRow> rows;
   for (std::size_t begin = 0, end = 0; begin < whole_bytes(content); begin = end + 1) {
     end = content.find('\n', begin);
-    const auto number = static_cast<std::int64_t>(rows.size() + 1);
-    const Json line = parse_json(std::string_view(content).substr(begin, end - begin), path, number);
-    const std::string where = path + ":" + std::to_string(number);
-    if (!line.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object");
-    rows.push_back({get_string(line, "file", where), get_string(line, "prompt", where),
-                    get_string(line, "negative_prompt", where), get_int(line, "seed", where),
-                    get_number(line, "seconds", where),
-                    digest_of_text(get_string(line, "digest", where), "digest", where), get_int(line, "noise", where),
-                    digests_of(get_array(line, "latents", where), where)});
+    const std::string_view line = std::string_view(content).substr(begin, end - begin);
+    try {
+      rows.push_back(row_of(line, path, static_cast<std::int64_t>(rows.size() + 1)));
+    } catch (const Error& error) {
+      const std::string must = error.what_to_do().empty() ? "" : "; " + error.what_to_do();  // "it must be a string"
+      throw Error(error.kind(), error.where(), error.problem() + must, kDamagedLineAdvice);
+    }
   }
   return rows;
 }

@@ -65,4 +65,7 @@ class PictureLog {
 // is not as above.
 std::vector<PictureLogRow> read_picture_log(const std::string& path);
 
+// What to do about a damaged line.
+inline constexpr char kDamagedLineAdvice[] = "restore it, or remove the line: its picture is drawn again";
+
 }  // namespace bascule

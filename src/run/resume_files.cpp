@@ -30,17 +30,9 @@ constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
 
 std::string hex(std::uint64_t value) { return std::string(DigestText(value).text()); }
 
-// Free of spaces and of the order of keys.
-std::string json_digest(const std::string& path) {
-  Digest digest;
-  const std::string text = json_text(read_json_file(path));
-  digest.add(text.data(), text.size());
-  return hex(digest.value());
-}
-
 std::string preprocessor_digest(const std::string& folder) {
   const std::string path = processor_file_of(folder);
-  return path.empty() ? "none" : json_digest(path);
+  return path.empty() ? "none" : hex(json_digest(read_json_file(path)));
 }
 
 const std::string* find(const std::vector<SettingValue>& values, const std::string& key) {
@@ -82,7 +74,7 @@ constexpr ModelFile kModelFiles[] = {{"model.config", "config.json", kModelKey},
 // config.json, tokenizer and preprocessor of the model folder, and where it is.
 std::vector<SettingValue> model_digests(const ModelSettings& model, const OpenedModel& opened) {
   std::vector<SettingValue> values = {{kModelFolder, model.model_name_or_path.resolved},
-                                      {"model.config", json_digest(opened.config_path)},
+                                      {"model.config", hex(json_digest(read_json_file(opened.config_path)))},
                                       {kModelPreprocessor, preprocessor_digest(model.model_name_or_path.resolved)}};
   if (opened.tokenizer) values.push_back({"model.tokenizer", hex(opened.tokenizer->digest())});
   return values;

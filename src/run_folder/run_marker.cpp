@@ -3,19 +3,20 @@
 
 #include <filesystem>
 
+#include "src/base/error.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/settings/read_canonical.h"
 
 namespace bascule {
+namespace {
 
-RunMarker read_run_marker(const std::string& output_dir) {
-  const std::string path = output_dir + "/" + kRunMarkerFile;
+constexpr char kDrawnFrom[] = "drawn_from";
+
+RunMarker marker_of(const Json& json, const std::string& path) {
   RunMarker marker;
-  marker.exists = std::filesystem::exists(path);
-  if (!marker.exists) return marker;
-  const Json json = read_json_file(path);
+  marker.exists = true;
   marker.finished = get_bool(json, "finished", path, false);
   marker.trained = get_bool(json, "trained", path, false);
   marker.settings_digest = get_string(json, "settings_digest", path, "");
@@ -24,7 +25,31 @@ RunMarker read_run_marker(const std::string& output_dir) {
   marker.draws = marker.settings.find("\n[draw]\n") != std::string::npos;
   marker.global_step = get_int(json, "global_step", path, 0);
   marker.not_finite_at = get_int(json, "not_finite_at", path, 0);
+  if (find_member(json, kDrawnFrom, path) == nullptr) return marker;
+  const Json& drawn_from = get_object(json, kDrawnFrom, path);
+  for (const auto& [name, digest] : drawn_from.items())
+    marker.drawn_from.push_back({name, get_string(drawn_from, name, path)});
   return marker;
+}
+
+Json object_of(const std::vector<NamedText>& texts) {
+  Json object = Json::object();
+  for (const NamedText& one : texts) object[one.name] = one.value;
+  return object;
+}
+
+}  // namespace
+
+RunMarker read_run_marker(const std::string& output_dir) {
+  const std::string path = output_dir + "/" + kRunMarkerFile;
+  if (!std::filesystem::exists(path)) return {};
+  try {
+    return marker_of(read_json_file(path), path);
+  } catch (const Error& error) {
+    if (error.reason() != 0) throw;
+    const std::string must = error.what_to_do().empty() ? "" : "; " + error.what_to_do();  // "it must be a string"
+    throw Error(error.kind(), error.where(), error.problem() + must, "restore it, or choose another folder");
+  }
 }
 
 Settings marker_settings(const RunMarker& marker, const ModelWords& words) {
@@ -35,7 +60,8 @@ Settings marker_settings(const RunMarker& marker, const ModelWords& words) {
 }
 
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
-                      const std::vector<NamedText>& provenance, const Json& record) {
+                      const std::vector<NamedText>& provenance, const Json& record,
+                      const std::vector<NamedText>& drawn_from) {
   Json json = {{"format", kRunMarkerFormat},
                {"finished", state.finished},
                {"trained", state.finished && settings.training.do_train},
@@ -51,9 +77,8 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
     json["source_prefix"] = settings.data.source_prefix;
     json["max_source_length"] = settings.data.max_source_length;
   }
-  Json facts = Json::object();
-  for (const NamedText& fact : provenance) facts[fact.name] = fact.value;
-  json["provenance"] = facts;
+  json["provenance"] = object_of(provenance);
+  if (!drawn_from.empty()) json[kDrawnFrom] = object_of(drawn_from);
   json["settings"] = print_settings(settings);
   if (!record.is_null()) json["record"] = record;
   write_output_file(settings.run.output_dir.resolved + "/" + kRunMarkerFile, json_text(json, 2) + "\n");

@@ -20,7 +20,8 @@ struct RunMarker {
   std::string settings_digest;
   std::string settings;  // as TOML
   std::int64_t global_step = 0;
-  std::int64_t not_finite_at = 0;  // the update at which values were not finite, which ended the run; 0: none
+  std::int64_t not_finite_at = 0;     // the update at which values were not finite, which ended the run; 0: none
+  std::vector<NamedText> drawn_from;  // of a run that draws: digests of what it reads, by name
 };
 
 // How far a run is.
@@ -30,12 +31,14 @@ struct RunState {
   std::int64_t not_finite_at = 0;
 };
 
+// Throws Error kData where the file is damaged.
 RunMarker read_run_marker(const std::string& output_dir);
 // The settings that the run in the folder was made with; words: of the model of now. Throws Error where another program
 // wrote other keys.
 Settings marker_settings(const RunMarker& marker, const ModelWords& words);
-// record: of a finished run, or null.
+// record: of a finished run, or null. drawn_from: as in RunMarker.
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
-                      const std::vector<NamedText>& provenance, const Json& record = Json());
+                      const std::vector<NamedText>& provenance, const Json& record = Json(),
+                      const std::vector<NamedText>& drawn_from = {});
 
 }  // namespace bascule

@@ -32,8 +32,8 @@ Isa choose_isa(const std::string& name) {
 
 const char* note_on_bf16() {
   if (isa_supported(Isa::kAvx512Bf16)) return "";
-  return "plan: this CPU has no bf16 instruction; bf16 products run as float32 multiply-adds here: the same bits, less "
-         "memory, no faster";
+  return "plan: this CPU has no bf16 instruction; bf16 products run as float32 multiply-adds here: the same bits, no "
+         "faster";
 }
 
 }  // namespace bascule

@@ -126,7 +126,9 @@ class Results(Drawing):
         self.assertNotIn("parameters, bf16", float32)
         self.assertLess(bf16["parameters, bf16"] + bf16["parameters, fixed"], 0.6 * float32["parameters, fixed"])
         self.assertLess(bf16["workspace"], float32["workspace"])
-        results = json.loads(self.run_well("run", "--json", toml).stdout)
+        done = self.run_well("run", "--json", toml)
+        self.assertNotIn("less memory", done.stderr)  # where weights are few the plan is not smaller
+        results = json.loads(done.stdout)
         self.assertLess(results["resident_bytes"], results["planned_bytes"])
         whole = self.folder / "one.png"
         cut = lambda path: path.read_bytes()[path.read_bytes().index(b"IDAT") - 4:]

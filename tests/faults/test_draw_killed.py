@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run that draws may be killed, stopped or left without disk at any instant: what is there is whole, and the same command ends with the files of an unbroken run.
 
-BASCULE_KILLS sets how many runs are killed (10). BASCULE_TEST_SEED repeats the instants.
+BASCULE_KILLS sets how many runs are killed (6). BASCULE_TEST_SEED repeats the instants.
 """
 import json
 import os
@@ -17,7 +17,7 @@ import unittest
 from bascule_run import PROGRAM, run
 from drawing import PIPELINES, digests, drawing, pictures, rows, wait_for_lines
 
-SETTINGS, DISK = 2, 6
+SETTINGS, DATA, DISK = 2, 3, 6
 
 
 def long_drawing(folder, **keys):
@@ -97,7 +97,7 @@ class Killed(Broken):
         seed = int(os.environ.get("BASCULE_TEST_SEED", "20261125"))
         draw = random.Random(seed)
         reached = []
-        for kill in range(int(os.environ.get("BASCULE_KILLS", "10"))):
+        for kill in range(int(os.environ.get("BASCULE_KILLS", "6"))):
             with self.subTest(kill=kill, seed=seed):
                 self.doCleanups()
                 self.setUp()
@@ -240,15 +240,56 @@ class Damaged(Broken):
         after = {path.name: path.stat().st_mtime_ns for path in (self.folder / "run").glob("*.png")}
         self.assertFalse([name for name in before if before[name] == after[name]])
 
-    def test_lines_that_are_none_are_refused_and_drawn_anew_when_asked(self):
+    def test_what_is_damaged_is_refused_with_what_to_do_and_drawn_anew_when_asked(self):
         self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
         path = self.folder / "run" / "images.jsonl"
         lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(lines[:2] + ["no JSON\n"] + lines[3:]))
-        done = run("run", long_drawing(self.folder))
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("images.jsonl", done.stderr)
+        third = json.loads(lines[2])
+        for words, line in (("images.jsonl:3:", "no JSON"), ("images.jsonl:3: is not a JSON object", "[]"), ("images.jsonl:3: \"digest\" is missing", json.dumps({**third, "digest": None})),
+                            ("images.jsonl:3: latents has 0 digests, but a picture has 10 here", json.dumps({**third, "latents": []}))):
+            with self.subTest(words=words):
+                path.write_text("".join(lines[:2] + [line + "\n"] + lines[3:]))
+                done = run("run", long_drawing(self.folder))
+                self.assertEqual(done.returncode, DATA, done.stderr)
+                self.assertIn(words, done.stderr)
+                self.assertIn("; restore it, or remove the line: its picture is drawn again\n", done.stderr)
+        path.write_text("".join(lines[:2] + lines[3:]))  # as that says
+        self.judge_resumed(run("run", long_drawing(self.folder)), 23)
+        path.write_text("no JSON\n")
         self.judge_resumed(run("run", long_drawing(self.folder, resume='"never"')), 0)
+        path.unlink()
+        path.mkdir()
+        done = run("run", long_drawing(self.folder))
+        self.assertEqual(done.returncode, DATA, done.stderr)
+        self.assertIn("images.jsonl: is not a file; restore it, or move it away: all pictures are drawn again", done.stderr)
+        path.rmdir()
+        self.judge_resumed(run("run", long_drawing(self.folder)), 0)
+
+    def test_a_damaged_marker_is_named_with_what_to_do(self):
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        path = self.folder / "run" / "bascule.json"
+        whole = path.read_text()
+        restore = "restore it, or choose another folder"
+        for text, words in (("no JSON", f"is damaged, or was not written by Bascule; {restore}"), (json.dumps({**json.loads(whole), "settings": 5}), f"\"settings\" is 5; it must be a string; {restore}"),
+                            (json.dumps({**json.loads(whole), "settings": "\n[draw]\nx = 3\n"}), f"its settings cannot be read: \"x = 3\" is not a setting that this program writes; {restore}, or set draw.resume")):
+            with self.subTest(words=words):
+                path.write_text(text)
+                done = run("run", long_drawing(self.folder))
+                self.assertEqual(done.returncode, DATA, done.stderr)
+                self.assertIn(f"/run/bascule.json: {words}", done.stderr)
+        self.judge_resumed(run("run", long_drawing(self.folder, resume='"never"')), 0)  # whose settings alone were damaged
+
+    def test_a_folder_in_place_of_a_picture_is_named(self):
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        picture = self.folder / "run" / "00003.png"
+        picture.unlink()
+        picture.mkdir()
+        for resume in ("auto", "never"):
+            done = run("run", long_drawing(self.folder, resume=f'"{resume}"'))
+            self.assertEqual(done.returncode, SETTINGS, done.stderr)
+            self.assertIn(f"run.toml:4:14: {picture} is a folder, but a picture will be written there; move it away", done.stderr)
+        picture.rmdir()
+        self.judge_resumed(run("run", long_drawing(self.folder)), 23)
 
     def test_pictures_that_are_not_whole_are_drawn_again(self):
         self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)

@@ -3,6 +3,7 @@
 
 BASCULE_KILLS sets how many runs are killed (1 for each number of ranks), BASCULE_TEST_SEED repeats the instants.
 """
+import errno
 import json
 import os
 import pathlib
@@ -16,7 +17,7 @@ import unittest
 
 from bascule_run import PROGRAM, run
 from drawing import PIPELINES, copy_pipeline, damage, drawing, pictures, rows, wait_for_lines
-from rank_runs import KILLS, SEED, processes_of, ranks_and_launcher
+from rank_runs import KILLS, SEED, preloaded, processes_of, ranks_and_launcher
 
 SETTINGS, DATA, RANK, DISK = 2, 3, 5, 6
 OF_TIME = ("seconds", "_runtime", "_per_picture", "_per_second", "_bytes")
@@ -165,12 +166,10 @@ class Ranks(unittest.TestCase):
                 self.doCleanups()
                 self.setUp()
                 toml = ranks_drawing(self.folder, 2)
-                self.assertEqual(run("run", ranks_drawing(self.folder, 2, num_images_per_prompt="1")).returncode, 0)
-                (self.folder / "run" / picture).mkdir()
-                done = run("run", ranks_drawing(self.folder, 2, resume='"never"'))
+                full = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create", "FAILING_PATH": picture, "FAILING_ERROR": str(errno.ENOSPC)}
+                done = run("run", toml, env={**os.environ, **full})
                 self.assertEqual(done.returncode, DISK, done.stderr)
-                self.assertEqual(len([line for line in done.stderr.splitlines() if "cannot be written: Is a directory" in line]), 1, done.stderr)
-                (self.folder / "run" / picture).rmdir()
+                self.assertEqual(len([line for line in done.stderr.splitlines() if "cannot be written: No space left on device" in line]), 1, done.stderr)
                 self.judge(run("run", ranks_drawing(self.folder, 2)))
                 self.expect_nothing_left(toml)
 

@@ -128,5 +128,12 @@ TEST(Json, APipeIsRefusedInsteadOfWaitedFor) {
   EXPECT_TRUE(contains(error_of([&] { read_json_file(pipe); }), "is not a file"));
 }
 
+TEST(JsonDigest, DependsOnTheContentAlone) {
+  const std::uint64_t digest = json_digest(parse_json(R"({"a": 1, "b": [true, "x"]})", "one"));
+  EXPECT_EQ(json_digest(parse_json("{\n  \"b\" : [ true,\"x\" ], \"a\":1 }", "two")), digest);
+  for (const char* other : {R"({"a": 2, "b": [true, "x"]})", R"({"a": 1, "b": ["x", true]})", R"({"a": 1})"})
+    EXPECT_NE(json_digest(parse_json(other, "other")), digest) << other;
+}
+
 }  // namespace
 }  // namespace bascule
