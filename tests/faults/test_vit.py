@@ -86,7 +86,7 @@ class ViT(unittest.TestCase):
     def test_the_bits_depend_on_nothing_but_the_settings(self):
         dropout = self.model_with(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
         for precision in ("float32", "bf16"):
-            common = {"model__model_name_or_path": dropout, "model__precision": f'"{precision}"', "data__augment": '"crop_flip"', "data__interpolation": '"bilinear"'}
+            common = {"model__model_name_or_path": dropout, "model__precision": f'"{precision}"', "data__augment": '"crop_flip"', "data__interpolation": '"bilinear"', "training__max_steps": "6"}
             whole = self.weights(f"{precision}-whole", **common)
             with self.subTest(precision):
                 for name, changes in (
@@ -99,8 +99,8 @@ class ViT(unittest.TestCase):
                         self.assertEqual(self.weights(f"{precision}-{name}", **common, **changes), self.weights(f"{precision}-sharded", **common, **sharded))
                         continue
                     self.assertEqual(self.weights(f"{precision}-{name}", **common, **changes), whole, name)
-                self.weights(f"{precision}-parts", **common, training__max_steps="4", training__lr_schedule_steps="9")
-                self.assertEqual(self.weights(f"{precision}-parts", **common, training__lr_schedule_steps="9"), whole)
+                self.weights(f"{precision}-parts", **common | {"training__max_steps": "4"}, training__lr_schedule_steps="6")
+                self.assertEqual(self.weights(f"{precision}-parts", **common, training__lr_schedule_steps="6"), whole)
 
     def test_the_loss_of_an_evaluation_is_not_smoothed(self):
         """That of the run, which smooths its training loss, and of an evaluation without smoothing of the weights that it leaves."""
@@ -113,15 +113,17 @@ class ViT(unittest.TestCase):
         self.assertEqual(*losses)
 
     def test_mixing_follows_the_order_of_the_epoch(self):
-        common = {"data__augment": '"crop_flip"', "data__mixup_alpha": "0.8", "data__cutmix_alpha": "1.0", "training__per_device_train_batch_size": "64", "training__max_steps": "30",
-                  "data__validation_file": f'"{CLASSES}/validation.jsonl"', "training__save_steps": "0"}
+        rows = [json.loads(line) for line in (CLASSES / "train.jsonl").read_text().splitlines()[:38]]  # an epoch of 4 updates of 8, and of 1 of 6
+        (self.folder / "rows.jsonl").write_text("".join(json.dumps({**row, "image": str((CLASSES / row["image"]).resolve())}) + "\n" for row in rows))
+        common = {"data__train_file": f'"{self.folder}/rows.jsonl"', "data__augment": '"crop_flip"', "data__mixup_alpha": "0.8", "data__cutmix_alpha": "1.0", "training__max_steps": "8",
+                  "training__save_steps": "0"}
         whole = self.weights("whole", **common)
         for name, changes in (("workers", {"data__dataloader_num_workers": "3", "machine__threads": "1"}),
                               *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
             self.assertEqual(self.weights(name, **common, **changes), whole, name)
-        self.weights("parts", **common | {"training__max_steps": "25"}, training__lr_schedule_steps="30")  # in the second epoch of 23 updates
-        self.assertEqual(self.weights("parts", **common, training__lr_schedule_steps="30"), self.weights("schedule", **common, training__lr_schedule_steps="30"))
-        ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "32"}
+        self.weights("parts", **common | {"training__max_steps": "7"}, training__lr_schedule_steps="8")  # in the second epoch
+        self.assertEqual(self.weights("parts", **common, training__lr_schedule_steps="8"), whole)
+        ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}
         self.assertEqual(self.weights("ranks", **common | ranks), self.weights("sharded", **common | ranks, distributed__distribution_strategy='"sharded"'))
         self.assertNotEqual(whole, self.weights("plain", **common | {"data__mixup_alpha": None, "data__cutmix_alpha": None}))
 
