@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
 #include <ostream>
 #include <vector>
 
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/gemm_tile.h"
-#include "tests/kernels/bf16_operands.h"
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/convolution_operands.h"
 
 namespace bascule::test {
 namespace {
@@ -35,17 +32,16 @@ Pictures plain(std::int64_t height, std::int64_t width, std::int64_t channels, s
 // channels, several chunks of windows, several blocks of rows and columns.
 std::vector<Case> cases() {
   std::vector<Case> list;
+  OutputsByTurns outputs;
   for (const std::int64_t channels : {1, 3, 4, 17}) {
     for (const std::int64_t stride : {1, 2}) {
-      for (const std::int64_t cols : {1, 4, 35}) {
-        list.push_back({plain(1, 1, channels, stride), 3, cols});
-        list.push_back({plain(1, 5, channels, stride), 2, cols});
-        list.push_back({plain(3, 2, channels, stride), 3, cols});
-        list.push_back({plain(5, 7, channels, stride), 2, cols});
-        list.push_back({{3, 2, channels, 6, 4, stride}, 2, cols});
-        list.push_back({{3, 4, channels, 5, 7, stride}, 2, cols});
-        list.push_back({{2, 3, channels, 7, 8, stride}, 2, cols});
-      }
+      list.push_back({plain(1, 1, channels, stride), 3, outputs.next()});
+      list.push_back({plain(1, 5, channels, stride), 2, outputs.next()});
+      list.push_back({plain(3, 2, channels, stride), 3, outputs.next()});
+      list.push_back({plain(5, 7, channels, stride), 2, outputs.next()});
+      list.push_back({{3, 2, channels, 6, 4, stride}, 2, outputs.next()});
+      list.push_back({{3, 4, channels, 5, 7, stride}, 2, outputs.next()});
+      list.push_back({{2, 3, channels, 7, 8, stride}, 2, outputs.next()});
     }
   }
   list.push_back({plain(4, 6, 100), 2, 66});
@@ -54,21 +50,13 @@ std::vector<Case> cases() {
   return list;
 }
 
-struct Operands {
-  std::vector<float> x, weight, bias;
-  Operands(Seeded& random, const Case& c)
-      : x(normal(random, c.elements())),
-        weight(normal(random, c.cols * window_size(c.pictures))),
-        bias(normal(random, c.cols)) {}
-};
+ConvolutionOperands operands_of(Seeded& random, const Case& c) {
+  return {random, c.elements(), c.cols, window_size(c.pictures)};
+}
 
-struct alignas(64) Scratch {
-  std::byte bytes[std::max(kGemmTileScratchBytes, kConvolutionBf16ScratchBytes)];
-};
-
-std::vector<float> convolution_of(const KernelTable& kernels, const Case& c, const Operands& operands, bool bias,
-                                  Place place) {
-  static Scratch scratch;
+std::vector<float> convolution_of(const KernelTable& kernels, const Case& c, const ConvolutionOperands& operands,
+                                  bool bias, Place place) {
+  static ConvolutionScratch scratch;
   Floats y(c.rows() * c.cols, place), x(operands.x, place), w(operands.weight, place), b(operands.bias, place);
   kernels.convolution(
       {y.data(), x.data(), w.data(), bias ? b.data() : nullptr, c.cols, 0, c.rows(), c.cols, c.pictures, &scratch});
@@ -79,7 +67,7 @@ std::vector<float> convolution_of(const KernelTable& kernels, const Case& c, con
 TEST(Convolution, HasTheBitsOfItsDefinition) {
   Seeded random;
   for (const Case& c : cases()) {
-    const Operands operands(random, c);
+    const ConvolutionOperands operands = operands_of(random, c);
     const std::int64_t depth = window_size(c.pictures);
     std::vector<float> windows(static_cast<std::size_t>(c.rows() * depth));
     reference::window_columns(windows.data(), operands.x.data(),
@@ -99,34 +87,19 @@ TEST(Convolution, HasTheBitsOfItsDefinition) {
 }
 
 template <typename X, typename W>
-void expect_bits_of_bf16(const Case& c, const Operands& o) {
-  std::vector<float> truth(static_cast<std::size_t>(c.rows() * c.cols));
-  const GuardedBuffer<X> x = guarded<X>(o.x);
-  const GuardedBuffer<W> weight = guarded<W>(o.weight);
-  const Convolution shape{truth.data(), x.data(), weight.data(), o.bias.data(), c.cols, 0,
-                          c.rows(),     c.cols,   c.pictures,    nullptr};
-  reference::convolution_bf16(shape);
-  const auto y = same_on_every_isa([&](const KernelTable& kernels) {
-    static Scratch scratch;
-    std::memset(&scratch, 0xff, sizeof scratch);  // NaN: what is not packed must not be used
-    Floats out(c.rows() * c.cols), bias(o.bias);
-    Convolution a = shape;
-    a.y = out.data();
-    a.bias = bias.data();
-    a.scratch = &scratch;
-    kernels.convolution_bf16(a);
-    return out.values();
-  });
-  ASSERT_EQ(first_different_bit(y, truth), -1) << c;
+void expect_bits_in_bf16(const Case& c, const ConvolutionOperands& o) {
+  SCOPED_TRACE(::testing::Message() << c);
+  const Convolution shape{nullptr, nullptr, nullptr, nullptr, c.cols, 0, c.rows(), c.cols, c.pictures, nullptr};
+  expect_bits_of_bf16<X, W>(shape, c.rows() * c.cols, o, &reference::convolution_bf16, &KernelTable::convolution_bf16);
 }
 
 TEST(Convolution, HasTheBitsOfItsDefinitionInBf16) {
   Seeded random;
   for (const Case& c : cases()) {
-    const Operands o(random, c);
-    expect_bits_of_bf16<float, float>(c, o);
-    expect_bits_of_bf16<std::uint16_t, std::uint16_t>(c, o);
-    expect_bits_of_bf16<std::uint16_t, float>(c, o);
+    const ConvolutionOperands o = operands_of(random, c);
+    expect_bits_in_bf16<float, float>(c, o);
+    expect_bits_in_bf16<std::uint16_t, std::uint16_t>(c, o);
+    expect_bits_in_bf16<std::uint16_t, float>(c, o);
   }
 }
 
@@ -134,18 +107,18 @@ TEST(Convolution, HasTheBitsOfItsDefinitionInBf16) {
 TEST(Convolution, TakesSubnormalNumbersAsZerosInBf16) {
   Seeded random;
   const Case c{plain(5, 7, 17), 2, 35};
-  Operands o(random, c);
+  ConvolutionOperands o = operands_of(random, c);
   for (float& x : o.x) x *= 0x1p-63f;
   for (float& w : o.weight) w *= 0x1p-66f;
   for (float& b : o.bias) b *= 0x1p-127f;
-  expect_bits_of_bf16<float, std::uint16_t>(c, o);
+  expect_bits_in_bf16<float, std::uint16_t>(c, o);
 }
 
 // Each addition rounds a sum of terms below 8 sigma each; the formula's errors would be far larger.
 TEST(Convolution, IsWithinItsBoundOfTheExactSum) {
   Seeded random;
   for (const Case& c : cases()) {
-    const Operands operands(random, c);
+    const ConvolutionOperands operands = operands_of(random, c);
     std::vector<double> truth = zeros(c.rows() * c.cols);
     reference::convolution(truth.data(), widened(operands.x).data(), widened(operands.weight).data(),
                            widened(operands.bias).data(),
@@ -160,14 +133,14 @@ TEST(Convolution, IsWithinItsBoundOfTheExactSum) {
 TEST(Convolution, ATileHasTheBitsOfTheWhole) {
   Seeded random;
   const Case c{{5, 4, 40, 9, 8, 2}, 3, 50};
-  const Operands operands(random, c);
+  const ConvolutionOperands operands = operands_of(random, c);
   const auto whole = convolution_of(kernels_for(best_isa()), c, operands, true, Place::kBeforeGuard);
   for (const std::int64_t first_row : {0, 1, 19, 20, 33}) {
     for (const std::int64_t rows : {1, 13, 27}) {
       for (const std::int64_t first_col : {0, 7, 32}) {
         const std::int64_t cols = c.cols - first_col - 3;
         const auto tile = same_on_every_isa([&](const KernelTable& kernels) {
-          static Scratch scratch;
+          static ConvolutionScratch scratch;
           Floats y(std::vector<float>(whole.size(), 5.0f));
           Floats x(operands.x), w(operands.weight), b(operands.bias);
           kernels.convolution({y.data() + first_row * c.cols + first_col, x.data(),
@@ -189,7 +162,7 @@ TEST(Convolution, ATileHasTheBitsOfTheWhole) {
 TEST(Convolution, WindowsAreWrittenAndAddedWhereTheirPixelsLie) {
   Seeded random;
   for (const Case& c : cases()) {
-    const Operands operands(random, c);
+    const ConvolutionOperands operands = operands_of(random, c);
     const std::int64_t first_row = c.rows() / 3, rows = c.rows() - first_row, depth = window_size(c.pictures);
     for (const std::int64_t first_col : {std::int64_t{0}, depth / 5}) {
       const std::int64_t cols = depth - first_col, stride = cols + 2;

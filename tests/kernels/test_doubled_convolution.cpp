@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/doubled_convolution.h"
 #include "kernels/reference/gemm_tile.h"
-#include "tests/kernels/bf16_operands.h"
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/convolution_operands.h"
 
 namespace bascule::test {
 namespace {
@@ -30,34 +28,23 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 // Pictures of one pixel and one line, several blocks of rows and columns, several chunks of windows.
 std::vector<Case> cases() {
   std::vector<Case> list;
+  OutputsByTurns outputs;
   for (const std::int64_t channels : {1, 3, 4, 17}) {
-    for (const std::int64_t cols : {1, 4, 35}) {
-      for (const auto& [height, width] :
-           {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 5}, {3, 2}, {4, 15}, {2, 29}}) {
-        list.push_back({2, height, width, channels, cols});
-      }
-    }
+    for (const auto& [height, width] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 5}, {3, 2}, {4, 15}, {2, 29}})
+      list.push_back({2, height, width, channels, outputs.next()});
   }
   list.push_back({2, 3, 5, 100, 66});
   list.push_back({1, 2, 16, 130, kGemmTileCols});
   return list;
 }
 
-struct Operands {
-  std::vector<float> x, weight, bias;
-  Operands(Seeded& random, const Case& c)
-      : x(normal(random, c.pixels() * c.channels)),
-        weight(normal(random, c.cols * kTaps * c.channels)),
-        bias(normal(random, c.cols)) {}
-};
+ConvolutionOperands operands_of(Seeded& random, const Case& c) {
+  return {random, c.pixels() * c.channels, c.cols, kTaps * c.channels};
+}
 
-struct alignas(64) Scratch {
-  std::byte bytes[std::max(kGemmTileScratchBytes, kConvolutionBf16ScratchBytes)];
-};
-
-std::vector<float> result_of(const KernelTable& kernels, const Case& c, const Operands& operands, bool bias,
+std::vector<float> result_of(const KernelTable& kernels, const Case& c, const ConvolutionOperands& operands, bool bias,
                              Place place) {
-  static Scratch scratch;
+  static ConvolutionScratch scratch;
   Floats y(4 * c.pixels() * c.cols, place), x(operands.x, place), w(operands.weight, place), b(operands.bias, place);
   DoubledConvolution a = c.shape();
   a.y = y.data();
@@ -70,7 +57,7 @@ std::vector<float> result_of(const KernelTable& kernels, const Case& c, const Op
 }
 
 // The product that the definition names, for each pixel by itself.
-std::vector<float> product_of(const Case& c, const Operands& operands, bool bias) {
+std::vector<float> product_of(const Case& c, const ConvolutionOperands& operands, bool bias) {
   const DoubledConvolution a = c.shape();
   const std::int64_t depth = 4 * c.channels;
   std::vector<float> y(static_cast<std::size_t>(4 * c.pixels() * c.cols)), weights, window;
@@ -100,7 +87,7 @@ std::vector<float> product_of(const Case& c, const Operands& operands, bool bias
 TEST(DoubledConvolution, HasTheBitsOfItsDefinition) {
   Seeded random;
   for (const Case& c : cases()) {
-    const Operands operands(random, c);
+    const ConvolutionOperands operands = operands_of(random, c);
     for (const bool bias : {false, true}) {
       const std::vector<float> truth = product_of(c, operands, bias);
       for (const Place place : kPlaces) {
@@ -113,36 +100,19 @@ TEST(DoubledConvolution, HasTheBitsOfItsDefinition) {
 }
 
 template <typename X, typename W>
-void expect_bits_of_bf16(const Case& c, const Operands& o) {
-  std::vector<float> truth(static_cast<std::size_t>(4 * c.pixels() * c.cols));
-  const GuardedBuffer<X> x = guarded<X>(o.x);
-  const GuardedBuffer<W> weight = guarded<W>(o.weight);
-  DoubledConvolution a = c.shape();
-  a.y = truth.data();
-  a.x = x.data();
-  a.weight = weight.data();
-  a.bias = o.bias.data();
-  reference::doubled_convolution_bf16(a);
-  const auto y = same_on_every_isa([&](const KernelTable& kernels) {
-    static Scratch scratch;
-    std::memset(&scratch, 0xff, sizeof scratch);  // NaN: what is not packed must not be used
-    Floats out(4 * c.pixels() * c.cols), bias(o.bias);
-    a.y = out.data();
-    a.bias = bias.data();
-    a.scratch = &scratch;
-    kernels.doubled_convolution_bf16(a);
-    return out.values();
-  });
-  ASSERT_EQ(first_different_bit(y, truth), -1) << c;
+void expect_bits_in_bf16(const Case& c, const ConvolutionOperands& o) {
+  SCOPED_TRACE(::testing::Message() << c);
+  expect_bits_of_bf16<X, W>(c.shape(), 4 * c.pixels() * c.cols, o, &reference::doubled_convolution_bf16,
+                            &KernelTable::doubled_convolution_bf16);
 }
 
 TEST(DoubledConvolution, HasTheBitsOfItsDefinitionInBf16) {
   Seeded random;
   for (const Case& c : cases()) {
-    const Operands o(random, c);
-    expect_bits_of_bf16<float, float>(c, o);
-    expect_bits_of_bf16<std::uint16_t, std::uint16_t>(c, o);
-    expect_bits_of_bf16<std::uint16_t, float>(c, o);
+    const ConvolutionOperands o = operands_of(random, c);
+    expect_bits_in_bf16<float, float>(c, o);
+    expect_bits_in_bf16<std::uint16_t, std::uint16_t>(c, o);
+    expect_bits_in_bf16<std::uint16_t, float>(c, o);
   }
 }
 
@@ -150,18 +120,18 @@ TEST(DoubledConvolution, HasTheBitsOfItsDefinitionInBf16) {
 TEST(DoubledConvolution, TakesSubnormalNumbersAsZerosInBf16) {
   Seeded random;
   const Case c{2, 3, 4, 17, 35};
-  Operands o(random, c);
+  ConvolutionOperands o = operands_of(random, c);
   for (float& w : o.weight) w *= 0x1p-126f;
   for (float& b : o.bias) b *= 0x1p-127f;
-  expect_bits_of_bf16<float, float>(c, o);
-  expect_bits_of_bf16<float, std::uint16_t>(c, o);
+  expect_bits_in_bf16<float, float>(c, o);
+  expect_bits_in_bf16<float, std::uint16_t>(c, o);
 }
 
 // The convolution of the picture that is enlarged, in float64: both it and the reference with sums of weights.
 TEST(DoubledConvolution, IsTheConvolutionOfTheEnlargedPicture) {
   Seeded random;
   for (const Case& c : cases()) {
-    const Operands operands(random, c);
+    const ConvolutionOperands operands = operands_of(random, c);
     const Pictures pictures{c.height, c.width, c.channels, 2 * c.height, 2 * c.width, 1};
     std::vector<double> truth = zeros(4 * c.pixels() * c.cols), doubled = truth;
     const auto x = widened(operands.x), weight = widened(operands.weight), bias = widened(operands.bias);
@@ -179,13 +149,13 @@ TEST(DoubledConvolution, IsTheConvolutionOfTheEnlargedPicture) {
 TEST(DoubledConvolution, ATileHasTheBitsOfTheWhole) {
   Seeded random;
   const Case c{3, 3, 4, 40, 50};
-  const Operands operands(random, c);
+  const ConvolutionOperands operands = operands_of(random, c);
   const auto whole = result_of(kernels_for(best_isa()), c, operands, true, Place::kBeforeGuard);
   for (const std::int64_t first_line : {0, 2, 5}) {
     for (const std::int64_t first_col : {0, 7, 32}) {
       const std::int64_t lines = 4, cols = c.cols - first_col - 3;
       const auto tile = same_on_every_isa([&](const KernelTable& kernels) {
-        static Scratch scratch;
+        static ConvolutionScratch scratch;
         Floats y(std::vector<float>(whole.size(), 5.0f));
         Floats x(operands.x), w(operands.weight), b(operands.bias);
         DoubledConvolution a = c.shape();
