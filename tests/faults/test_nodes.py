@@ -34,7 +34,7 @@ class NodesTrain(Nodes):
                     self.assertEqual(digest(one / rows), digest(two / rows))
 
     def test_every_strategy_gives_the_bits_of_one_machine(self):
-        changes = {"training__max_steps": "20", "training__save_steps": "0", "training__gradient_accumulation_steps": "2"}
+        changes = {"training__max_steps": "8", "training__save_steps": "0", "training__gradient_accumulation_steps": "2"}
         for slots in (1, 2):
             nodes = self.machines(slots=slots)
             one = digest(self.trained(None, 2 * slots, 5, **changes) / FILES[0])
