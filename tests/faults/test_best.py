@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run keeps its best weights and stops in time, and an interrupted run does so as the unbroken one.
 
-BASCULE_KILLS sets how many runs are killed (3); BASCULE_TEST_SEED repeats the instants.
+BASCULE_KILLS sets how many runs are killed (2); BASCULE_TEST_SEED repeats the instants.
 """
 import json
 import os
@@ -153,7 +153,7 @@ class Interrupted(unittest.TestCase):
             seconds = time.monotonic() - began
             self.assertEqual(done.returncode, 0, done.stderr)
             whole = self.outcome(folder)
-        for kill in range(int(os.environ.get("BASCULE_KILLS", "3"))):
+        for kill in range(int(os.environ.get("BASCULE_KILLS", "2"))):
             number = draw.choice([signal.SIGKILL, signal.SIGTERM])
             with self.subTest(kill=kill, seed=seed, signal=number), tempfile.TemporaryDirectory() as folder:
                 toml = best_run(folder, **self.CHANGES)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract 4: whatever kills the program, running the same command again goes on, and ends with the same bits.
 
-BASCULE_KILLS sets how many runs are killed (5); each is killed and started again until it finishes. BASCULE_TEST_SEED repeats the instants.
+BASCULE_KILLS sets how many runs are killed (3); each is killed and started again until it finishes. BASCULE_TEST_SEED repeats the instants.
 """
 import os
 import pathlib
@@ -42,7 +42,7 @@ class KilledRuns(unittest.TestCase):
 
     def test_end_with_the_bits_of_an_unbroken_run(self):
         draw = random.Random(self.seed)
-        for kill in range(int(os.environ.get("BASCULE_KILLS", "5"))):
+        for kill in range(int(os.environ.get("BASCULE_KILLS", "3"))):
             with self.subTest(kill=kill, seed=self.seed), tempfile.TemporaryDirectory() as folder:
                 toml = long_run(folder)
                 process = start(toml)
