@@ -23,6 +23,7 @@
 #include "src/run/model_words.h"
 #include "src/run/recorded_run.h"
 #include "src/runtime/loaded_files.h"
+#include "src/settings/absolute_paths.h"
 #include "src/settings/read_canonical.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/run_settings.h"

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/base/sha256.h"
-#include "src/base/shard_list.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/state_file.h"
 #include "src/draw_run/draw_inputs.h"
@@ -22,6 +20,7 @@
 #include "src/reproduce/drawn_pictures.h"
 #include "src/reproduce/picture_list.h"
 #include "src/runtime/loaded_files.h"
+#include "src/settings/absolute_paths.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/run_settings.h"
 
@@ -85,11 +84,6 @@ std::string sum_of(const Json& json) {
   return sum.hex();
 }
 
-std::string absolute_path(const PathsSetting& paths, const std::string& path) {
-  if (paths.stays_inside) return path_inside(paths.start, path);
-  return (std::filesystem::path(paths.start) / path).lexically_normal().string();
-}
-
 // What the records of all runs have: settings, program, machine.
 RunRecord begin_record(const Settings& settings) {
   RunRecord record;
@@ -122,28 +116,6 @@ Machine lasting_facts() {
   machine.memory = read_memory();
   machine.kernel = read_kernel();
   return machine;
-}
-
-Settings with_absolute_paths(Settings settings) {
-  for (PathSetting* path : {&settings.model.model_name_or_path, &settings.model.tokenizer_name,
-                            &settings.run.output_dir, &settings.run.resume_checkpoint, &settings.distributed.hostfile,
-                            &settings.draw.prompts_file, &settings.draw.latents_file}) {
-    // The tokenizer of a pipeline lies in a folder of its own.
-    if (settings.draw.is_given && !path->is_given()) continue;
-    if (path->resolved.empty()) path->resolved = path->written;
-    path->written = path->resolved;
-  }
-  for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
-    for (std::string& path : paths->written) {
-      std::string listed;  // each of "a.tar,b.tar" is a path of its own
-      for (const std::string_view one : names_shards(path) ? list_parts(path) : std::vector<std::string_view>{path})
-        listed += (listed.empty() ? "" : ",") + absolute_path(*paths, std::string(one));
-      path = listed;
-    }
-    paths->start.clear();
-    paths->stays_inside = false;
-  }
-  return settings;
 }
 
 Settings repeating_settings(Settings settings, const RunRecord& record) {

@@ -64,8 +64,6 @@ struct RunRecord {
 // The program of this process, and this machine's lasting facts.
 SummedFile running_program();
 Machine lasting_facts();
-// The same with absolute paths, which are resolved from no folder.
-Settings with_absolute_paths(Settings settings);
 // The settings that repeat the run: where it was ended early they say so, and keep its schedule.
 Settings repeating_settings(Settings settings, const RunRecord& record);
 

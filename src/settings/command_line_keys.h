@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys of the settings on the command line: `bascule run FILE training.seed=7 data.train_file=x.jsonl`.
 //
-// - The value is TOML; what is not, is a string. Ranges and types are those of the file.
+// - The value is TOML; text that is not valid TOML is taken as a string, with its spaces. Ranges and types are those of
+//   the file.
 // - A key counts as if it stood in the file in place of the file's own. [[training.groups]] are given as one list.
-// - A relative path starts from the current folder, and is kept absolute.
+// - A relative path starts from the current folder, and is kept absolute. A path that has no such form is refused:
+//   absolute_paths.h.
 //
 // Before the seal.
 #pragma once

@@ -126,33 +126,47 @@ const Key* find_key(std::string_view table, std::string_view name) {
 
 }  // namespace
 
-Settings read_canonical_settings(std::string_view text, const std::string& name, const ModelWords& words) {
-  Settings settings = default_settings(words);
-  settings.origin.file = name;
+std::vector<CanonicalLine> canonical_lines(std::string_view text) {
+  using Kind = CanonicalLine::Kind;
+  std::vector<CanonicalLine> lines;
   std::string_view table;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty()) continue;
-    if (line == "[[" + std::string(kGroupsTable) + "]]") {
-      table = kGroupsTable;
-      settings.training.groups.emplace_back();
-      continue;
-    }
-    if (line.front() == '[' && line.back() == ']') {
-      table = line.substr(1, line.size() - 2);
-      if (table == kSimulationTable) settings.media_engine.simulation.is_given = true;
-      if (table == kDrawTable) settings.draw.is_given = true;
-      continue;
-    }
+    CanonicalLine read{Kind::kOther, number, line, table, {}, {}};
     const std::size_t equals = line.find(" = ");
-    const std::string_view written = line.substr(0, equals);
-    const Key* const key = equals == std::string_view::npos ? nullptr : find_key(table, written);
-    const bool has_group = table != kGroupsTable || !settings.training.groups.empty();
-    if (key == nullptr || !has_group || !std::visit(Setter{settings, Value(line.substr(equals + 3))}, key->kind)) {
-      throw Error(ErrorKind::kSettings, name + ":" + std::to_string(number),
-                  "\"" + std::string(line.substr(0, 60)) + "\" is not a setting that this program writes");
+    if (line == "[[" + std::string(kGroupsTable) + "]]") {
+      read.kind = Kind::kGroup;
+      read.table = table = line.substr(2, line.size() - 4);
+    } else if (line.size() > 2 && line.front() == '[' && line.back() == ']') {
+      read.kind = Kind::kTable;
+      read.table = table = line.substr(1, line.size() - 2);
+    } else if (equals != std::string_view::npos) {
+      read.kind = Kind::kValue;
+      read.name = line.substr(0, equals);
+      read.value = line.substr(equals + 3);
+    }
+    lines.push_back(read);
+  }
+  return lines;
+}
+
+Settings read_canonical_settings(std::string_view text, const std::string& name, const ModelWords& words) {
+  Settings settings = default_settings(words);
+  settings.origin.file = name;
+  for (const CanonicalLine& line : canonical_lines(text)) {
+    if (line.kind == CanonicalLine::Kind::kGroup) settings.training.groups.emplace_back();
+    if (line.kind == CanonicalLine::Kind::kTable && line.table == kSimulationTable)
+      settings.media_engine.simulation.is_given = true;
+    if (line.kind == CanonicalLine::Kind::kTable && line.table == kDrawTable) settings.draw.is_given = true;
+    if (line.kind == CanonicalLine::Kind::kGroup || line.kind == CanonicalLine::Kind::kTable) continue;
+    const Key* const key = line.kind == CanonicalLine::Kind::kValue ? find_key(line.table, line.name) : nullptr;
+    const bool has_group = line.table != kGroupsTable || !settings.training.groups.empty();
+    if (key == nullptr || !has_group || !std::visit(Setter{settings, Value(line.value)}, key->kind)) {
+      throw Error(ErrorKind::kSettings, name + ":" + std::to_string(line.number),
+                  "\"" + std::string(line.text.substr(0, 60)) + "\" is not a setting that this program writes");
     }
     settings.origin.where[qualified_name(*key)] = name;
   }

@@ -5,10 +5,24 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// A line of canonical TOML. Views into the text.
+struct CanonicalLine {
+  enum class Kind { kTable, kGroup, kValue, kOther };  // "[training]", "[[training.groups]]", "seed = 42"
+  Kind kind;
+  int number;  // of the line, from 1
+  std::string_view text;
+  std::string_view table;        // that it begins, or stands in
+  std::string_view name, value;  // of kValue
+};
+
+// All lines but empty ones.
+std::vector<CanonicalLine> canonical_lines(std::string_view text);
 
 // Values are not checked against their ranges, paths are not resolved. A key that an older program did not have gets
 // its default. name: stands in messages for the text. Throws Error{kSettings} where a line is not canonical or names an

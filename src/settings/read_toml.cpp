@@ -55,15 +55,25 @@ void begin_table(Settings& settings, const std::string& table, const std::string
 
 void read_table(Reading& reading, const std::string& table, const toml::table& content);
 
+// node: no list of tables.
+[[noreturn]] void refuse_groups(const Reading& reading, const std::string& place, const toml::node& node) {
+  const toml::array* const groups = node.as_array();
+  std::string what = std::string(kGroupsTable) + " is " + type_name(node);
+  for (std::size_t i = 0; groups != nullptr && i < groups->size(); ++i) {
+    if (groups->get(i)->is_table()) continue;
+    what = group_name(i) + " is " + type_name(*groups->get(i));
+    break;
+  }
+  refuse(place, what,
+         reading.is_command_line ? kGroupsAdvice
+                                 : "write [[training.groups]] on a line of its own for each group, and its keys below");
+}
+
 // Each [[training.groups]] of the file, or all of them as one list.
 void read_groups(Reading& reading, const std::string& place, const toml::node& node) {
   const toml::array* const groups = node.as_array();
-  if (groups == nullptr || !(groups->empty() || node.is_array_of_tables())) {
-    refuse(place, std::string(kGroupsTable) + " is " + type_name(node),
-           reading.is_command_line
-               ? kGroupsAdvice
-               : "write [[training.groups]] on a line of its own for each group, and its keys below");
-  }
+  const bool is_none = groups != nullptr && groups->empty() && reading.is_command_line;
+  if (!is_none && !node.is_array_of_tables()) refuse_groups(reading, place, node);
   std::vector<GroupSettings>& read = reading.settings.training.groups;
   std::map<std::string, std::string>& where = reading.settings.origin.where;
   where[kGroupsTable] = place;
@@ -108,11 +118,6 @@ struct GivenKey {
   bool is_groups() const { return table + "." + name == kGroupsTable; }
 };
 
-std::string without_spaces(std::string_view text) {
-  const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
-  return std::string(text.substr(first, text.find_last_not_of(' ') + 1 - first));
-}
-
 // TOML, or else a string.
 toml::table value_of(const std::string& text) {
   try {
@@ -141,16 +146,21 @@ GivenKey given_key(const std::string& argument) {
   if (equals == std::string::npos)
     refuse(kCommandLinePlace, "unexpected argument " + quoted(cut(argument)),
            "write a key of the settings as TABLE.KEY=VALUE, such as training.seed=7");
-  if (first_invalid_utf8(argument) < argument.size())
-    refuse(kCommandLinePlace, "the value of " + cut(argument.substr(0, equals)) + " is not UTF-8", "write it in UTF-8");
-  const std::string name = without_spaces(std::string_view(argument).substr(0, equals));
+  const std::string name = argument.substr(0, equals), value = argument.substr(equals + 1);
+  if (first_invalid_utf8(name) < name.size())
+    refuse(kCommandLinePlace, "the key \"" + cut(name) + "\" is not UTF-8", "write it in UTF-8");
+  if (first_invalid_utf8(value) < value.size())
+    refuse(kCommandLinePlace, "the value of " + cut(name) + " is not UTF-8", "write it in UTF-8");
+  if (name.find(' ') != std::string::npos)
+    refuse(kCommandLinePlace, quoted(cut(name)) + " contains a space",
+           "write training.seed=7, without spaces around \"=\"");
   const std::size_t dot = name.rfind('.');
   GivenKey given;
   if (dot != std::string::npos) given.table = name.substr(0, dot);
   given.name = name.substr(dot + 1);  // of npos: all of it
   check_table(given);
   if (!given.is_groups()) (void)key_of(given.table, given.name, kCommandLinePlace);
-  given.document = value_of(argument.substr(equals + 1));
+  given.document = value_of(value);
   return given;
 }
 
@@ -174,11 +184,21 @@ void read_given(Reading& reading, const GivenKey& given) {
   read_value(reading, key_of(given.table, given.name, kCommandLinePlace), given.value());
 }
 
+// That relative paths of the command line start from. Only they need it.
+std::filesystem::path current_folder() {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::current_path(error);
+  if (error)
+    refuse(kCommandLinePlace, "the current folder cannot be read: " + error.message(),
+           "change to one that exists to give keys");
+  return folder;
+}
+
 // The model's folder: the command line's, or else the file's.
 std::string model_folder(const Reading& reading, const toml::table& parsed, const std::vector<GivenKey>& keys) {
   for (const GivenKey& key : keys) {
     if (key.table == "model" && key.name == "model_name_or_path")
-      return std::filesystem::absolute(key.value().value_or(std::string())).lexically_normal().string();
+      return (current_folder() / key.value().value_or(std::string())).lexically_normal().string();
   }
   const std::string model = parsed["model"]["model_name_or_path"].value_or(std::string());
   return (reading.directory / model).lexically_normal().string();
@@ -235,7 +255,7 @@ Settings read_settings_text(std::string_view text, const std::string& name, cons
       if (table != nullptr) table->erase(key.name);
     }
     read_table(reading, "", parsed);
-    reading.directory = std::filesystem::current_path();
+    if (!given.empty()) reading.directory = current_folder();
     reading.is_command_line = true;
     for (const GivenKey& key : given) read_given(reading, key);
   } catch (const toml::parse_error& error) {

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "src/base/error.h"
-#include "src/base/shard_list.h"
 #include "src/base/utf8.h"
+#include "src/settings/absolute_paths.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/nearest_key.h"
 #include "src/settings/unexpanded_path.h"
@@ -163,11 +163,12 @@ void read_path(PathSetting& path, const Written& w) {
 std::string data_path_of(const Written& w, const toml::node& node) {
   const std::string written = path_of(w, node);
   if (!w.reading.is_command_line || written.empty()) return written;
-  std::string absolute;  // each of "a.tar,b.tar" is a path of its own
-  for (const std::string_view one :
-       names_shards(written) ? list_parts(written) : std::vector<std::string_view>{written})
-    absolute += (absolute.empty() ? "" : ",") + resolved_path(w, std::string(one));
-  return absolute;
+  PathsSetting paths;
+  paths.start = w.reading.directory.string();
+  const PathProblem problem = data_path_problem(paths, written);
+  if (!problem.what.empty())
+    refuse(kCommandLinePlace, qualified_name(w.key) + " = " + shown(node) + ": " + problem.what, problem.what_to_do);
+  return absolute_data_path(paths, written);
 }
 
 void read_kind(Settings& out, const PathKey& key, const Written& w) { read_path(key.member.at(out), w); }

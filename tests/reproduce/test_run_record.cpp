@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
+#include "src/settings/absolute_paths.h"
 
 namespace bascule {
 namespace {
@@ -97,6 +98,18 @@ TEST(RunRecord, EachPathOfAListOfShardsIsAbsolute) {
   const Settings absolute = with_absolute_paths(settings);
   EXPECT_EQ(absolute.data.train_file.written, std::vector<std::string>{"/data/a.tar,/data/runs/b-{0,1}.tar"});
   EXPECT_EQ(absolute.data.validation_file.written, std::vector<std::string>{"/data/rows,1.jsonl"});
+}
+
+// A path that has no absolute form stays as it was written: the results of a finished run are not lost for it.
+TEST(RunRecord, APatternBelowAFolderWithSignsOfAPatternStaysRelative) {
+  Settings settings;
+  settings.data.train_file = PathsSetting("p*.jsonl");
+  settings.data.train_file.start = "/data/g[1]";
+  settings.data.validation_file = PathsSetting("a.tar,,b.tar");
+  settings.data.validation_file.start = "/data";
+  const Settings absolute = with_absolute_paths(settings);
+  EXPECT_EQ(absolute.data.train_file.written, std::vector<std::string>{"p*.jsonl"});
+  EXPECT_EQ(absolute.data.validation_file.written, std::vector<std::string>{"/data/a.tar,,/data/b.tar"});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "src/settings/keys.h"
 #include "tests/settings/read_text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {
@@ -27,6 +28,18 @@ std::string refusal_with(const Keys& keys, const std::string& text = kLeast) {
   }
   return "";
 }
+
+// The current folder is another until the end of the scope.
+class StandIn {
+ public:
+  explicit StandIn(const std::string& folder) { std::filesystem::current_path(folder); }
+  ~StandIn() { std::filesystem::current_path(before_); }
+  StandIn(const StandIn&) = delete;
+  StandIn& operator=(const StandIn&) = delete;
+
+ private:
+  std::filesystem::path before_ = std::filesystem::current_path();
+};
 
 std::string here() { return std::filesystem::current_path().string(); }
 
@@ -68,7 +81,7 @@ TEST(CommandLineKeys, AreTomlOrElseStrings) {
   EXPECT_EQ(settings.model.freeze, Keys{"text_model"});
   EXPECT_EQ(settings.data.augment, Augment::kCropFlip);
   EXPECT_EQ(settings.data.random_resized_crop_scale.least, 0.1);
-  EXPECT_EQ(with_keys({" training.seed = 7 "}).run.seed, 7);
+  EXPECT_EQ(with_keys({"training.seed= 7 "}).run.seed, 7);
   EXPECT_EQ(with_keys({"data.caption_column=1\n[report]\nhtml = false"}).data.caption_column,
             "1\n[report]\nhtml = false");
 }
@@ -105,6 +118,10 @@ TEST(CommandLineKeys, GroupsAreGivenAsOneList) {
             "command line: training.groups is a list of tables; write all groups as a list: " + list);
   EXPECT_EQ(refusal_with({"training.groups=b"}),
             "command line: training.groups is a string; write all groups as a list: " + list);
+  EXPECT_EQ(refusal_with({"training.groups=[{match = \"x\"}, 3]"}),
+            "command line: training.groups[1] is an integer; write all groups as a list: " + list);
+  EXPECT_NE(refusal_of(least_with("training", "groups = []")).find("training.groups is a list; write [[training."),
+            std::string::npos);
 }
 
 TEST(CommandLineKeys, PathsStartFromTheCurrentFolderAndAreKeptAbsolute) {
@@ -126,6 +143,55 @@ TEST(CommandLineKeys, PathsStartFromTheCurrentFolderAndAreKeptAbsolute) {
       "path");
 }
 
+TEST(CommandLineKeys, ASpaceIsPartOfTheValueAndOfNoName) {
+  EXPECT_EQ(with_keys({"data.caption_column=summarize: "}).data.caption_column, "summarize: ");
+  EXPECT_EQ(with_keys({"data.caption_column= a"}).data.caption_column, " a");
+  EXPECT_EQ(refusal_with({"training.seed = 7"}),
+            "command line: \"training.seed \" contains a space; write training.seed=7, without spaces around \"=\"");
+}
+
+TEST(CommandLineKeys, AModelThatIsNoFolderIsOneLine) {
+  EXPECT_EQ(refusal_with({"model.model_name_or_path="}).find("command line: model.model_name_or_path is missing"), 0U);
+  EXPECT_EQ(refusal_with({"model.model_name_or_path=7"}).find("command line: model.model_name_or_path = 7 is an int"),
+            0U);
+}
+
+TEST(CommandLineKeys, OnlyTheyNeedTheCurrentFolder) {
+  const test::TemporaryFolder folder;
+  const StandIn gone(folder.path());
+  std::filesystem::remove(folder.path());
+  EXPECT_EQ(settings_of(kLeast).data.train_file.written, Keys{"t.jsonl"});
+  EXPECT_EQ(refusal_with({"training.seed=7"}).find("command line: the current folder cannot be read: "), 0U);
+}
+
+// A pattern behind the current folder's name would be another pattern.
+TEST(CommandLineKeys, AFolderWithSignsOfAPatternStandsInFrontOfNone) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() + "/g[1]");
+  std::filesystem::create_directory(folder.path() + "/c,d");
+  {
+    const StandIn glob(folder.path() + "/g[1]");
+    EXPECT_EQ(with_keys({"data.train_file=a.jsonl"}).data.train_file.written, Keys{here() + "/a.jsonl"});
+    EXPECT_EQ(with_keys({"data.train_file=/b/p*.jsonl"}).data.train_file.written, Keys{"/b/p*.jsonl"});
+    EXPECT_EQ(with_keys({"data.train_file=s-{0,1}.tar"}).data.train_file.written, Keys{here() + "/s-{0,1}.tar"});
+    EXPECT_EQ(refusal_with({"data.train_file=p*.jsonl"}),
+              "command line: data.train_file = \"p*.jsonl\": the name of the folder " + here() +
+                  " has signs of a pattern itself; give the key from another folder, or write it into the file");
+  }
+  const StandIn list(folder.path() + "/c,d");
+  EXPECT_EQ(with_keys({"data.train_file=p*.jsonl"}).data.train_file.written, Keys{here() + "/p*.jsonl"});
+  EXPECT_NE(refusal_with({"data.train_file=s.tar"}).find("has signs of a pattern itself"), std::string::npos);
+  EXPECT_EQ(with_keys({"data.train_file=/b/s.tar,/b/t.tar"}).data.train_file.written, Keys{"/b/s.tar,/b/t.tar"});
+}
+
+TEST(CommandLineKeys, EachPathOfAListOfShardsKeepsItsMeaning) {
+  EXPECT_EQ(with_keys({"data.train_file=a.tar,,/b.tar"}).data.train_file.written, Keys{here() + "/a.tar,,/b.tar"});
+  EXPECT_EQ(refusal_with({"data.train_file={a,/abs/b}-{0..1}.tar"}),
+            "command line: data.train_file = \"{a,/abs/b}-{0..1}.tar\": an absolute path stands inside braces; list "
+            "the paths with commas instead");
+  EXPECT_EQ(with_keys({"data.train_file=x/{a,b/c}.tar"}).data.train_file.written, Keys{here() + "/x/{a,b/c}.tar"});
+}
+
 // Another process, in another folder, reads the same from the file and these keys.
 TEST(CommandLineKeys, AreHandedOnAsOneCanonicalWord) {
   const Keys given = {"training.seed=7",
@@ -139,10 +205,8 @@ TEST(CommandLineKeys, AreHandedOnAsOneCanonicalWord) {
   const Settings settings = with_keys(given);
   const Keys handed = command_line_keys(settings);
   ASSERT_EQ(handed.size(), given.size());
-  const std::string before = here();
-  std::filesystem::current_path("/");
+  const StandIn elsewhere("/");
   const Settings read = with_keys(handed);
-  std::filesystem::current_path(before);
   EXPECT_EQ(print_settings(read), print_settings(settings));
   EXPECT_EQ(command_line_keys(read), handed);
   EXPECT_EQ(read.run.resume_checkpoint.resolved, settings.run.resume_checkpoint.resolved);
@@ -171,6 +235,7 @@ TEST(CommandLineKeys, AreRefusedWithTheAdviceOfTheFile) {
   EXPECT_EQ(refusal_with({"data.augment=crop"}).find("command line: data.augment: \"crop\" is not a valid value"), 0U);
   EXPECT_EQ(refusal_with({"data.caption_column=\xff"}),
             "command line: the value of data.caption_column is not UTF-8; write it in UTF-8");
+  EXPECT_EQ(refusal_with({"data.\xff=7"}), "command line: the key \"data.?\" is not UTF-8; write it in UTF-8");
 }
 
 // Of two keys that contradict each other, one in the file: the place is that of the key that the message is about.

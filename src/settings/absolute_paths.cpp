@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/settings/absolute_paths.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "src/base/program_file.h"
+#include "src/base/shard_list.h"
+#include "src/settings/keys.h"
+
+namespace bascule {
+namespace {
+
+std::vector<std::string_view> parts_of(const std::string& written) {
+  if (names_shards(written)) return list_parts(written);
+  return {written};
+}
+
+std::string absolute_path(const PathsSetting& paths, const std::string& path) {
+  if (path.empty()) return path;
+  if (paths.stays_inside) return path_inside(paths.start, path);
+  std::string whole = (std::filesystem::path(paths.start) / path).lexically_normal().string();
+  if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
+  return whole;
+}
+
+bool has_any(std::string_view text, const char* signs) { return text.find_first_of(signs) != std::string_view::npos; }
+
+}  // namespace
+
+std::string absolute_data_path(const PathsSetting& paths, const std::string& written) {
+  std::string absolute;
+  for (const std::string_view part : parts_of(written))
+    absolute += (part.data() == written.data() ? "" : ",") + absolute_path(paths, std::string(part));
+  return absolute;
+}
+
+PathProblem data_path_problem(const PathsSetting& paths, const std::string& written) {
+  for (const std::string_view part : parts_of(written)) {
+    if (part.empty() || part.front() == '/') continue;
+    const bool is_braced = names_shards(written) && part.front() == '{';
+    if (is_braced && (part.find("{/") != std::string_view::npos || part.find(",/") != std::string_view::npos))
+      return {"an absolute path stands inside braces", "list the paths with commas instead"};
+    if ((names_shards(written) && has_any(paths.start, "{},")) || (has_any(part, "*?[") && has_any(paths.start, "*?[")))
+      return {"the name of the folder " + paths.start + " has signs of a pattern itself",
+              "give the key from another folder, or write it into the file"};
+  }
+  return {};
+}
+
+Settings with_absolute_paths(Settings settings) {
+  for (PathSetting* path : {&settings.model.model_name_or_path, &settings.model.tokenizer_name,
+                            &settings.run.output_dir, &settings.run.resume_checkpoint, &settings.distributed.hostfile,
+                            &settings.draw.prompts_file, &settings.draw.latents_file}) {
+    // The tokenizer of a pipeline lies in a folder of its own.
+    if (settings.draw.is_given && !path->is_given()) continue;
+    if (path->resolved.empty()) path->resolved = path->written;
+    path->written = path->resolved;
+  }
+  for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
+    for (std::string& path : paths->written) {
+      if (data_path_problem(*paths, path).what.empty()) path = absolute_data_path(*paths, path);
+    }
+    paths->start.clear();
+    paths->stays_inside = false;
+  }
+  return settings;
+}
+
+std::vector<std::pair<std::string, std::string>> absolute_path_values(const Settings& settings) {
+  const Settings absolute = with_absolute_paths(settings);
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Key& key : all_keys()) {
+    if (!is_present(key, settings)) continue;
+    const std::string value = value_text(key, absolute);
+    if (value != value_text(key, settings)) values.emplace_back(qualified_name(key), value);
+  }
+  return values;
+}
+
+}  // namespace bascule

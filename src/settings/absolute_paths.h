@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paths of the settings as absolute ones, for whoever reads them from another folder. Before the seal.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// A path, a pattern or a list of shards as absolute paths, from the folder that relative ones start from: each of
+// "a.tar,b.tar" is a path of its own, and an empty one stays empty.
+std::string absolute_data_path(const PathsSetting& paths, const std::string& written);
+
+// Why it has no such form, and what to do: {"", ""} where it has one. The name of the folder would be read as part of
+// the pattern, or braces hold an absolute path.
+struct PathProblem {
+  std::string what, what_to_do;
+};
+PathProblem data_path_problem(const PathsSetting& paths, const std::string& written);
+
+// All paths absolute, but for data that has no such form.
+Settings with_absolute_paths(Settings settings);
+
+// {"data.train_file", "\"/data/rows.jsonl\""}: the keys whose value is another if its paths are absolute, with that
+// canonical value.
+std::vector<std::pair<std::string, std::string>> absolute_path_values(const Settings& settings);
+
+}  // namespace bascule
