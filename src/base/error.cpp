@@ -9,20 +9,6 @@
 #include "src/base/utf8.h"
 
 namespace bascule {
-namespace {
-
-// One line that every terminal and log can show: control characters become spaces, what is no UTF-8 a question mark.
-void make_printable(std::string* text) {
-  for (std::size_t i = 0; i < text->size();) {
-    const std::size_t bytes = utf8_bytes_at(*text, i);
-    if (bytes == 0) (*text)[i] = '?';
-    if (bytes == 1 && static_cast<unsigned char>((*text)[i]) < 0x20) (*text)[i] = ' ';
-    i += bytes == 0 ? 1 : bytes;
-  }
-}
-
-}  // namespace
-
 const char* advice_for_disk(int error) {
   switch (error) {
     case ENOSPC: return "free space on this file system";
@@ -46,7 +32,7 @@ Error::Error(ErrorKind kind, const std::string& where, std::string what, std::st
       reason_(reason) {
   line_ = where_.empty() ? problem_ : where_ + ": " + problem_;
   if (!what_to_do_.empty()) line_ += "; " + what_to_do_;
-  make_printable(&line_);
+  line_ = printable_line(std::move(line_));
 }
 
 }  // namespace bascule

@@ -2,6 +2,7 @@
 #include "src/base/utf8.h"
 
 #include <cstring>
+#include <string>
 
 namespace bascule {
 namespace {
@@ -41,6 +42,16 @@ std::size_t utf8_cut(std::string_view text, std::size_t limit) noexcept {
   if (text.size() <= limit) return text.size();
   while (limit > 0 && continues(text[limit])) --limit;
   return limit;
+}
+
+std::string printable_line(std::string text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = utf8_bytes_at(text, i);
+    if (bytes == 0) text[i] = '?';
+    if (bytes == 1 && (static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7f)) text[i] = ' ';
+    i += bytes == 0 ? 1 : bytes;
+  }
+  return text;
 }
 
 std::size_t put_utf8(std::uint32_t code_point, char* out) noexcept {

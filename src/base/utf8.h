@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace bascule {
@@ -19,6 +20,10 @@ std::size_t utf8_characters(std::string_view text) noexcept;
 
 // The most bytes, up to `limit`, that end between two characters.
 std::size_t utf8_cut(std::string_view text, std::size_t limit) noexcept;
+
+// One line that every terminal and log can show: control characters become spaces, bytes that are not UTF-8 question
+// marks.
+std::string printable_line(std::string text);
 
 // Writes the code point's 1 .. 4 bytes to out and returns their number.
 std::size_t put_utf8(std::uint32_t code_point, char* out) noexcept;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "src/page/chart_titles.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
 #include "src/page/svg_chart.h"
@@ -118,7 +119,7 @@ std::string loss_chart(const Report& report) {
     average.points.push_back({as_x(record.global_step), record.loss});
   std::vector<ChartSeries> all = {training, validation};
   if (!average.points.empty()) all.push_back(average);
-  return line_chart(options_for(report, "Loss"), all);
+  return line_chart(options_for(report, kLossTitle), all);
 }
 
 std::string step_chart(const Report& report, const char* title, double StepRecord::*field, bool smooth, bool fill) {
@@ -196,9 +197,9 @@ std::string metric_charts(const Report& report) {
 std::string charts(const Report& report) {
   if (report.steps.empty()) return "";
   return "<div class=\"charts\">\n" + loss_chart(report) + metric_charts(report) +
-         step_chart(report, "Learning rate", &StepRecord::learning_rate, false, true) +
-         step_chart(report, "Gradient norm", &StepRecord::grad_norm, true, false) +
-         step_chart(report, "Samples/s", &StepRecord::samples_per_second, true, true) + phase_chart(report) +
+         step_chart(report, kLearningRateTitle, &StepRecord::learning_rate, false, true) +
+         step_chart(report, kGradientNormTitle, &StepRecord::grad_norm, true, false) +
+         step_chart(report, kSamplesTitle, &StepRecord::samples_per_second, true, true) + phase_chart(report) +
          "</div>\n";
 }
 

@@ -54,7 +54,7 @@ svg{display:block;width:100%;height:auto}
 .c5{--k:var(--c5)}.c6{--k:var(--c6)}.c7{--k:var(--c7)}.c8{--k:var(--c8)}
 .at rect{fill:transparent}.at line{stroke:var(--soft);stroke-dasharray:2 3}
 .at line,.at circle,.at text{visibility:hidden;pointer-events:none}
-.at .c1,.at .c2,.at .c3,.at .c4,.at .c5{fill:var(--k)}
+.at .c1,.at .c2,.at .c3,.at .c4,.at .c5,.at .c6,.at .c7,.at .c8{fill:var(--k)}
 .at text{fill:var(--ink);font-weight:600;paint-order:stroke;stroke:var(--card);stroke-width:5px;stroke-linejoin:round}
 .at:hover line,.at:hover circle,.at:hover text{visibility:visible}
 .stack{display:flex;height:34px;border-radius:8px;overflow:hidden;gap:2px;margin:4px 0 14px}

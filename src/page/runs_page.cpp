@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "src/base/utf8.h"
+#include "src/page/chart_titles.h"
 #include "src/page/html_cells.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
@@ -11,9 +14,6 @@
 
 namespace bascule {
 namespace {
-
-// Beside the report's own style: the last colours, which its charts do not use.
-constexpr const char* kStyle = ".at .c6,.at .c7,.at .c8{fill:var(--k)}\n";
 
 constexpr std::size_t kColumns = 6;
 using Row = std::array<std::string, kColumns>;
@@ -49,12 +49,6 @@ std::vector<std::string> differing_keys(const std::vector<ListedRun>& runs) {
   return keys;
 }
 
-std::string value_of(const ListedRun& run, const std::string& key) {
-  const auto found = std::find_if(run.settings.begin(), run.settings.end(),
-                                  [&](const NamedText& setting) { return setting.name == key; });
-  return found == run.settings.end() ? "" : found->value;
-}
-
 std::string runs_table(const std::vector<ListedRun>& runs) {
   std::string head, body;
   for (std::size_t i = 0; i < kColumns; ++i) head += i < 2 || i == 4 ? text_head(kHeads[i]) : number_head(kHeads[i]);
@@ -77,12 +71,34 @@ std::string settings_table(const std::vector<ListedRun>& runs) {
   for (const std::string& key : keys) {
     body += "<tr><th scope=\"row\">" + html_escape(key) + "</th>";
     for (const ListedRun& run : runs) {
-      const std::string value = value_of(run, key);
+      const std::string value = setting_of(run, key);
       body += "<td>" + (value.empty() ? "not set" : "<code>" + html_escape(value) + "</code>") + "</td>";
     }
     body += "</tr>\n";
   }
   return wide_table("Settings that differ", head, body);
+}
+
+struct TrainingFigure {
+  const char *key, *title;
+};
+// In the order of the report; evaluations stand behind the loss.
+constexpr TrainingFigure kTrainingFigures[] = {{"loss", kLossTitle},
+                                               {"learning_rate", kLearningRateTitle},
+                                               {"grad_norm", kGradientNormTitle},
+                                               {"samples_per_second", kSamplesTitle}};
+
+// With zeros in front of numbers: "recall_at_5" comes before "recall_at_10".
+std::string sorting_key(const std::string& figure) {
+  constexpr std::size_t kDigits = 6;
+  std::string key;
+  for (std::size_t i = 0; i < figure.size();) {
+    const std::size_t end = std::min(figure.find_first_not_of("0123456789", i), figure.size());
+    if (end > i) key += std::string(kDigits - std::min(end - i, kDigits), '0') + figure.substr(i, end - i);
+    if (end < figure.size()) key += figure[end];
+    i = end + 1;
+  }
+  return key;
 }
 
 // The figures of all runs: the loss, evaluations, and then how training went.
@@ -94,19 +110,25 @@ std::vector<std::string> figures_of(const std::vector<ListedRun>& runs) {
     }
   }
   const auto place = [](const std::string& figure) {
-    return figure == "loss" ? 0 : figure == "eval_loss" ? 1 : figure.rfind("eval_", 0) == 0 ? 2 : 3;
+    if (figure == "eval_loss") return 1;
+    for (int i = 0; i < 4; ++i) {
+      if (figure == kTrainingFigures[i].key) return i == 0 ? 0 : 2 + i;
+    }
+    return 2;
   };
-  std::stable_sort(figures.begin(), figures.end(),
-                   [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
+  std::sort(figures.begin(), figures.end(), [&](const std::string& a, const std::string& b) {
+    return place(a) != place(b) ? place(a) < place(b) : sorting_key(a) < sorting_key(b);
+  });
   return figures;
 }
 
 std::string title_of(const std::string& figure) {
+  for (const TrainingFigure& known : kTrainingFigures) {
+    if (figure == known.key) return known.title;
+  }
   std::string title = figure;
   std::replace(title.begin(), title.end(), '_', ' ');
-  if (title.rfind("eval ", 0) == 0) return "Validation: " + title.substr(5);
-  title[0] = static_cast<char>(title[0] >= 'a' && title[0] <= 'z' ? title[0] - 'a' + 'A' : title[0]);
-  return title;
+  return title.rfind("eval ", 0) == 0 ? "Validation: " + title.substr(5) : title;
 }
 
 std::string chart_of(const std::string& figure, const std::vector<ListedRun>& runs) {
@@ -140,22 +162,41 @@ std::string section(const std::string& id, const std::string& title, const std::
          (card ? "<div class=\"card\">\n" + body + "</div>\n" : body) + "</section>\n";
 }
 
+// As a shell takes it for one word.
+std::string shell_word(const std::string& text) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=.,:/@%+-";
+  if (text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 }  // namespace
+
+std::string setting_of(const ListedRun& run, std::string_view key) {
+  const auto found = std::find_if(run.settings.begin(), run.settings.end(),
+                                  [&](const NamedText& setting) { return setting.name == key; });
+  return found == run.settings.end() ? "" : found->value;
+}
 
 std::string runs_text(const std::vector<ListedRun>& runs) {
   std::vector<Row> rows = {kHeads};
-  for (const ListedRun& run : runs) rows.push_back(row_of(run));
+  for (const ListedRun& run : runs) {
+    rows.push_back(row_of(run));
+    for (std::string& cell : rows.back()) cell = printable_line(std::move(cell));
+  }
   std::array<std::size_t, kColumns> widths = {};
   for (const Row& row : rows) {
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], utf8_characters(row[i]));
   }
   std::string text;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     for (std::size_t i = 0; i + 1 < kColumns; ++i)
-      text += rows[r][i] + std::string(widths[i] - rows[r][i].size() + 2, ' ');
+      text += rows[r][i] + std::string(widths[i] - utf8_characters(rows[r][i]) + 2, ' ');
     text += rows[r].back() + "\n";
     if (r == 0) continue;
-    for (const NamedText& setting : runs[r - 1].settings) text += "    " + setting.name + "=" + setting.value + "\n";
+    for (const NamedText& setting : runs[r - 1].settings)
+      text += "    " + shell_word(printable_line(setting.name + "=" + setting.value)) + "\n";
   }
   return text;
 }
@@ -166,7 +207,7 @@ std::string runs_html(const std::string& title, const std::vector<ListedRun>& ru
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
          "<title>" +
-         name + " · Bascule runs</title>\n<style>" + html_style() + kStyle +
+         name + " · Bascule runs</title>\n<style>" + html_style() +
          "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule runs · " +
          html_escape(utc_now("%Y-%m-%d %H:%M UTC").c_str()) + "</div>\n<h1>" + name + "</h1>\n<p class=\"sub\">" +
          std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs") + "</p>\n</header>\n<main>\n" +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several runs beside each other, as text for a terminal and as an HTML page with their curves: one file that asks for
+// A comparison of several runs, as text for a terminal and as an HTML page with their curves: one file that asks for
 // nothing from anywhere and has no script. Finish phase.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/page/svg_chart.h"
@@ -35,11 +36,14 @@ struct ListedRun {
   double best = std::nan("");
   std::int64_t best_step = 0;
   double seconds = std::nan("");    // of the training loop, or of the process that drew
-  std::vector<NamedText> settings;  // "training.seed" with its canonical value: those in which the listed runs differ
+  std::vector<NamedText> settings;  // "training.seed" with its canonical value: those in which listed runs differ
   std::vector<RunCurve> curves;
 };
 
-// A table, and below each run the settings that differ.
+// The value of one of its settings; "" where the run does not have it.
+std::string setting_of(const ListedRun& run, std::string_view key);
+
+// A table, and below each run the settings that differ, as words of a shell.
 std::string runs_text(const std::vector<ListedRun>& runs);
 
 // title: what was listed. At most kMostCurves of the runs have curves.

@@ -46,7 +46,39 @@ TEST(RunsPage, TheTextHasALineForEachRunAndItsSettingsBelow) {
       "    training.seed=7\n"
       "runs/long-name  stopped: values were not finite at update 12  12 of 40  0.5000  -                           "
       "-\n"
-      "    data.train_file=\"x.jsonl\"\n");
+      "    'data.train_file=\"x.jsonl\"'\n");
+}
+
+// A shell must give them back: braces and quotation marks are its own.
+TEST(RunsPage, SettingsAreWordsOfAShell) {
+  ListedRun run = run_named("a");
+  run.settings = {{"training.groups", "[{match = \"it's\"}]"}, {"training.learning_rate", "1e-05"}};
+  const std::string text = runs_text({run});
+  EXPECT_NE(text.find("    'training.groups=[{match = \"it'\\''s\"}]'\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("    training.learning_rate=1e-05\n"), std::string::npos) << text;
+}
+
+TEST(RunsPage, ColumnsAreAsWideAsTheirCharactersAndARunIsOneLine) {
+  const std::string text = runs_text({run_named("\u00e9\u00e9"), run_named("a\nb\xff\x1b")});
+  EXPECT_NE(text.find("\n\u00e9\u00e9     finished"), std::string::npos) << text;
+  EXPECT_NE(text.find("\na b?   finished"), std::string::npos) << text;
+}
+
+TEST(RunsPage, ChartsHaveTheTitlesAndTheOrderOfTheReport) {
+  ListedRun run = run_named("a");
+  run.curves.clear();
+  for (const char* figure : {"samples_per_second", "grad_norm", "learning_rate", "eval_recall_at_10",
+                             "eval_recall_at_5", "eval_recall", "eval_loss", "loss"})
+    run.curves.push_back({figure, {{1.0, 1.0}, {2.0, 1.0}}});
+  const std::string page = runs_html("runs", {run});
+  std::size_t place = 0;
+  for (const char* title : {"Loss", "Validation: loss", "Validation: recall", "Validation: recall at 5",
+                            "Validation: recall at 10", "Learning rate", "Gradient norm", "Samples/s"}) {
+    const std::size_t found = page.find("<b>" + std::string(title) + "</b>");
+    ASSERT_NE(found, std::string::npos) << title;
+    EXPECT_LT(place, found) << title;
+    place = found;
+  }
 }
 
 TEST(RunsPage, PicturesAreCountedAsSuch) {
