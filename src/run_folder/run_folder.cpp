@@ -136,6 +136,17 @@ void check_averaged_folder(const Settings& settings) {
 
 bool is_locked(int folder, int how) { return flock(folder, how | LOCK_NB) == 0; }
 
+// is_in_use() of another process may hold the lock for an instant.
+bool is_locked_soon(int folder, int how) {
+  constexpr int kLooks = 50;
+  constexpr timespec kPause{0, 1'000'000};
+  for (int look = 1; look < kLooks; ++look) {
+    if (is_locked(folder, how)) return true;
+    nanosleep(&kPause, nullptr);
+  }
+  return is_locked(folder, how);
+}
+
 bool is_finished(const Settings& settings) {
   const TrainingSettings& training = settings.training;
   const std::string& folder = settings.run.output_dir.resolved;
@@ -184,12 +195,12 @@ FolderLock::FolderLock(const RunSettings& run, const SettingsOrigin& origin, Fol
   if (!file_.is_open())
     throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno),
                 advice_for_open(errno));
-  bool is_held = user == FolderUser::kRank ? is_locked(file_.number(), LOCK_SH) : lock_alone();
+  bool is_held = user == FolderUser::kRank ? is_locked_soon(file_.number(), LOCK_SH) : lock_alone();
   if (is_held && user != FolderUser::kRank) {
     const std::string left = folder + "/" + kLauncherFolder;
     if (has_launcher_folder(folder)) throw_if_failed(remove_tree(left.c_str()), left, "cannot be removed");
   }
-  if (is_held && user == FolderUser::kLauncher) is_held = is_locked(file_.number(), LOCK_SH);
+  if (is_held && user == FolderUser::kLauncher) is_held = is_locked_soon(file_.number(), LOCK_SH);
   if (is_held) return;
   const char* const key = origin.where.count("draw.output_dir") > 0 ? "draw.output_dir" : "training.output_dir";
   throw Error(ErrorKind::kSettings, where_written(origin, key), "another run is using this folder",
@@ -200,17 +211,20 @@ FolderLock::FolderLock(const RunSettings& run, const SettingsOrigin& origin, Fol
 bool FolderLock::lock_alone() {
   constexpr int kLooks = 250;
   constexpr timespec kPause{0, 20'000'000};
+  if (is_locked_soon(file_.number(), LOCK_EX)) return true;
+  say("run: another run is using this folder; waiting a few seconds for it to end");
+  has_waited_ = true;
   for (int look = 0; look < kLooks; ++look) {
-    if (is_locked(file_.number(), LOCK_EX)) return true;
-    if (!has_waited_) say("run: another run is using this folder; waiting a few seconds for it to end");
-    has_waited_ = true;
     nanosleep(&kPause, nullptr);
+    if (is_locked(file_.number(), LOCK_EX)) return true;
   }
   return false;
 }
 
 bool is_in_use(const std::string& output_dir) {
   const Descriptor folder(open(output_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open() && errno != ENOENT && errno != ENOTDIR)
+    throw Error(ErrorKind::kData, output_dir, std::string("cannot be opened: ") + std::strerror(errno));
   return folder.is_open() && !is_locked(folder.number(), LOCK_EX) && errno == EWOULDBLOCK;
 }
 

@@ -35,7 +35,8 @@ class FolderLock {
   bool has_waited_ = false;
 };
 
-// Whether a process works on the run in this folder. False where there is no such folder.
+// Whether a process works on the run in this folder. False where there is no such folder. Throws Error{kData} where it
+// may not be opened. Takes the lock for an instant, for which a FolderLock waits.
 bool is_in_use(const std::string& output_dir);
 
 // Whether the folder can be this run's; throws Error where it cannot. True: the run in it is finished already. Changes

@@ -7,6 +7,7 @@
 #include "src/checkpoint/output_dir.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
+#include "src/settings/absolute_paths.h"
 #include "src/settings/read_canonical.h"
 
 namespace bascule {
@@ -21,6 +22,10 @@ RunMarker marker_of(const Json& json, const std::string& path) {
   marker.trained = get_bool(json, "trained", path, false);
   marker.settings_digest = get_string(json, "settings_digest", path, "");
   marker.settings = get_string(json, "settings", path, "");
+  if (json.contains("absolute_paths")) {
+    for (const auto& [key, value] : get_object(json, "absolute_paths", path).items())
+      marker.absolute_paths.push_back({key, value.is_string() ? value.string() : ""});
+  }
   // A line of its own: a value has no line breaks.
   marker.draws = marker.settings.find("\n[draw]\n") != std::string::npos;
   marker.global_step = get_int(json, "global_step", path, 0);
@@ -80,6 +85,9 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
   json["provenance"] = object_of(provenance);
   if (!drawn_from.empty()) json[kDrawnFrom] = object_of(drawn_from);
   json["settings"] = print_settings(settings);
+  Json absolute = Json::object();
+  for (const auto& [key, value] : absolute_path_values(settings)) absolute[key] = value;
+  json["absolute_paths"] = absolute;
   if (!record.is_null()) json["record"] = record;
   write_output_file(settings.run.output_dir.resolved + "/" + kRunMarkerFile, json_text(json, 2) + "\n");
 }

@@ -19,6 +19,8 @@ struct RunMarker {
   bool draws = false;    // the run draws pictures
   std::string settings_digest;
   std::string settings;  // as TOML
+  // {"data.train_file", "\"/data/rows.jsonl\""}: of the settings that have relative paths, their absolute values.
+  std::vector<NamedText> absolute_paths;
   std::int64_t global_step = 0;
   std::int64_t not_finite_at = 0;     // the update at which values were not finite, which ended the run; 0: none
   std::vector<NamedText> drawn_from;  // of a run that draws: digests of what it reads, by name

@@ -386,6 +386,8 @@ class Refused(Drawing):
         done = run("run", toml)
         self.assertEqual(done.returncode, SETTINGS, done.stderr)
         self.assertIn("run.toml:4:14: another run is using this folder; wait for it to end", done.stderr)
+        one, = json.loads(self.run_well("list", self.folder, "--json").stdout)["runs"]
+        self.assertEqual((one["state"], one["draws"]), ("running", True))
         first.send_signal(signal.SIGCONT)
         self.assertEqual(first.wait(timeout=60), 0)
         self.assertEqual(len(rows(self.folder / "run")), 40)

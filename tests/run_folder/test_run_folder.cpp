@@ -7,9 +7,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "src/base/error.h"
 #include "src/checkpoint/output_dir.h"
@@ -52,6 +54,25 @@ TEST(FolderLock, OneProcessHoldsItAlone) {
   EXPECT_FALSE(lock.has_waited());
   EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
   EXPECT_FALSE(can_lock(settings.run.output_dir.resolved, LOCK_SH)) << "of a second run";
+}
+
+// is_in_use() of a command that lists runs takes the lock for an instant.
+TEST(FolderLock, ALookAtTheFolderKeepsNobodyOut) {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.run.output_dir.resolved = folder.path();
+  for (const FolderUser user : {FolderUser::kProcess, FolderUser::kLauncher, FolderUser::kRank}) {
+    const int look = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ASSERT_EQ(flock(look, LOCK_EX | LOCK_NB), 0);
+    std::thread ends([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      close(look);
+    });
+    std::optional<FolderLock> lock;
+    EXPECT_NO_THROW(lock.emplace(settings.run, settings.origin, user));
+    ends.join();
+    EXPECT_FALSE(lock && lock->has_waited()) << "and was said to wait for a run";
+  }
 }
 
 // A folder that holds what a test puts there, and the settings of a run that is started in it.
