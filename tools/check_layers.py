@@ -114,8 +114,8 @@ OURS = [
     ("src/reproduce/", [*RUN, *rooms("report sealed draw_run")]),
     # Whose a folder is, and whether a run begins, goes on or is over.
     ("src/run_folder/", RUN),
-    # What the folders of runs say of them, beside each other.
-    ("src/run_list/", [*JSON, *FILES, *rooms("records checkpoint page run_folder")]),
+    # A table of several runs, from the files in their folders.
+    ("src/run_list/", [*JSON, *FILES, *rooms("settings records checkpoint judge pictures page run_folder")]),
     # A run that draws, from its settings to its files, and the command that draws one picture.
     ("src/draw_run/", [*BELOW_RUN, *SESSION, *rooms("report page bringup sampling draw run_folder")]),
     ("src/commands/", [*RUN, *rooms("draw draw_run report page train sealed finish bringup predict search reproduce verify run_folder run_list")]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule list DIR`: the runs below folders, beside each other.
+// `bascule list DIR`: a table of the runs below folders.
 #pragma once
 
 #include <string>

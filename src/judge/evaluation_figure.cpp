@@ -5,12 +5,15 @@
 
 namespace bascule {
 
-std::optional<EvaluationFigure> EvaluationFigure::named(std::string_view name, Metrics metrics) {
+std::string_view figure_name(std::string_view name) {
   for (const std::string_view prefix : {"eval_", "validation_"}) {
-    if (name.substr(0, prefix.size()) != prefix) continue;
-    name.remove_prefix(prefix.size());
-    break;
+    if (name.substr(0, prefix.size()) == prefix) return name.substr(prefix.size());
   }
+  return name;
+}
+
+std::optional<EvaluationFigure> EvaluationFigure::named(std::string_view name, Metrics metrics) {
+  name = figure_name(name);
   EvaluationFigure figure;
   if (name == "loss") return figure;
   for (const Metric& metric : metrics) {

@@ -11,6 +11,9 @@
 
 namespace bascule {
 
+// Without the split that it may be written with: "loss" of "eval_loss" and of "validation_loss".
+std::string_view figure_name(std::string_view name);
+
 class EvaluationFigure {
  public:
   // "loss", "eval_loss" and "validation_loss" are the same. Nothing where the judge has no such figure. The metrics

@@ -9,10 +9,13 @@
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/json/json.h"
+#include "src/judge/evaluation_figure.h"
+#include "src/pictures/picture_log.h"
 #include "src/records/json_log.h"
 #include "src/records/run_status.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"
+#include "src/settings/read_canonical.h"
 
 namespace bascule {
 namespace {
@@ -33,15 +36,13 @@ double number_in(const Json& json, std::string_view key) {
   return found != nullptr && found->is_number() ? found->number() : std::nan("");
 }
 
+// A count that a double holds exactly; -1 where there is none.
 std::int64_t count_in(const Json& json, std::string_view key) {
-  const double number = number_in(json, key);
-  return std::isfinite(number) ? static_cast<std::int64_t>(number) : 0;
-}
-
-std::string value_of(const std::vector<NamedText>& settings, std::string_view key) {
-  const auto found =
-      std::find_if(settings.begin(), settings.end(), [&](const NamedText& setting) { return setting.name == key; });
-  return found == settings.end() ? "" : found->value;
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  const Json* const found = json.find(key);
+  return found != nullptr && found->is_integer() && found->integer() <= kMost
+             ? std::max<std::int64_t>(found->integer(), -1)
+             : -1;
 }
 
 // Figures of the evaluation and of training that a chart compares; not what is the same in every line, nor times.
@@ -72,12 +73,12 @@ void read_log(const std::string& folder, ListedRun* run) {
       continue;
     }
     if (!line.is_object()) continue;
-    const double step = number_in(line, "step");
-    if (!std::isfinite(step)) continue;
-    run->step = std::max(run->step, static_cast<std::int64_t>(step));
+    const std::int64_t step = count_in(line, "step");
+    if (step < 0) continue;
+    run->step = std::max(run->step, step);
     for (const auto& [key, value] : line.items()) {
       if (!is_curve(key) || !value.is_number()) continue;
-      curve_of(run, key).points.push_back({step, value.number()});
+      curve_of(run, key).points.push_back({static_cast<double>(step), value.number()});
       if (key == "loss") run->loss = value.number();
     }
   }
@@ -85,12 +86,12 @@ void read_log(const std::string& folder, ListedRun* run) {
 
 // As the run judges its evaluations; without a rule of its own, the lowest loss.
 void find_best(ListedRun* run) {
-  std::string figure = value_of(run->settings, "training.metric_for_best_model");
+  std::string figure = setting_of(*run, "training.metric_for_best_model");
   figure.erase(std::remove(figure.begin(), figure.end(), '"'), figure.end());
   const bool is_given = !figure.empty();
   if (!is_given) figure = "loss";
-  if (figure.rfind(kEvaluation, 0) != 0) figure = std::string(kEvaluation) + figure;
-  const bool greater = is_given && value_of(run->settings, "training.greater_is_better") == "true";
+  figure = std::string(kEvaluation) + std::string(figure_name(figure));
+  const bool greater = is_given && setting_of(*run, "training.greater_is_better") == "true";
   for (const RunCurve& curve : run->curves) {
     if (curve.figure != figure) continue;
     for (const ChartPoint& point : curve.points) {
@@ -105,7 +106,7 @@ void find_best(ListedRun* run) {
 
 // The lines of images.jsonl, one a picture.
 std::int64_t count_pictures(const std::string& folder) {
-  std::ifstream file(folder + "/images.jsonl");
+  std::ifstream file(folder + "/" + kPictureLogFile);
   std::int64_t lines = 0;
   for (std::string text; std::getline(file, text);) ++lines;
   return lines;
@@ -114,49 +115,47 @@ std::int64_t count_pictures(const std::string& folder) {
 }  // namespace
 
 std::vector<NamedText> settings_of_text(const std::string& toml) {
-  constexpr std::string_view kGroups = "training.groups";
+  using Kind = CanonicalLine::Kind;
   std::vector<NamedText> settings;
-  std::string table;
-  bool is_groups = false;
-  for (std::size_t at = 0; at < toml.size();) {
-    const std::size_t end = std::min(toml.find('\n', at), toml.size());
-    const std::string line = toml.substr(at, end - at);
-    at = end + 1;
-    const std::size_t equals = line.find(" = ");
-    if (line.empty()) continue;
-    if (line.front() == '[') {
-      is_groups = line.rfind("[[", 0) == 0;
-      table = is_groups ? std::string(kGroups) : line.substr(1, line.size() - 2);
-      if (!is_groups) continue;
-      if (settings.empty() || settings.back().name != kGroups) settings.push_back({table, ""});
-      settings.back().value += settings.back().value.empty() ? "[{" : "}, {";
-    } else if (equals != std::string::npos && is_groups) {
-      std::string& groups = settings.back().value;
-      groups += (groups.back() == '{' ? "" : ", ") + line;
-    } else if (equals != std::string::npos) {
-      settings.push_back({table + "." + line.substr(0, equals), line.substr(equals + 3)});
+  std::string groups;
+  bool trains = false;
+  for (const CanonicalLine& line : canonical_lines(toml)) {
+    trains = trains || line.table == "training";
+    if (line.kind == Kind::kGroup) groups += groups.empty() ? "{" : "}, {";
+    if (line.kind != Kind::kValue) continue;
+    if (line.table == "training.groups") {
+      groups += (groups.empty() || groups.back() == '{' ? "" : ", ") + std::string(line.text);
+    } else {
+      settings.push_back({std::string(line.table) + "." + std::string(line.name), std::string(line.value)});
     }
   }
-  if (is_groups) settings.back().value += "}]";  // they come last
+  if (trains) settings.push_back({"training.groups", "[" + groups + (groups.empty() ? "]" : "}]")});
   return settings;
 }
 
 ListedRun read_listed_run(const std::string& folder) {
   const RunMarker marker = read_run_marker(folder);
+  if (!marker.exists) throw Error(ErrorKind::kData, folder, "was removed while it was listed");
   ListedRun run;
   run.path = shown_path(folder);
   run.state = is_in_use(folder) ? "running" : marker.finished ? "finished" : "stopped";
   run.draws = marker.draws;
   run.settings = settings_of_text(marker.settings);
+  for (const NamedText& path : marker.absolute_paths) {
+    for (NamedText& setting : run.settings) {
+      if (setting.name == path.name) setting.value = path.value;
+    }
+  }
+  if (!run.settings.empty()) run.settings.insert(run.settings.begin(), {"kind", run.draws ? "drawing" : "training"});
   const Json status = optional_json(folder + "/" + kStatusFile);
   const Json results = optional_json(folder + "/all_results.json");
   read_log(folder, &run);
   find_best(&run);
   if (run.draws) {
     run.step = count_pictures(folder);
-    run.steps = count_in(status, "total");
+    run.steps = std::max<std::int64_t>(count_in(status, "total"), 0);
   } else {
-    run.steps = count_in(status, "updates");
+    run.steps = std::max<std::int64_t>(count_in(status, "updates"), 0);
     run.step = marker.finished ? marker.global_step : std::max(run.step, count_in(status, "update"));
   }
   run.seconds = number_in(results, "total_train_runtime");

@@ -10,9 +10,10 @@
 
 namespace bascule {
 
-// In the order of their paths, each run once. A folder of a run is not searched for others, and links to folders are
-// not followed. notes: a line for each run that could not be read, which is left out. Throws Error{kData} where one of
-// the folders cannot be read.
+// In the order of their paths, each run once, with the settings in which two runs that have them disagree. A folder of
+// a run is not searched for others, and links to folders below the named ones are not followed. notes: a line for each
+// run and folder that could not be read, which is left out. Throws Error{kData} where one of the named folders cannot
+// be read.
 std::vector<ListedRun> list_runs(const std::vector<std::string>& folders, std::vector<std::string>* notes);
 
 // {"runs": [...]}, as `bascule list --json` prints it.

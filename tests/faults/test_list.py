@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`bascule list`: what it says of runs that are finished, at work, stopped or not there."""
+"""`bascule list` of runs that are finished, running, stopped or missing."""
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import time
@@ -45,24 +46,33 @@ class List(unittest.TestCase):
         self.assertRegex(text, r"(?m)^runs/a  finished  3 ")
         self.assertIn("    training.seed=2\n", text)
 
-    def test_a_run_at_work_and_one_that_was_stopped(self):
-        folder = self.folder / "work" / "run"
-        process = subprocess.Popen([str(PROGRAM), "run", str(self.toml), f"training.output_dir={folder}", "training.max_steps=1000000", "machine.step_seconds=0.05", "report.status_seconds=0.1", "data.validation_file=", "training.eval_steps=0"],
+    def runs_until(self, end, name, *keys):
+        """A run of many updates is listed while it is at work, and after `end` of its process."""
+        folder = self.folder / name / "run"
+        process = subprocess.Popen([str(PROGRAM), "run", str(self.toml), f"training.output_dir={folder}", "training.max_steps=1000000", "machine.step_seconds=0.05", "report.status_seconds=0.1", "data.validation_file=", "training.eval_steps=0", *keys],
                                    stderr=subprocess.PIPE, text=True)
         try:
             for _ in range(600):
                 if (folder / "log.jsonl").exists() and (folder / "log.jsonl").read_text().count("\n") > 1:
                     break
                 time.sleep(0.05)
-            one, = self.listed(self.folder / "work")
+            one, = self.listed(self.folder / name)
             self.assertEqual((one["state"], one["steps"]), ("running", 1000000))
             self.assertGreater(one["step"], 0)
         finally:
-            process.terminate()
+            process.send_signal(end)
             process.communicate(timeout=60)
-        one, = self.listed(self.folder / "work")
+        one, = self.listed(self.folder / name)
         self.assertEqual(one["state"], "stopped")
         self.assertIsNone(one["best"])
+
+    def test_a_run_at_work_and_one_that_was_killed(self):
+        self.runs_until(signal.SIGKILL, "work")
+
+    def test_a_run_of_two_ranks_at_work_and_one_that_was_stopped(self):
+        if "MPI: none" in run("--version").stdout:
+            self.skipTest("built without MPI")
+        self.runs_until(signal.SIGTERM, "ranks", "distributed.world_size=2", "training.per_device_train_batch_size=2")
 
     def test_a_page_of_curves(self):
         page = self.folder / "page.html"
