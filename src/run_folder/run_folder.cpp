@@ -138,7 +138,7 @@ bool is_locked(int folder, int how) { return flock(folder, how | LOCK_NB) == 0; 
 
 // is_in_use() of another process may hold the lock for an instant.
 bool is_locked_soon(int folder, int how) {
-  constexpr int kLooks = 50;
+  constexpr int kLooks = 200;
   constexpr timespec kPause{0, 1'000'000};
   for (int look = 1; look < kLooks; ++look) {
     if (is_locked(folder, how)) return true;

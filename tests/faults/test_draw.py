@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, instruction_sets, run, settings
@@ -382,6 +383,8 @@ class Refused(Drawing):
         for line in first.stderr:
             if line.startswith("bascule: seal"):
                 break
+        while first.poll() is None and not (self.folder / "run" / "bascule.json").exists():
+            time.sleep(0.01)
         first.send_signal(signal.SIGSTOP)
         done = run("run", toml)
         self.assertEqual(done.returncode, SETTINGS, done.stderr)
