@@ -191,7 +191,8 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
 }
 
 void add_decode(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("decode", "Decode JPEG, PNG and WebP files to the pixels that the model would see");
+  CLI::App* command =
+      app.add_subcommand("decode", "Decode JPEG, PNG and WebP files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
   auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
   CLI::Option* size = command->add_option("--size", arguments->size, "side of the square, pixels; default: the model's")

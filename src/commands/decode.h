@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule decode`: JPEG, PNG and WebP files to the pixels that the model would see, in a safetensors file; one JSON line a
-// file on standard output.
+// `bascule decode`: JPEG, PNG and WebP files to the pixels that the model would see, in a safetensors file; one JSON
+// line a file on standard output.
 #pragma once
 
 #include <cstdint>

@@ -84,11 +84,12 @@ TEST(ClassNames, AreTheFoldersOfAFolder) {
   const TemporaryFolder folder;
   for (const char* const name : {"dog/deep/er", "cat", ".hidden", "cat/.thumbnails"})
     std::filesystem::create_directories(folder.path() + "/" + name);
-  for (const char* const name : {"dog/z.jpg", "dog/y.webp", "dog/deep/er/a.PNG", "cat/b.jpeg", "cat/notes.txt", ".hidden/c.jpg",
-                                 "cat/.thumbnails/b.jpg", "readme.txt"})
+  for (const char* const name : {"dog/z.jpg", "dog/y.webp", "dog/deep/er/a.PNG", "cat/b.jpeg", "cat/notes.txt",
+                                 ".hidden/c.jpg", "cat/.thumbnails/b.jpg", "readme.txt"})
     folder.write(name, "x");
   Manifest manifest = Manifest::load(folder.path(), named());
-  EXPECT_EQ(classes_of(manifest), (Texts{"cat/b.jpeg|cat", "dog/deep/er/a.PNG|dog", "dog/y.webp|dog", "dog/z.jpg|dog"}));
+  EXPECT_EQ(classes_of(manifest),
+            (Texts{"cat/b.jpeg|cat", "dog/deep/er/a.PNG|dog", "dog/y.webp|dog", "dog/z.jpg|dog"}));
   EXPECT_EQ(manifest.where(1), folder.path() + "/dog/deep/er/a.PNG");
   manifest.measure_pictures();
   EXPECT_EQ(manifest.picture_bytes(2), 1);
