@@ -32,6 +32,7 @@ class BringUp(unittest.TestCase):
         profile = json.loads(self.profile.read_text())
         for figure in profile["figures"] if faster > 1 else ():
             figure["rounds"] = [max(figure["rounds"]) * faster if figure["more_is_better"] else min(figure["rounds"]) / faster]
+            figure["taken"] = dict.fromkeys(figure["taken"], 0.0)  # tests beside this one take time, too
         self.profile.write_text(json.dumps(profile))
         return profile
 
