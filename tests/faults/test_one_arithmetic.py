@@ -10,8 +10,8 @@ import unittest
 from bascule_run import PROGRAM, ROOT, digest, run
 from small_run import ROWS, outcome, write_rows
 
-# Those that IEEE 754 or the C standard defines to the bit, and the state of the unit.
-EXACT = {"ceil", "fesetenv", "floor", "fma", "fmod", "llround", "lround", "round", "sqrt", "trunc", "nearbyint", "rint"}
+# Those that IEEE 754 or the C standard defines to the bit (nearbyint and rint in the rounding mode that the program sets), and the state of the unit.
+EXACT = {"ceil", "fesetenv", "floor", "fma", "fmod", "fmodf", "llround", "lround", "nearbyint", "nearbyintf", "rint", "round", "sqrt", "trunc"}
 PICTURES = ROOT / "tests" / "data" / "images"
 
 
@@ -51,7 +51,7 @@ class OneArithmetic(unittest.TestCase):
                 self.assertEqual(found[name], found[""], f"{model}, the state {name}")
 
     def test_pixels_are_the_same_without_the_decoder_s_vector_instructions(self):
-        files = sorted(path for path in PICTURES.glob("*/*") if "bomb" not in path.name)
+        files = sorted(path for path in PICTURES.glob("*/*") if "bomb" not in path.name and path.suffix != ".json")
         self.assertGreater(len(files), 300)
         for preprocessing in ("training", "processor"):
             for size in (32, 224):  # decoded to a fraction of their size, and not
