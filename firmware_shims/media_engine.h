@@ -200,9 +200,9 @@ typedef struct media_engine_config {
                                  * of 10^6; default 2000, some ten seconds at worst */
   size_t picture_bytes;         /* working memory of one picture: what the decoder and the resize may take. A picture
                                  * of one scan takes some megabytes whatever its size, one of several scans 3 bytes a
-                                 * pixel (4:2:0) or 6 (4:4:4), an interlaced PNG up to 3, a WebP 3 or, lossless, 7. A JPEG
-                                 * may use all of it, others a quarter of it, whatever other units do, so that a verdict
-                                 * does not depend on what runs beside; default 64 MiB */
+                                 * pixel (4:2:0) or 6 (4:4:4), an interlaced PNG up to 3, a WebP 3, with alpha 9.3,
+                                 * lossless 7. A JPEG may use all of it, others a quarter of it, whatever other units do,
+                                 * so that a verdict does not depend on what runs beside; default 64 MiB */
   uint32_t scale_in_decoder;    /* 1: let the decoder halve (several times) what is more than twice too large in the
                                  * inverse transform. Faster, other pixels; 0 by default */
   const char* options; /* words "name=value" that only this kind of engine knows, apart by spaces; read by open alone.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads one still WebP after another with libwebp, lossy and lossless, whose objects live in the arena of the picture.
 // Pixels are those of Pillow's `convert("RGB")`: libwebp's, alpha dropped. libwebp decodes a whole picture at once: it
-// needs 3 bytes a pixel, 7 where the picture is lossless, and does not look at the stop flag.
+// needs 3 bytes a pixel, with alpha up to 9.3, and 7 where the picture is lossless; it does not look at the stop flag.
 #pragma once
 
 #include <csetjmp>
