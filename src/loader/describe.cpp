@@ -7,6 +7,7 @@
 #include "src/base/shown_path.h"
 #include "src/files/regular_file.h"
 #include "src/loader/loader.h"
+#include "src/loader/picture_reason.h"
 #include "src/loader/worker.h"
 
 namespace bascule {
@@ -38,7 +39,11 @@ std::string reason_of(const Status& status) {
            "; no row of this file has a readable picture, so there is nothing to evaluate";
   }
   if ((reason & kGaveUp) == 0) {
-    return media_text(reason) + "; repair it, remove the row, or set data.on_bad_sample = \"skip\"";
+    return media_text(reason) + "; " +
+           (status_of_reason(reason) == MEDIA_ENGINE_PICTURE_TOO_LARGE
+                ? "increase media_engine.memory_mib, make the picture smaller"
+                : "repair it") +
+           ", remove the row, or set data.on_bad_sample = \"skip\"";
   }
   return media_text(reason & ~kGaveUp) + ", and the samples tried before it failed too (up to " +
          std::to_string(kMostBadRows) + ")";

@@ -12,6 +12,7 @@
 #include "src/base/align.h"
 #include "src/base/error.h"
 #include "src/base/philox.h"
+#include "src/loader/picture_reason.h"
 
 namespace bascule {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr int kDetailShift = 20;  // above the status and the marks of worker.h
 // In place of a detail a size, which side is longer, and a limit below the marks. The shorter side of a picture within
 // kPillowLimit always has room; the longer one has, but for a PNG of more than kMostLonger.
-constexpr int kLimitShift = 8, kShorterBits = 14;
+constexpr int kLimitShift = kReasonStatusBits, kShorterBits = 14;
 constexpr std::uint32_t kMostElongated = 0xffu, kMostShorter = 0x3fffu, kMostLonger = 0x1ffffu, kIsWide = 0x80000000u;
 constexpr std::uint32_t kFormatDetails = MEDIA_ENGINE_DETAIL_PNG | MEDIA_ENGINE_DETAIL_WEBP;
 constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_IMAGE_PIXELS
@@ -77,7 +78,7 @@ std::int64_t picture_reason(const media_engine_completion& completion) noexcept 
 }
 
 std::string picture_reason_text(std::int64_t reason) {
-  const std::int64_t status = reason & ((std::int64_t{1} << kLimitShift) - 1);
+  const std::int64_t status = status_of_reason(reason);
   const auto detail = static_cast<std::uint32_t>(reason >> kDetailShift);
   const auto limit = static_cast<std::uint32_t>(reason >> kLimitShift) & kMostElongated;
   if (status == MEDIA_ENGINE_PICTURE_TOO_ELONGATED && limit > 0) {

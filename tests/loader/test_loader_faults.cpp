@@ -94,6 +94,23 @@ TEST(LoaderFaults, ABadPictureStopsTheStreamAtItsBatchAndIsNamed) {
   }
 }
 
+TEST(LoaderFaults, TheAdviceForAPictureThatNeedsMoreMemoryIsMoreMemory) {
+  const Manifest manifest = Pictures({}).manifest();
+  const auto line_of = [&](media_engine_status status) {
+    media_engine_completion completion = {};
+    completion.status = status;
+    completion.detail = MEDIA_ENGINE_DETAIL_WEBP;
+    return describe(Status{StatusCode::kBadSample, {3, picture_reason(completion)}}, manifest);
+  };
+  const std::string others = ", remove the row, or set data.on_bad_sample = \"skip\"";
+  const auto ends_with = [](const std::string& line, const std::string& end) {
+    return line.size() > end.size() && line.compare(line.size() - end.size(), end.size(), end) == 0;
+  };
+  const std::string large = line_of(MEDIA_ENGINE_PICTURE_TOO_LARGE), broken = line_of(MEDIA_ENGINE_PICTURE_DAMAGED);
+  EXPECT_TRUE(ends_with(large, "; increase media_engine.memory_mib, make the picture smaller" + others)) << large;
+  EXPECT_TRUE(ends_with(broken, "; repair it" + others)) << broken;
+}
+
 TEST(LoaderFaults, TheFirstOfSeveralBadPicturesInOrderOfPositionIsTheOneReported) {
   const Pictures pictures({1, 5, 11, 12, 30, 31});
   const Manifest manifest = pictures.manifest();
