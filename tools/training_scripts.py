@@ -110,7 +110,7 @@ def bert_model(c):
             c.notes.append(f"write models/{kind}/config.json beside the settings file: {{\"model_type\": \"{kind}\", ...}}")
         c.set("model.from_scratch", True)
     if name is not None:
-        known_model(c, name, MASKED_WORDS, r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer", r"(^|/)(distil)?roberta|(^|/)distilbert")
+        known_model(c, name, MASKED_WORDS, r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer", r"(?<!xlm)(^|[/_-])(distil)?roberta|(^|[/_-])distilbert")
         c.set("model.model_name_or_path", *place_of(c, name, False))
     if tokenizer is not None:
         c.set("model.tokenizer_name", *place_of(c, tokenizer, False))

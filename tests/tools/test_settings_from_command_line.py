@@ -216,9 +216,9 @@ class SettingsFromCommandLine(unittest.TestCase):
             self.assertEqual(settings["model.model_name_or_path"], f'"models/{kind}"')
             self.assertNotIn("not carried over: --model_type", "\n".join(said))
         self.assertIn("Bascule trains BERT, RoBERTa and DistilBERT", "\n".join(convert(text + "--model_type albert")[2]))
-        for name in ("xlm-roberta-base", "microsoft/deberta-base", "albert-base-v2", "google/mobilebert-uncased"):
+        for name in ("xlm-roberta-base", "cardiffnlp/twitter-xlm-roberta-base", "microsoft/deberta-base", "albert-base-v2", "google/mobilebert-uncased"):
             self.assertIn(f"--model_name_or_path {name}: of the script's models Bascule trains BERT, RoBERTa and DistilBERT", "\n".join(convert(BERT.replace("_path bert", f"_path {name}") + "--train_file a.txt")[2]))
-        for name in ("FacebookAI/roberta-large", "distilroberta-base", "distilbert/distilbert-base-uncased", "bert-base-cased"):
+        for name in ("FacebookAI/roberta-large", "cardiffnlp/twitter-roberta-base", "allenai/biomed_roberta_base", "distilroberta-base", "distilbert/distilbert-base-uncased", "bert-base-cased"):
             self.assertNotIn("--model_name_or_path", "\n".join(convert(BERT.replace("_path bert", f"_path {name}") + "--train_file a.txt")[2]))
 
     def test_published_commands_of_summarization(self):
