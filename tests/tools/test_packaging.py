@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -109,6 +110,36 @@ class Packaging(unittest.TestCase):
         self.assertEqual(sums, {"SHA1": "a9993e364706816aba3e25717850c26c9cd0d89d", "SHA256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"})
         self.assertEqual([one["licenseConcluded"] for one in bill["files"]], ["Apache-2.0", "LicenseRef-libc--"])
         self.assertEqual(bill["hasExtractedLicensingInfos"][0]["extractedText"], "Do as you like.")
+
+    def purge(self, user, deleting="echo deleted >>{}/said"):
+        """What postrm says in a root that is a folder: of the user, as getent prints it, and of what lies there."""
+        programs = self.folder / "programs"
+        programs.mkdir(exist_ok=True)
+        for name, script in {"getent": f"[ -n '{user}' ] && echo '{user}'", "userdel": deleting.format(self.folder)}.items():
+            (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+            (programs / name).chmod(0o700)
+        script = re.sub(r"(?<!\w)/(etc|var)/", rf"{self.folder}/\1/", (ROOT / "tools/packaging/debian/bascule.postrm").read_text())
+        said = self.folder / "said"
+        said.write_text("")
+        done = subprocess.run(["sh", "-c", script, "postrm", "purge"], env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return said.read_text() + done.stderr
+
+    def test_purging_deletes_only_the_user_that_the_package_made(self):
+        home = f"{self.folder}/var/lib/bascule"
+        self.assertEqual(self.purge(f"bascule:x:997:997:Bascule runs:{home}:/usr/sbin/nologin"), "deleted\n")
+        for other in (f"bascule:x:1000:1000::{home}:/bin/sh", "bascule:x:997:997::/home/bascule:/bin/sh", ""):
+            self.assertEqual(self.purge(other), "", other)
+        self.assertEqual(self.purge(f"bascule:x:997:997::{home}:/bin/sh", deleting="exit 8"), "bascule: the user bascule stays; to remove it: userdel bascule\n")
+
+    def test_purging_keeps_results_with_the_empty_folders_in_them(self):
+        for name in ("etc/bascule", "etc/systemd/system/bascule@faces.service.d", "var/lib/bascule/faces/empty", "var/lib/bascule/unused"):
+            (self.folder / name).mkdir(parents=True)
+        (self.folder / "etc/systemd/system/bascule@faces.service.d/override.conf").touch()
+        said = self.purge(f"bascule:x:997:997::{self.folder}/var/lib/bascule:/bin/sh")
+        self.assertRegex(said, "^bascule: the results in .* stay, and so does the user bascule, .*\n$")
+        left = [path.relative_to(self.folder).as_posix() for top in ("etc", "var/lib/bascule") for path in (self.folder / top).rglob("*")]
+        self.assertEqual(sorted(left), ["etc/systemd", "etc/systemd/system", "var/lib/bascule/faces", "var/lib/bascule/faces/empty"])
 
 
 if __name__ == "__main__":
