@@ -139,6 +139,35 @@ class Output(InAFolder):
         self.assertEqual({path.relative_to(self.folder).as_posix(): path.read_text() for path in self.folder.rglob("*") if path.is_file()},
                          {"tree.tar": "new", "tree/new": "new", "disk.ext4": "old"})
 
+    def test_is_as_it_was_where_replacing_it_is_interrupted(self):
+        def image(text):
+            return {"tree/file": text, "tree.tar": text}
+
+        def write(folder, text):
+            (folder / "tree").mkdir()
+            for name in image(text):
+                (folder / name).write_text(text)
+        rename = pathlib.Path.rename
+        for last in range(1, 5):
+            for is_done in (False, True):
+                output = self.folder / f"{last}{is_done}"
+                output.mkdir()
+                write(output, "old")
+                renamed = []
+
+                def interrupted(path, target, renamed=renamed, last=last, is_done=is_done):
+                    renamed.append(path)
+                    if len(renamed) != last:
+                        return rename(path, target)
+                    if is_done:
+                        rename(path, target)
+                    raise KeyboardInterrupt
+                with self.assertRaises(KeyboardInterrupt), make_image.part_of(output) as part:
+                    write(part, "new")
+                    with mock.patch.object(pathlib.Path, "rename", interrupted):
+                        make_image.replace(output, part)
+                self.assertEqual({path.relative_to(output).as_posix(): path.read_text() for path in output.rglob("*") if path.is_file()}, image("old"))
+
     def test_has_no_boot_file_of_a_tree_that_does_not_fit_one(self):
         (self.folder / "weights").write_bytes(bytes(100))
         tree = mock.Mock(files=[("weights", self.folder / "weights", None)] * 2)
