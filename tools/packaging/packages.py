@@ -63,7 +63,7 @@ def architecture():
 def owners():
     """{path: package} of all files that dpkg has installed: asked for all at once, as an image of several ranks has hundreds."""
     listed = subprocess.run(["dpkg-query", "--search", "/*"], capture_output=True, text=True, check=False).stdout
-    rows = [line.partition(": /") for line in listed.splitlines() if not line.startswith("diversion by ")]
+    rows = [line.partition(": /") for line in listed.splitlines() if not line.startswith(("diversion by ", "local diversion "))]
     return {f"/{path}": names.split(",")[0] for names, _, path in rows}
 
 
