@@ -28,8 +28,9 @@ DATA = ROOT / "tests/data"
 RECORD = DATA / "recorded_bits.json"
 
 
-# More rows would be evaluated by the same kernels: with scalar code in bf16, that took four minutes. The last batch is cut.
+# Evaluated in a whole batch and a cut one. More rows would be evaluated by the same kernels: with scalar code in bf16, that took four minutes.
 FEW_ROWS = {"max_eval_samples": 24, "max_predict_samples": 24}
+EVALUATION_BATCH = {"per_device_eval_batch_size": 16}
 
 
 def golden(name):
@@ -50,7 +51,7 @@ def demo(updates, batch, **changes):
     files = {f"{split}_file": f'"{emoji}/{split}.jsonl"' if split == "train" or updates > 2 else None for split in ("train", "validation", "test")}
     changes["model"] = {**changes.get("model", {}), "model_name_or_path": f'"{emoji}/model"', "tokenizer_name": f'"{emoji}/tokenizer"'}
     changes["data"] = {**files, **FEW_ROWS, **changes.get("data", {})}
-    changes["training"] = {**NO_EVALUATION, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
+    changes["training"] = {**NO_EVALUATION, **EVALUATION_BATCH, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
     return (ROOT / "config/demo.toml").read_text(), changes
 
 
@@ -59,7 +60,7 @@ def vit(updates, batch, **changes):
     classes = DATA / "emoji-classes"
     files = {f"{split}_file": f'"{classes}/{split}.jsonl"' for split in ("train", "validation", "test")}
     changes = {**changes, "data": {**files, **FEW_ROWS, **changes.get("data", {})},
-               "training": {**NO_EVALUATION, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch, **changes.get("training", {})}}
+               "training": {**NO_EVALUATION, **EVALUATION_BATCH, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch, **changes.get("training", {})}}
     changes["model"] = {**changes.get("model", {}), "model_name_or_path": f'"{classes}/model"'}
     return (ROOT / "config/vit_demo.toml").read_text(), changes
 
@@ -67,7 +68,7 @@ def vit(updates, batch, **changes):
 def bert(updates, batch, **changes):
     """Settings of the BERT demo's first updates, on its shorter text."""
     texts = {f"{split}_file": f'"{DATA}/text-corpus/validation.txt"' for split in ("train", "validation", "test")}
-    training = {"eval_strategy": '"no"', "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
+    training = {**EVALUATION_BATCH, "eval_strategy": '"no"', "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
     model = {"model_name_or_path": f'"{DATA}/text-corpus/model"', "tokenizer_name": f'"{DATA}/tokenizer/wordpiece"'}
     return (ROOT / "config/bert_demo.toml").read_text(), {"model": {**model, **changes.get("model", {})}, "data": {**texts, **FEW_ROWS}, "training": {**training, **changes.get("training", {})}}
 
@@ -86,7 +87,7 @@ def t5(updates, batch, **changes):
     """Settings of the T5 demo's first updates."""
     keywords = DATA / "emoji-keywords"
     files = {f"{split}_file": f'"{keywords}/{split}.jsonl"' for split in ("train", "validation", "test")}
-    training = {"eval_strategy": '"no"', "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
+    training = {**EVALUATION_BATCH, "eval_strategy": '"no"', "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
     model = {"model_name_or_path": f'"{keywords}/model"', "tokenizer_name": f'"{DATA}/tokenizer/unigram"'}
     return (ROOT / "config/t5_demo.toml").read_text(), {**changes, "model": {**model, **changes.get("model", {})}, "data": {**files, **FEW_ROWS, **changes.get("data", {})}, "training": training}
 
