@@ -38,8 +38,9 @@ struct UnitFacts {
   std::int64_t last_seconds = 0;
   std::string memory_comment, memory, cores;  // empty: no limits
   std::string user;                           // empty: one that exists while the run does
-  std::string state_folder, results,
-      user_comment;  // in /var/lib; output_dir, if it lies elsewhere; the comment on them
+  std::string state_folder;                   // in /var/lib
+  std::string results;                        // output_dir, if it lies elsewhere
+  std::string user_comment;                   // on these three
   bool has_ranks = true, generates_code = true, locks_memory = true, reads_homes = true, reads_temporary_files = false;
 };
 
@@ -108,7 +109,9 @@ std::string cores_of(const UnitRun& run, const std::vector<int>& usable) {
 }
 
 void add_limits(Unit* unit, const UnitFacts& facts) {
-  unit->say("A run that is silent for distributed.timeout_seconds says where and ends; systemd sees one that cannot.");
+  unit->say(
+      "Bascule ends a run that is silent for distributed.timeout_seconds. The watchdog ends one that can no longer do "
+      "so.");
   unit->set("WatchdogSec", std::to_string(facts.timeout_seconds * 4 / 3 + 1));
   unit->say(facts.last_work);
   unit->set("TimeoutStopSec", std::to_string(facts.timeout_seconds + facts.last_seconds + kSpareSeconds));
@@ -174,6 +177,8 @@ std::string text_of(const UnitFacts& facts) {
   unit.section("Unit");
   unit.set("Description", "Bascule run " + facts.name);
   if (!facts.documentation.empty()) unit.set("Documentation", facts.documentation);
+  unit.say("Model and data may lie on disks of other machines.");
+  unit.set("After", "remote-fs.target");
   unit.set("StartLimitIntervalSec", "1h");
   unit.set("StartLimitBurst", "20");
   unit.section("Service");

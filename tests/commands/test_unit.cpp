@@ -74,6 +74,14 @@ TEST(Unit, AllowsAsManyCoresAsAllRanksHaveThreads) {
             "AllowedCPUs=3 5 7 9");
 }
 
+// A missing file ends a run for good: the service does not start again.
+TEST(Unit, StartsAfterDisksOfOtherMachinesAreMounted) {
+  const Settings settings;
+  const RecordedRun run(settings);
+  for (const std::string& unit : {unit_text(run, kPlace), template_unit_text("/bin/bascule")})
+    EXPECT_LT(unit.find("\nAfter=remote-fs.target\n"), unit.find("[Service]")) << unit;
+}
+
 TEST(Unit, HomesAreReadWhereFilesOfTheRunLieInThem) {
   const auto line_for = [](const std::string& model) {
     Settings settings;
