@@ -9,6 +9,7 @@
 #include "src/bringup/causes.h"
 #include "src/commands/exit_codes.h"
 #include "src/commands/unit.h"
+#include "src/models/families.h"
 #include "src/run/model_words.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
@@ -130,9 +131,9 @@ void add_service(Page* page) {
       "The service is started again after a failure and resumes the run, unless settings, data or memory are wrong. "
       "`bascule plan --unit` writes a unit for one run that also limits memory and cores to those of its plan.");
   page->paragraph(
-      "WatchdogSec of the service bounds distributed.timeout_seconds: where that is raised, raise both (`systemctl "
-      "edit "
-      "bascule@NAME.service`).");
+      "WatchdogSec and TimeoutStopSec of the service fit the default of distributed.timeout_seconds: who raises it in "
+      "the settings raises both (`systemctl edit bascule@NAME.service`). The service has no network, so "
+      "distributed.hostfile cannot be used in it.");
   page->line(".PP");
   page->line(".EX");
   page->line("systemctl enable \\-\\-now bascule@NAME.service");
@@ -190,6 +191,8 @@ std::string settings_manual(const std::string& date) {
   page.say("A TOML file describes one run. Keys that it does not name have their default; an unknown key is an error.");
   page.say("A relative path is relative to the file. ~ and $NAME are not expanded.");
   page.paragraph("`bascule settings FILE` prints a file with every default, `bascule settings` this reference.");
+  page.paragraph(std::string("The values of head and freeze below are those of the model_type ") +
+                 usual_family().model_type + ". For another one, the error about a wrong value lists the right ones.");
   page.section("KEYS");
   std::string table;
   for (const KeyReference& key : key_reference(words_of_usual_family())) {
