@@ -31,8 +31,8 @@ std::vector<Shape> shapes_of_blocks() {
   return list;
 }
 
-// Every ragged size up to 40 met by some head size, with and without strides, dropout, bias and limit, and the sizes of
-// models.
+// Every ragged size up to 40 met by some head size, with and without strides, dropout, bias and limit, and some
+// sizes near those of models.
 std::vector<Shape> shapes() {
   Seeded random(11);
   std::vector<Shape> list;
