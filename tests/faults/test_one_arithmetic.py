@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract 3, of what is not a kernel: results depend neither on the C library's mathematics, nor on what a library did to the floating-point environment, nor on the vector
-instructions of the JPEG decoder."""
+instructions of the decoders of JPEG and WebP."""
 import os
 import pathlib
 import subprocess
@@ -50,16 +50,17 @@ class OneArithmetic(unittest.TestCase):
                 self.assertIn("validation_results.json: eval_loss", found[name]["evaluation"])
                 self.assertEqual(found[name], found[""], f"{model}, the state {name}")
 
-    def test_pixels_are_the_same_without_the_decoder_s_vector_instructions(self):
+    def test_pixels_are_the_same_without_the_decoders_vector_instructions(self):
         files = sorted(path for path in PICTURES.glob("*/*") if "bomb" not in path.name and path.suffix != ".json")
         self.assertGreater(len(files), 300)
         for preprocessing in ("training", "processor"):
             for size in (32, 224):  # decoded to a fraction of their size, and not
                 digests, answers = set(), set()
-                for setting in ("JSIMD_NONE_OF_THEM", "JSIMD_FORCENONE", "JSIMD_FORCESSE2"):
-                    with self.subTest(preprocessing=preprocessing, size=size, setting=setting), tempfile.TemporaryDirectory() as folder:
+                for changes in ({}, {"JSIMD_FORCENONE": "1", "LD_PRELOAD": str(PROGRAM.parent / "tests" / "libplain_webp.so")}, {"JSIMD_FORCESSE2": "1"}):
+                    with self.subTest(preprocessing=preprocessing, size=size, changes=changes), tempfile.TemporaryDirectory() as folder:
                         pixels = pathlib.Path(folder) / "pixels.safetensors"
-                        done = run("decode", "--preprocessing", preprocessing, "--size", size, "--output", pixels, *files, env={**os.environ, setting: "1"})
+                        done = run("decode", "--preprocessing", preprocessing, "--size", size, "--output", pixels, *files, env={**os.environ, **changes})
+                        self.assertEqual("libwebp: plain C" in done.stderr, "LD_PRELOAD" in changes)
                         self.assertGreater(done.stdout.count('"ok":true'), 200, done.stderr)
                         digests.add(digest(pixels))
                         answers.add(done.stdout)
