@@ -84,9 +84,13 @@ class NamedClasses(unittest.TestCase):
     def test_folders_are_classes(self):
         name = lambda label: NAMES[label] + " s"
         train, held = self.class_folder("train", name), self.class_folder("held", name, ROWS[:20])
-        said = self.done("folders", train, data__label_column=None, data__validation_file=f'"{held}"')
+        for label, picture in ((0, "lossy_90.webp"), (1, "lossless_alpha.webp")):
+            shutil.copy(ROOT / "tests/data/images/webp" / picture, train / name(label))
+        said = self.done("folders", train, data__label_column=None, data__validation_file=f'"{held}"', training__max_steps="7", training__per_device_train_batch_size="32")
         self.assertIn("10 classes of the training data", said)
         self.assertEqual(sorted(self.config("folders")["label2id"]), sorted({name(row["label"]) for row in ROWS}))
+        read = (self.folder / "folders/run/pictures.xxh3").read_text()  # in an epoch, all
+        self.assertEqual((read.count("lossy_90.webp"), read.count("lossless_alpha.webp")), (1, 1))
         numbers = [number for _, number in sorted(self.config("folders")["label2id"].items())]
         self.assertEqual(numbers, list(range(10)))
 
