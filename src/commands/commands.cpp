@@ -270,7 +270,8 @@ void add_fill(CLI::App& app, Chosen* chosen) {
   auto arguments = std::make_shared<FillArguments>();
   as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
       ->required();
-  command->add_option("text", arguments->text, "text with the tokenizer's mask token, such as [MASK]")->required();
+  command->add_option("text", arguments->text, "text with the tokenizer's mask token, such as [MASK] or <mask>")
+      ->required();
   command->add_option("--top", arguments->top, "number of tokens for each mask")->check(CLI::Range(1, 1000));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return fill_command(*arguments); }; });

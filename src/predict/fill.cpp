@@ -45,7 +45,7 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
   const std::string& folder = arguments.folder;
   const std::unique_ptr<Model> model = open_finished_model(folder, "fill");
   const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(folder);
-  const std::vector<std::string> tokens = load_token_texts(folder);
+  const std::vector<std::string> tokens = load_token_texts(folder), shown = load_shown_tokens(folder);
   const ModelInputs inputs = model->inputs();
   const TextShape& needs = inputs.texts[0];
   if (tokenizer->mask_id() < 0) throw Error(ErrorKind::kData, folder, "its tokenizer has no mask token");
@@ -78,8 +78,9 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
     filled.masks.emplace_back();
     for (const TokenOrClass& one : most_probable(rows, needs.vocabulary_size, arguments.top)) {
       const std::size_t id = static_cast<std::size_t>(one.id);  // the table may have rows that no token uses
-      const std::string token = id < tokens.size() ? tokens[id] : "row " + std::to_string(id) + ", not a token";
-      filled.masks.back().push_back({token, one.probability});
+      const std::string none = "row " + std::to_string(id) + ", not a token";
+      filled.masks.back().push_back(
+          {id < tokens.size() ? tokens[id] : none, id < shown.size() ? shown[id] : none, one.probability});
     }
   }
   return filled;
@@ -100,7 +101,7 @@ std::string fill_text(const FilledText& filled) {
   std::string text;
   for (std::size_t mask = 0; mask < filled.masks.size(); ++mask) {
     if (filled.masks.size() > 1) text += "mask " + std::to_string(mask + 1) + "\n";
-    for (const TokenGuess& guess : filled.masks[mask]) text += shown_guess(guess.probability, guess.token);
+    for (const TokenGuess& guess : filled.masks[mask]) text += shown_guess(guess.probability, guess.shown);
   }
   return text;
 }

@@ -19,6 +19,7 @@ struct FillArguments {
 
 struct TokenGuess {
   std::string token;  // as in the vocabulary: "##s" continues a word, and byte-level BPE writes a space as U+0120
+  std::string shown;  // for people, with a space there
   double probability = 0.0;
 };
 
@@ -30,7 +31,7 @@ struct FilledText {
 // Throws Error kSettings for a text that has no mask, is too long or not UTF-8; kData for the folder.
 FilledText fill(const FillArguments& arguments, Isa isa, int threads);
 
-// {"text", "masks": [[{"token", "probability"}]]}
+// {"text", "masks": [[{"token", "probability"}]]}; the tokens as in the vocabulary.
 std::string fill_json(const FilledText& filled);
 std::string fill_text(const FilledText& filled);
 

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 
 #include "src/base/error.h"
+#include "src/base/utf8.h"
 #include "src/json/json.h"
 #include "src/text/byte_level_bpe.h"
 #include "src/text/clip.h"
 #include "src/text/unigram.h"
+#include "src/text/vocabulary.h"
 #include "src/text/word_piece.h"
 
 namespace bascule {
@@ -17,9 +20,9 @@ namespace {
 
 constexpr TokenizerKind kKinds[] = {
     {"byte-level BPE (RoBERTa)", [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end.empty(); },
-     load_byte_level_bpe, byte_level_bpe_texts},
+     load_byte_level_bpe, byte_level_bpe_texts, nullptr, true},
     {"byte-level BPE (CLIP)", [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end == "</w>"; },
-     load_clip, clip_texts, load_clip_decoder},
+     load_clip, clip_texts, load_clip_decoder, true},
     {"WordPiece (BERT)", [](const TokenizerFolder& f) { return f.model == "WordPiece"; }, load_word_piece,
      word_piece_texts},
     {"unigram (T5)", [](const TokenizerFolder& f) { return f.model == "Unigram"; }, load_unigram, unigram_texts,
@@ -97,6 +100,18 @@ std::unique_ptr<const TokenDecoder> load_token_decoder(const std::string& folder
 std::vector<std::string> load_token_texts(const std::string& folder) {
   const TokenizerFolder opened = open_folder(folder);
   return kind_of(opened).token_texts(opened);
+}
+
+std::vector<std::string> load_shown_tokens(const std::string& folder) {
+  const TokenizerFolder opened = open_folder(folder);
+  const TokenizerKind& kind = kind_of(opened);
+  std::vector<std::string> tokens = kind.token_texts(opened);
+  if (!kind.is_byte_level) return tokens;
+  for (std::string& token : tokens) {
+    const std::optional<std::string> bytes = token_bytes(token);
+    if (bytes && first_invalid_utf8(*bytes) == bytes->size()) token = *bytes;
+  }
+  return tokens;
 }
 
 }  // namespace bascule

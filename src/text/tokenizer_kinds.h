@@ -31,6 +31,7 @@ struct TokenizerKind {
   std::unique_ptr<const Tokenizer> (*load)(const TokenizerFolder& folder);
   std::vector<std::string> (*token_texts)(const TokenizerFolder& folder);
   std::unique_ptr<const TokenDecoder> (*load_decoder)(const TokenizerFolder& folder) = nullptr;  // null: cannot decode
+  bool is_byte_level = false;  // a character of a token's text stands for a byte
 };
 
 // A folder of no kind in the table is refused by the name of its kind. how_to_choose: follows the advice to choose
@@ -39,6 +40,8 @@ std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder, const
 
 // By id, the text of each token: what Transformers' convert_ids_to_tokens() gives. Empty for an id that no token has.
 std::vector<std::string> load_token_texts(const std::string& folder);
+// The same for people: a byte-level token as the text of its bytes, where they are UTF-8.
+std::vector<std::string> load_shown_tokens(const std::string& folder);
 
 // Ids back to text. Refused for a kind that cannot.
 std::unique_ptr<const TokenDecoder> load_token_decoder(const std::string& folder);

@@ -62,6 +62,8 @@ class BertRelatives(unittest.TestCase):
                 done = run("fill", folder, f"a name of {MASKS[family]} list", "--json")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn(json.loads(done.stdout)["masks"][0][0]["token"], ("\u0120the", "the"))
+                shown = run("fill", folder, f"a name of {MASKS[family]} list", "--top", "1").stdout
+                self.assertRegex(shown, {"roberta": r"^ *[0-9.]+ %   the\n$", "distilbert": r"^ *[0-9.]+ %  the\n$"}[family])
 
     def test_the_bits_depend_on_nothing_but_the_settings(self):
         for family, changes in (("roberta", {"model__precision": '"bf16"'}), ("distilbert", {"data__text_layout": '"lines"', "data__masking": '"bernoulli"'})):
