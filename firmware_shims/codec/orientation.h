@@ -23,7 +23,8 @@ class OrientationFinder {
  public:
   // JPEG: an APP1 segment before the first scan. `body`: what follows the segment's length.
   void see_app1(const std::uint8_t* body, std::size_t size) noexcept;
-  // PNG: the body of an eXIf chunk; of several the last counts. False: it does not begin as EXIF does.
+  // The body of PNG's eXIf chunk or WebP's EXIF chunk; of several that are shown to it the last counts. False: it does
+  // not begin as EXIF does.
   bool see_exif_chunk(const std::uint8_t* body, std::size_t size) noexcept;
   // PNG: EXIF as a text chunk held it; counts where there is no eXIf.
   void see_raw_exif(const std::uint8_t* body, std::size_t size) noexcept;

@@ -4,8 +4,8 @@
 // dynamic symbol table. This program defines the three, so the loader binds libwebp's calls to them. A thread that has
 // no scope open gets no memory.
 //
-// libwebp 1.2 does not survive a lack of memory everywhere. So it is not told of one: a jump leaves it, and what it had
-// is the arena's. Sealed world.
+// libwebp 1.2 crashes at some places where it gets no memory. So it is never told: a jump leaves libwebp, and its
+// memory stays in the arena. Sealed world.
 #pragma once
 
 #include <csetjmp>
@@ -16,8 +16,8 @@
 
 namespace bascule::codec {
 
-// While it lives, libwebp in this thread takes memory from `arena`, and gives none back; where there is too little, it
-// jumps to `gives_up`. One a thread.
+// While it lives, libwebp in this thread takes memory from `arena`, and gives none back. If there is too little, it
+// jumps to `gives_up`. One for each thread.
 class WebpMemory {
  public:
   WebpMemory(Arena* arena, std::jmp_buf* gives_up) noexcept;
@@ -25,7 +25,7 @@ class WebpMemory {
   WebpMemory(const WebpMemory&) = delete;
   WebpMemory& operator=(const WebpMemory&) = delete;
 
-  // `count` times `bytes` bytes. Returns not where there is too little.
+  // `count` times `bytes` bytes. Does not return if there is too little.
   void* take(std::uint64_t count, std::size_t bytes) noexcept;
 
  private:

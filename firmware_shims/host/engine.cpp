@@ -272,7 +272,7 @@ media_engine_status cancel(media_engine* engine, std::uint64_t sequence) {
   return MEDIA_ENGINE_OK;
 }
 
-// Tells running jobs to stop, and waits: they look every few rows.
+// Tells running jobs to stop, and waits. JPEGs and PNGs stop within a few rows; a WebP is decoded to its end.
 media_engine_status reset(media_engine* engine) {
   HostEngine& self = host(engine);
   std::unique_lock<std::mutex> lock(self.mutex);

@@ -16,7 +16,7 @@ void look_up(std::uint8_t* values, std::int64_t count, const std::uint8_t table[
   for (std::int64_t i = 0; i < count; ++i) values[i] = table[values[i]];
 }
 
-// The share of values of each level of a plane.
+// How many values of a plane each level has.
 void count_levels(const std::uint8_t* plane, std::int64_t count, std::int64_t levels[kLevels]) noexcept {
   std::fill_n(levels, kLevels, std::int64_t{0});
   for (std::int64_t i = 0; i < count; ++i) ++levels[plane[i]];

@@ -27,15 +27,16 @@ void adjust_contrast(const BytePicture& picture, double factor) noexcept;
 void adjust_saturation(const BytePicture& picture, double factor) noexcept;
 void adjust_sharpness(const BytePicture& picture, double factor) noexcept;
 
-// bits: 0..8, that are kept of each value.
+// bits: how many upper bits of each value are kept, 0..8.
 void posterize(const BytePicture& picture, int bits) noexcept;
 // Values from the threshold on are inverted.
 void solarize(const BytePicture& picture, double threshold) noexcept;
 void auto_contrast(const BytePicture& picture) noexcept;
 void equalize(const BytePicture& picture) noexcept;
 
-// What comes from outside is 0; the nearest pixel counts. share: columns by which a row moves for each row below the
-// top; of shear_y the other way round.
+// What comes from outside is 0; the nearest pixel counts. shear_x moves each row by `share` times the distance of
+// its middle from the top, to the left where share is positive; shear_y moves each column by `share` times the distance
+// of its middle from the left side, upwards where share is positive.
 void shear_x(const BytePicture& picture, double share) noexcept;
 void shear_y(const BytePicture& picture, double share) noexcept;
 // Pixels, to the right and down.

@@ -20,7 +20,7 @@ inline constexpr int kTokenStream = kFirstModelStream;       // tokens of the pa
 inline constexpr int kMaskedStream = kFirstModelStream + 1;  // those that are predicted
 inline constexpr int kReadStream = kFirstModelStream + 2;    // those that the heads read: of each text the first too
 
-// What the body of one family has that another's has not.
+// Differences between the bodies of the families.
 struct BertVariant {
   const char* body;         // what model.freeze calls it; with a dot, what the names of its tensors begin with
   PositionRule positions;   // where it skips a token, the row of that token's position is never trained
@@ -58,7 +58,7 @@ struct BodyParts {
   Tensor (*embeddings)(BertRecorder& r);
   RowStream (*layer)(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows);
 };
-extern const BodyParts kBertParts;  // of BERT and RoBERTa
+extern const BodyParts kBertParts;  // of BERT and RoBERTa; DistilBERT has its own
 
 RowStream pick_rows(BertRecorder& r, const std::string& name, const RowStream& all, LayerRows rows);
 

@@ -12,7 +12,7 @@
 
 namespace bascule {
 
-// What its tensors are called in files.
+// Names of its tensors in files.
 struct MaskedWordNames {
   const char* scope;           // of its operations
   const char *dense, *norm;    // each with .weight and .bias
@@ -37,7 +37,7 @@ class MaskedWords {
   void complete_config(Json* config) const;
   std::vector<std::string> notes() const;
 
-  // What the reference and the records of a run call its results.
+  // Names of its results in the reference and in the records of a run.
   struct ResultNames {
     const char *loss = "loss", *logits = "logits";
   };

@@ -72,7 +72,7 @@ struct LayerShape {
   float epsilon = 0.0f, hidden_dropout = 0.0f, attention_dropout = 0.0f;
 };
 
-// What the projections of an attention are called behind a prefix.
+// Names of the projections of an attention behind a prefix.
 struct ProjectionNames {
   const char *query = "query", *key = "key", *value = "value";
 };
