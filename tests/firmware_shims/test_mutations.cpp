@@ -13,6 +13,7 @@
 #include "tests/firmware_shims/engine_on_test.h"
 #include "tests/support/png_checksums.h"
 #include "tests/support/reference_dir.h"
+#include "tests/support/riff_size.h"
 #include "tests/support/seeded.h"
 
 namespace bascule::test {
@@ -86,6 +87,7 @@ TEST(Mutations, AreTakenOrRefusedAsBadPicturesAndAlwaysTheSameWay) {
     Bytes bytes =
         originals[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(originals.size()) - 1))];
     for (std::int64_t n = random.integer(1, 4); n > 0; --n) mutate_once(bytes, random);
+    if (random.chance(0.5)) mend_riff_size(bytes.data(), bytes.size());
     const media_engine_preparation preparation = random.chance(0.5)   ? MEDIA_ENGINE_TRAINING
                                                  : random.chance(0.5) ? MEDIA_ENGINE_PROCESSOR
                                                                       : MEDIA_ENGINE_SQUARE_PROCESSOR;
