@@ -11,6 +11,7 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
+#include "src/base/picture_endings.h"
 #include "src/files/regular_file.h"
 #include "src/index/manifest_readers.h"
 
@@ -41,7 +42,7 @@ Kind kind_of(const fs::path& path) {
   const auto is_one_of = [&](std::initializer_list<const char*> endings) {
     return std::find(endings.begin(), endings.end(), ending) != endings.end();
   };
-  if (is_one_of({".jpg", ".jpeg", ".png", ".webp"})) return Kind::kPicture;
+  if (!ending.empty() && is_picture_ending(std::string_view(ending).substr(1))) return Kind::kPicture;
   const bool is_other = is_one_of(
       {".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".pbm", ".pgm", ".ppm", ".tif", ".tiff"});
   return is_other || (ending.empty() && begins_as_picture(path)) ? Kind::kOtherPicture : Kind::kOther;
@@ -102,7 +103,7 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
   if (paths.empty()) {
     refuse(folder + "/" + name,
            "has no pictures" + (*unread > unread_before ? ", but " + std::to_string(*unread - unread_before) +
-                                                              " whose names do not end in .jpg, .jpeg, .png or .webp"
+                                                              " whose names do not end in " + kPictureEndings
                                                         : std::string()),
            "add JPEG, PNG or WebP files, or remove the folder");
   }

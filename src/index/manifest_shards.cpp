@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "src/base/digest.h"
+#include "src/base/picture_endings.h"
 #include "src/index/manifest_readers.h"
 #include "src/index/tar_reader.h"
 #include "src/json/json.h"
@@ -101,8 +102,7 @@ class ShardReader {
   }
 
   bool is_picture(const std::string& ending) const {
-    return image_.empty() ? ending == "jpg" || ending == "jpeg" || ending == "png" || ending == "webp"
-                          : ending == image_;
+    return image_.empty() ? is_picture_ending(ending) : ending == image_;
   }
 
   void take(TarReader& tar, const TarMember& member, const std::string& ending) {
@@ -230,7 +230,7 @@ class ShardReader {
 
   ManifestBuilder* builder_;
   Digest* digest_;
-  std::string image_;  // empty: jpg, jpeg, png or webp
+  std::string image_;  // empty: every is_picture_ending()
   std::string caption_, second_caption_;
   std::string label_;
   const ManifestColumns& columns_;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/picture_endings.h"
 #include "src/base/shown_path.h"
 #include "src/index/index_file.h"
 
@@ -120,10 +121,10 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
   opened.manifest.measure_pictures(missing);
   if (opened.manifest.missing_pictures() > 0) opened.note = missing_note(opened.manifest);
   if (const std::int64_t unread = opened.manifest.unread_pictures(); unread > 0) {
-    opened.note +=
-        (opened.note.empty() ? "" : "; ") + std::to_string(unread) + (unread == 1 ? " picture" : " pictures") + " in " +
-        files.name +
-        " not read: their names do not end in .jpg, .jpeg, .png or .webp, or they are not in the folder of a class";
+    opened.note += (opened.note.empty() ? "" : "; ") + std::to_string(unread) +
+                   (unread == 1 ? " picture" : " pictures") + " in " + files.name +
+                   " not read: their names do not end in " + kPictureEndings +
+                   ", or they are not in the folder of a class";
   }
   if (!opened.note.empty()) return opened;
   if (opened.manifest.rows() < std::max(all_rows, cache.smallest_rows)) return opened;

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/base/picture_endings.h"
 
 namespace bascule {
 namespace {
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 bool has_picture_name(const std::string& path) {
   std::string extension = fs::path(path).extension().string();
   for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png" || extension == ".webp";
+  return !extension.empty() && is_picture_ending(std::string_view(extension).substr(1));
 }
 
 std::vector<std::string> find_pictures(const std::string& folder) {
@@ -31,7 +32,7 @@ std::vector<std::string> find_pictures(const std::string& folder) {
   }
   if (failure) throw Error(ErrorKind::kData, folder, "cannot be searched: " + failure.message());
   if (found.empty())
-    throw Error(ErrorKind::kData, folder, "has no .jpg, .jpeg, .png or .webp file in it or its subfolders");
+    throw Error(ErrorKind::kData, folder, std::string("has no ") + kPictureEndings + " file in it or its subfolders");
   std::sort(found.begin(), found.end());
   return found;
 }
