@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A killed run of ViT, of BERT and of T5, with each of their heads, ends with the bits of an unbroken one: weights, moments, the average of the weights and the evaluations.
+"""A killed run of ViT, of BERT, of RoBERTa, of DistilBERT and of T5, with each of their heads, ends with the bits of an unbroken one: weights, moments, the average of the weights and the evaluations.
 
 BASCULE_KILLS sets how many runs of each head are killed (1); each is killed and started again until it finishes. BASCULE_TEST_SEED repeats the instants.
 """
@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, ROOT, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, digest, run, settings
 
 DATA = ROOT / "tests" / "data"
 COMMON = {"model__tokenizer_name": None, "data__max_seq_length": None, "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "24",
@@ -29,12 +29,17 @@ TARGETS = {**COMMON, "model__model_name_or_path": f'"{DATA}/emoji-keywords/model
 LABELS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "model__head": '"sequence_classification"',
           "data__max_seq_length": "32", "data__text_column": '"text"', "data__label_column": '"summary"', "data__train_file": f'"{DATA}/emoji-keywords/train.jsonl"',
           "data__validation_file": f'"{DATA}/emoji-keywords/train.jsonl"', "data__max_eval_samples": "200", "training__label_smoothing_factor": "0.1"}
+# Folders of such models, beside the settings.
+MODELS = {"roberta": {"vocab_size": 3000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 34},
+          "distilbert": {"vocab_size": 4000, "dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "max_position_embeddings": 32}}
 HEADS = {
     "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
     "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0", "training__optimizer": '"adafactor"',
                "training__fused_update": "true", "training__max_grad_norm": "0.0"},
     "masked_lm": {**TEXTS, "model__head": '"masked_lm"', "data__masking": '"bernoulli"'},
     "pretraining": {**TEXTS, "model__head": '"pretraining"', "data__dupe_factor": "1", "training__gradient_accumulation_steps": "2"},
+    "masked_lm of RoBERTa": {**TEXTS, "model__model_name_or_path": '"roberta"', "model__tokenizer_name": f'"{EMOJI}/tokenizer"', "model__head": '"masked_lm"'},
+    "masked_lm of DistilBERT": {**TEXTS, "model__model_name_or_path": '"distilbert"', "model__head": '"masked_lm"', "data__text_layout": '"lines"'},
     "sequence_classification": LABELS,
     "conditional_generation": TARGETS,
     "conditional_generation, padded": {**TARGETS, "data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"},
@@ -50,6 +55,14 @@ def outcome(folder):
     return [digest(folder / name) for name in names if (folder / name).exists()], evaluated[:-1]  # the last is of times
 
 
+def prepared(folder, changes):
+    """The settings of a run, and beside them its model where it is one of MODELS."""
+    for kind, config in MODELS.items():
+        (folder / kind).mkdir()
+        (folder / kind / "config.json").write_text(json.dumps({"model_type": kind, **config}))
+    return settings(folder, **changes)
+
+
 class KilledFamilies(unittest.TestCase):
     def test_end_with_the_bits_of_an_unbroken_run(self):
         seed = int(os.environ.get("BASCULE_TEST_SEED", "20261123"))
@@ -58,14 +71,14 @@ class KilledFamilies(unittest.TestCase):
             with tempfile.TemporaryDirectory() as temporary:
                 folder = pathlib.Path(temporary)
                 began = time.monotonic()
-                done = run("run", settings(folder, **changes))
+                done = run("run", prepared(folder, changes))
                 seconds = time.monotonic() - began
                 self.assertEqual(done.returncode, 0, done.stderr)
                 whole = outcome(folder / "run")
             for kill in range(int(os.environ.get("BASCULE_KILLS", "1"))):
                 with self.subTest(head=head, kill=kill, seed=seed), tempfile.TemporaryDirectory() as temporary:
                     folder = pathlib.Path(temporary)
-                    toml, kills = settings(folder, **changes), 0
+                    toml, kills = prepared(folder, changes), 0
                     while True:
                         process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                         try:
