@@ -18,9 +18,7 @@ PhiloxBlock draw(const media_engine_job& job, std::uint32_t index) noexcept {
   return philox4x32({{index, at[0], at[1], at[2]}}, {{job.random_key[0], job.random_key[1]}});
 }
 
-double between(double low, double high, std::uint32_t word) noexcept {
-  return low + (high - low) * ((static_cast<double>(word) + 0.5) * 0x1p-32);
-}
+double between(double low, double high, std::uint32_t word) noexcept { return low + (high - low) * uniform(word); }
 
 std::int64_t rounded(double value) noexcept { return static_cast<std::int64_t>(std::nearbyint(value)); }
 

@@ -65,4 +65,7 @@ constexpr std::uint32_t bounded(std::uint32_t word, std::uint32_t bound) {
   return static_cast<std::uint32_t>((std::uint64_t{word} * bound) >> 32);
 }
 
+// A number above 0 and below 1 from one word: the middle of one of 2^32 equal parts.
+constexpr double uniform(std::uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
+
 }  // namespace bascule

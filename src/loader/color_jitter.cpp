@@ -14,8 +14,6 @@ constexpr std::uint32_t kOrderIndex = 0, kFactorIndex = 1;
 constexpr int kChanges = 4;
 constexpr float kByteLevels = 255.999F;  // of torchvision's way back to bytes: 255 + 1 - 1e-3
 
-double uniform(std::uint32_t word) noexcept { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
-
 double factor_of(double most, std::uint32_t word) noexcept {
   const double least = std::max(0.0, 1.0 - most);
   return least + (1.0 + most - least) * uniform(word);

@@ -13,8 +13,6 @@ namespace {
 constexpr std::uint32_t kMixUse = 0x006d6978u;  // a key of its own among those derived from the run's seed
 constexpr std::int64_t kChannels = 3;
 
-double uniform(std::uint32_t word) noexcept { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
-
 // Requires alpha of 0.1 at least, so that no power is 0, and few draws are rejected up to the settings' largest.
 double draw_share(const PhiloxKey& key, std::int64_t epoch, std::int64_t pair, double alpha) noexcept {
   for (std::uint32_t index = 1;; ++index) {

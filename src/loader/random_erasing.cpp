@@ -13,8 +13,6 @@ namespace {
 constexpr std::uint32_t kErasingUse = 0x65726173u;  // a key of its own among those derived from the run's seed
 constexpr std::uint32_t kTries = 10;
 
-double uniform(std::uint32_t word) noexcept { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
-
 double between(double least, double most, std::uint32_t word) noexcept {
   return least + (most - least) * uniform(word);
 }

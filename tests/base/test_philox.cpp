@@ -40,5 +40,11 @@ TEST(Philox, BoundsAWordFromNoneToAllOfItsRange) {
   EXPECT_EQ(bounded(0xffffffffu, 1), 0u);
 }
 
+TEST(Philox, AUniformNumberIsTheMiddleOfItsPart) {
+  EXPECT_EQ(uniform(0), 0x1p-33);
+  EXPECT_EQ(uniform(0x80000000u), 0.5 + 0x1p-33);
+  EXPECT_EQ(uniform(0xffffffffu), 1.0 - 0x1p-33);
+}
+
 }  // namespace
 }  // namespace bascule
