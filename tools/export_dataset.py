@@ -18,8 +18,9 @@ With --class_column the rows have the column label with the name of the class, a
 are no pictures: OUTPUT/<split>.txt holds the lines of the rows, with an empty line between two rows. With --summary_column
 too, OUTPUT/<split>.jsonl has the columns text and summary; the names of these two columns are known of the data sets
 cnn_dailymail, xsum, samsum and others in tools/summary_columns.py, and need not be given. With --text_column and --class_column,
-OUTPUT/<split>.jsonl has the columns text and label, and with --text_pair_column text_pair: classes, or values where the labels
-are decimal numbers. A split whose labels are all -1, as those of GLUE's test files, has none and is left out.
+OUTPUT/<split>.jsonl has the columns text and label, and with --text_pair_column text_pair: labels are classes, or values where
+they are decimal numbers. Classes with names are written as their numbers in the data set, which decide what F1 is of; a line gives
+the id2label that names them in the model's config.json. A split whose labels are all -1, as those of GLUE's test files, has none and is left out.
 
 With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
 settings file names as "<split>-{00000..00041}.tar"; the command prints the name.
@@ -165,7 +166,9 @@ def labelled_text(row, columns, class_names):
             texts[ours] = value
     label = row[columns["class"]]
     is_value = isinstance(label, float) and math.isfinite(label)
-    return {**texts, "label": label if is_value else row_class(label, class_names)}
+    if not is_value:
+        row_class(label, class_names)  # refuses what is no class
+    return {**texts, "label": label}
 
 
 def row_lines(value):
@@ -387,6 +390,14 @@ def cut_off_validation(splits, fraction, seed):
     return {**splits, "train": both["train"], "validation": both["test"]}
 
 
+def tell_classes(tables, columns):
+    """Rows of texts have the classes' numbers alone."""
+    names = next((names for names in (class_names_of(rows, columns) for rows in tables.values()) if names), None)
+    if names and {"text", "class"} <= set(columns):
+        by_number = json.dumps({str(number): name for number, name in enumerate(names)}, ensure_ascii=False)
+        print(f"labels are numbers of classes; to name them in the trained model, write \"id2label\": {by_number} into the model's config.json", file=sys.stderr)
+
+
 def class_names_of(dataset, columns):
     """By number; None where the data set names no classes."""
     return getattr(dataset.features[columns["class"]], "names", None) if "class" in columns else None
@@ -489,6 +500,7 @@ def export(options):
     record = earlier_record(output, what)
     tables = {name: encoded_rows(dataset, columns) for name, dataset in load_splits(options).items()}
     write_record(output, record)
+    tell_classes(tables, columns)
     for name, rows in tables.items():
         last_file = name + ending_of(options, columns, record["splits"].get(name, {}).get("shards", 1))
         if name in record["splits"] and (output / last_file).exists():

@@ -20,10 +20,9 @@ constexpr Metric kCombined = {"combined_score", "mean of accuracy and F1", 3, tr
 constexpr Metric kMetrics[] = {kAccuracy, kMacroF1, kMatthews, kF1, kCombined};
 
 constexpr char kNote[] =
-    "`accuracy`, `f1` (of class 1, where there are two), `matthews_correlation` and `combined_score`, the mean of the "
-    "first two, are those of `run_glue.py`. `macro_f1` is the mean of F1 over the classes that a row has as its label "
-    "or "
-    "its prediction.";
+    "`accuracy`, `f1` (of class 1 in `config.json`, where there are two), `matthews_correlation` and `combined_score`, "
+    "the mean of the first two, are those of `run_glue.py`. `macro_f1` is the mean of F1 over the classes that a row "
+    "has as its label or its prediction.";
 
 struct JudgedRow {
   std::int32_t label = 0, predicted = 0;

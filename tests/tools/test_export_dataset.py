@@ -327,8 +327,9 @@ class DataSets(InAFolder):
         self.assertIn("train: already exists", run(source, *flags)[1])
 
     def test_texts_with_labels_become_rows(self):
-        names = self.datasets.ClassLabel(names=["no", "yes"])
-        for labels, feature, expected in (([1, 0], names, ["yes", "no"]), ([4, 0], self.datasets.Value("int64"), [4, 0]), ([2.5, 3.0], self.datasets.Value("float32"), [2.5, 3.0])):
+        # As in MRPC: F1 is of class 1 of the data set, whatever the order of the names.
+        names = self.datasets.ClassLabel(names=["not_equivalent", "equivalent"])
+        for labels, feature, expected in (([1, 0], names, [1, 0]), ([4, 0], self.datasets.Value("int64"), [4, 0]), ([2.5, 3.0], self.datasets.Value("float32"), [2.5, 3.0])):
             source, output = self.folder / f"source{expected[0]}", self.folder / f"out{expected[0]}"
             rows = {"a": ["one", ""], "b": ["two", "ünï"], "label": labels}
             table = self.datasets.Dataset.from_dict(rows, features=self.datasets.Features(a=self.datasets.Value("string"), b=self.datasets.Value("string"), label=feature))
@@ -339,6 +340,7 @@ class DataSets(InAFolder):
             self.assertEqual(lines_of(output / "train.jsonl"), [{"text": "one", "text_pair": "two", "label": expected[0]}, {"text": "", "text_pair": "ünï", "label": expected[1]}])
             self.assertFalse((output / "test.jsonl").exists())
             self.assertIn("its labels are all -1", " ".join(said))
+            self.assertEqual('"id2label": {"0": "not_equivalent", "1": "equivalent"}' in " ".join(said), feature is names)
 
     def test_columns_of_known_data_sets_need_no_name(self):
         for name, text in (("cnn_dailymail", "article"), ("xsum", "document"), ("samsum", "dialogue")):
