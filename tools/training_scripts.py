@@ -258,6 +258,8 @@ def classification_data(c):
     if "label_column_name" not in c.flags:
         c.notes.append("name the column of labels in data.label_column, if it is not label")
     labelled_texts(c, tuple(names[:1]), c.text("label_column_name", "label"), 128)
+    if c.converted("do_regression", parse_bool, False):
+        c.notes.append("write the labels as decimal numbers (3.0), or \"num_labels\": 1 into the model's config.json: integers are classes otherwise")
 
 
 # Of both classifiers of texts.
@@ -300,7 +302,7 @@ SCRIPTS = {
     "run_classification.py": training_script(
         {"max_seq_length": ("data.max_seq_length", int), **SMOOTHED},
         {"tokenizer_name", "train_file", "validation_file", "test_file", "text_column_names", "label_column_name"},
-        {**OF_CLASSIFIERS, "do_regression": "labels that are decimal numbers are values", "metric_name": "the evaluation has accuracy, F1 and Matthews' correlation, or the error and both correlations",
+        {**OF_CLASSIFIERS, "do_regression": "the labels decide: decimal numbers are values", "metric_name": "the evaluation has accuracy, F1 and Matthews' correlation, or the error and both correlations",
          "text_column_delimiter": "join the columns in the file", "shuffle_train_dataset": "training data is always shuffled", "shuffle_seed": "training.seed determines the order",
          "train_split_name": "name the split's file", "validation_split_name": "name the split's file", "test_split_name": "name the split's file",
          "remove_splits": "name the splits' files", "remove_columns": "only the columns named in the settings are read"},

@@ -202,6 +202,10 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertIn("not carried over: --text_column_names title,body", "\n".join(said))
         _, settings, said = convert("run_classification.py --train_file a.json --text_column_names body --do_regression True" + common)
         self.assertEqual((settings["data.text_column"], settings["data.label_column"]), ('"body"', '"label"'))
+        # Labels of the script may be integers, which would train classes.
+        self.assertIn("to do: write the labels as decimal numbers (3.0)", "\n".join(said))
+        self.assertIn("decimal numbers (3.0)", "\n".join(convert("run_classification.py --train_file a.json --do_regression" + common)[2]))
+        self.assertNotIn("decimal numbers (3.0)", "\n".join(convert("run_classification.py --train_file a.json --text_column_names body --do_regression False" + common)[2]))
 
     def test_bert_from_scratch(self):
         text = "run_mlm.py --output_dir o --do_train --train_file a.txt --tokenizer_name org/pieces "
