@@ -255,8 +255,8 @@ void add_classify(CLI::App& app, Chosen* chosen) {
   command
       ->add_option(
           "inputs", arguments->inputs,
-          "JPEG, PNG and WebP files; or a text, or two that are a pair; - alone: the lines of standard input, a pair "
-          "on each with a tab between its texts")
+          "JPEG, PNG and WebP files; or a text, or two that are a pair; - alone: the lines of standard input; a tab "
+          "separates the texts of a pair")
       ->required();
   command->add_option("--top", arguments->top, "number of classes for each picture or text")
       ->check(CLI::Range(1, 1000));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/as_written.h"
 #include "src/judge/correlation.h"
 #include "src/judge/judges.h"
 #include "src/judge/predictions.h"
@@ -49,8 +50,8 @@ class SequenceValues final : public Judge {
     if (!keeps_predictions()) return;
     write_predictions(files, rows(), nullptr,
                       [&](JsonStream& out, std::int64_t, std::int64_t row) {
-                        out.key("label").number(static_cast<double>(predicted_[row].label));
-                        out.key("predicted").number(static_cast<double>(predicted_[row].predicted));
+                        out.key("label").number(as_written(predicted_[row].label));
+                        out.key("predicted").number(as_written(predicted_[row].predicted));
                       },
                       {"text", "text_pair"});
     std::vector<std::int32_t> worst(rows().begin(), rows().end());
@@ -60,8 +61,7 @@ class SequenceValues final : public Judge {
     for (const std::int32_t row : worst) {
       const ManifestRow texts = files.manifest.row(row);
       report->text_values.push_back({std::string(texts.text), std::string(texts.second_text.value_or("")),
-                                     static_cast<double>(predicted_[row].label),
-                                     static_cast<double>(predicted_[row].predicted)});
+                                     as_written(predicted_[row].label), as_written(predicted_[row].predicted)});
     }
   }
 

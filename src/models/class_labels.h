@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The labels of a classifier: what config.json says of them, and the end of every head that gives a text one label,
-// which is a class or a value. The layers of such a head are its family's.
+// The labels of a classifier: what config.json says of them, and what every head has after its logits that gives a text
+// one label, a class or a value. The layers before the logits are those of the model's family.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/as_written.h"
 #include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/base/journal.h"
@@ -64,7 +65,7 @@ class TextClassifier {
   const float* run(const std::vector<EncodedText>& texts) {
     PaddedBatch padded;
     padded.samples = static_cast<std::int64_t>(texts.size());
-    padded.labels.assign(texts.size(), 0);  // a loss is computed beside the logits: of any label
+    padded.labels.assign(texts.size(), 0);  // for the loss, which nobody reads
     padded.label_values.assign(texts.size(), 0.0f);
     PaddedText& text = padded.texts[0];
     for (const EncodedText& one : texts) text.length = std::max(text.length, static_cast<std::int64_t>(one.ids.size()));
@@ -166,9 +167,12 @@ class Command {
     Texts texts{asked.first};
     if (asked.second) texts.second = *asked.second;
     std::size_t bytes = 0;
-    for (const std::string_view text : {texts.first, texts.second.value_or("")}) {
+    for (const bool is_second : {false, true}) {
+      const std::string_view text = is_second ? texts.second.value_or("") : texts.first;
+      const char* const which = !texts.second ? "" : is_second ? " of the second text" : " of the first text";
       if (const std::size_t byte = first_invalid_utf8(text); byte < text.size())
-        throw Error(ErrorKind::kData, where, "byte " + std::to_string(byte) + " is not UTF-8", "write it in UTF-8");
+        throw Error(ErrorKind::kData, where, "byte " + std::to_string(byte) + which + " is not UTF-8",
+                    "write it in UTF-8");
       bytes = std::max(bytes, text.size());
     }
     EncodedText encoded;
@@ -189,7 +193,7 @@ class Command {
     const float* logits = classifier_->run(encoded);
     for (const AskedText& one : asked) {
       if (has_values_) {
-        say(one, static_cast<double>(*logits));
+        say(one, as_written(*logits));
       } else {
         say(one, class_guesses(logits, names_, arguments_.top));
       }

@@ -23,7 +23,7 @@ def write_rows(path, rows, seed, kind="names"):
     with open(path, "w") as file:
         for _ in range(rows):
             name = generator.choice(NAMES)
-            label = {"names": name, "numbers": NAMES.index(name), "values": NAMES.index(name) * 2.5 - 0.25}[kind]
+            label = {"names": name, "numbers": NAMES.index(name), "values": NAMES.index(name) * 2.5 - 0.3}[kind]
             file.write(json.dumps({"text": f"{generator.choice(BEGINNINGS[name])} {generator.choice(captions)}", "other": generator.choice(captions), "class": label}) + "\n")
 
 
@@ -112,6 +112,11 @@ class SequenceClassification(unittest.TestCase):
         self.assertEqual(bad.returncode, 3)
         self.assertIn(b"line 2", bad.stderr)
         self.assertEqual(len(bad.stdout.splitlines()), 4)
+        for line, place in ((b"cat\ta\xff\n", b"line 1: byte 1 of the second text"), (b"c\xfft\ta\n", b"line 1: byte 1 of the first text")):
+            pair = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=line, capture_output=True, timeout=60)
+            self.assertIn(place, pair.stderr)
+        empty = run("classify", folder, "-", input="\n")
+        self.assertEqual((empty.returncode, len(empty.stdout.splitlines())), (0, 4), empty.stderr)
 
     def test_learns_values_and_says_so(self):
         folder, done = self.learned("values")
