@@ -2,6 +2,7 @@
 #include "src/run/data_classes.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
@@ -53,6 +54,28 @@ void check_kinds(const RunData& data) {
   }
 }
 
+// "0, 3 and 4"
+std::string and_of(const std::vector<std::string>& texts) {
+  std::string text;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == texts.size() ? " and " : ", ") + texts[i];
+  return text;
+}
+
+// Labels that count from 1 make a class 0 that is never learnt. "": every class has rows.
+std::string empty_classes(const Manifest& manifest, std::size_t classes) {
+  std::vector<bool> has_rows(classes, false);
+  for (std::int64_t row = 0; row < manifest.rows(); ++row)
+    has_rows[static_cast<std::size_t>(manifest.row(row).label)] = true;
+  std::vector<std::string> empty;
+  for (std::size_t label = 0; label < classes; ++label) {
+    if (!has_rows[label]) empty.push_back(std::to_string(label));
+  }
+  if (empty.empty()) return "";
+  if (empty.size() > kShown) return "; " + std::to_string(empty.size()) + " of them have no row";
+  return (empty.size() == 1 ? "; no row is of class " : "; no row is of the classes ") + and_of(empty);
+}
+
 // A folder may say nothing of its classes, whose count is then that of the training data.
 void check_numbers(const Manifest& manifest, std::int64_t classes) {
   const std::int64_t row = manifest.first_row_of_label(static_cast<int>(classes));
@@ -77,11 +100,13 @@ DataClasses classes_of_data(const RunData& data, const ModelInputs& model) {
   }
   if (train->manifest->has_one_label()) refuse_one_class(*train->manifest);
   DataClasses found;
+  std::string empty;
   found.names = train->manifest->class_names();
   if (found.names.empty()) {
     if (!of_model.empty()) return {};
     const int largest = train->manifest->largest_label();
     for (int label = 0; label <= largest; ++label) found.names.push_back("LABEL_" + std::to_string(label));
+    empty = empty_classes(*train->manifest, found.names.size());
   } else {
     std::sort(found.names.begin(), found.names.end());
     std::vector<std::string> known = of_model;
@@ -94,7 +119,22 @@ DataClasses classes_of_data(const RunData& data, const ModelInputs& model) {
                : of_model.empty() ? "the model has no class names; using " + own + " and a new classifier"
                                   : "using " + own + " and a new classifier in place of the folder's " +
                                         std::to_string(of_model.size()) + " classes";
+  found.note += empty;
   return found;
+}
+
+bool has_quoted_values(const RunData& data) {
+  const RecordedSplit* const train = data.find(Split::kTrain);
+  if (train == nullptr) return false;
+  const std::vector<std::string>& names = train->manifest->class_names();
+  const auto is_number = [](const std::string& name) {
+    double number = 0.0;
+    const std::from_chars_result end = std::from_chars(name.data(), name.data() + name.size(), number);
+    return end.ec == std::errc() && end.ptr == name.data() + name.size();
+  };
+  return std::all_of(names.begin(), names.end(), is_number) &&
+         std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.find_first_of(".eE") != std::string::npos; });
 }
 
 void number_classes(RunData* data, const ModelInputs& model) {

@@ -22,6 +22,10 @@ struct DataClasses {
 // numbers, or classes in one and values, in another.
 DataClasses classes_of_data(const RunData& data, const ModelInputs& model);
 
+// Whether all labels of the training data are strings that read as numbers, some with a decimal point or an exponent:
+// values may be meant.
+bool has_quoted_values(const RunData& data);
+
 // Gives the rows of all splits the numbers of their classes' names. Throws Error kData naming the first row whose class
 // is not among the model's, and where labels are values and the model has classes, or the reverse.
 void number_classes(RunData* data, const ModelInputs& model);

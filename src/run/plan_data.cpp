@@ -81,6 +81,11 @@ void take_classes(RecordedRun* run) {
     opened.has_new_classes = true;
     run->notes.push_back("model: " + found.note);
   }
+  if (!head_of(*run).judge_of_values.empty() && has_quoted_values(run->data)) {
+    run->notes.push_back(
+        "model: the labels are strings that read as numbers, and each is a class; write them without quotes where they "
+        "are values");
+  }
   number_classes(&run->data, opened.inputs);
   if (opened.inputs.has_values && settings.training.label_smoothing_factor > 0.0) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.label_smoothing_factor"),
