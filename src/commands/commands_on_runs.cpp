@@ -29,7 +29,7 @@ void add_stop(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("stop", "End a run's training early, at an update of all ranks, and let the run finish");
   auto folder = std::make_shared<std::string>();
-  as_path(command->add_option("run", *folder, "output_dir of a run that is at work"))->required();
+  as_path(command->add_option("run", *folder, "output_dir of a run that is running"))->required();
   command->footer("SIGINT (Ctrl+C) and SIGTERM interrupt a run, which then resumes.");
   command->callback([=] { *chosen = [=] { return stop_command(*folder); }; });
 }

@@ -23,7 +23,7 @@ int stop_command(const std::string& run) {
   const RunMarker marker = read_run_marker(run);
   if (!marker.exists) refuse(run, "is not the folder of a run", "name the output_dir of a run");
   if (marker.finished) refuse(run, "holds a finished run", "nothing is left to stop");
-  if (!is_in_use(run)) refuse(run, "holds a run that is not at work", "start it with `bascule run`, and stop it then");
+  if (!is_in_use(run)) refuse(run, "holds a run that is not running", "start it with `bascule run` first");
   if (marker.draws)
     refuse(
         run, "holds a run that draws: a part of its pictures is no finished run",
@@ -32,8 +32,10 @@ int stop_command(const std::string& run) {
   if (marker.settings.find("\ndo_train = true\n") == std::string::npos)
     refuse(run, "holds a run that does not train", "interrupt it with SIGINT (Ctrl+C) or SIGTERM");
   make_stop_request(run);
-  std::printf("%s: training ends after the update under way; the run then evaluates, saves and finishes\n",
-              shown_path(run).c_str());
+  std::printf(
+      "%s: training ends after the update under way, or where the run is evaluating or saving, after the next; it "
+      "then evaluates, saves and finishes\n",
+      shown_path(run).c_str());
   return 0;
 }
 

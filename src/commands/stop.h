@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule stop RUN`: asks a run that is at work to end training after the update under way, and to finish.
+// `bascule stop RUN`: asks a running run to end training after the update under way, and to finish.
 #pragma once
 
 #include <string>

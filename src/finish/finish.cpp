@@ -77,8 +77,10 @@ void add_best(Report* report, SealedRun& sealed) {
   const TrainingControl& control = sealed.loop().control();
   const BestSoFar& best = control.best();
   BestSummary& summary = report->best;
-  if (run.graphs.trains() && control.settings().total_updates < report->max_steps)
+  if (run.graphs.trains() && control.settings().total_updates < report->max_steps) {
     summary.stopped_early = "`bascule stop` asked for it";
+    summary.schedule_steps = run.pace.schedule.total_steps;
+  }
   if (!run.graphs.trains() || !run.pace.best_figure) return;
   summary.figure = run.pace.best_figure->name();
   if (control.stops_early() && report->global_step < report->max_steps) {

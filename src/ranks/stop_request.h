@@ -14,7 +14,7 @@ inline constexpr char kStopRequestFile[] = ".bascule-stop";
 
 class StopRequest {
  public:
-  StopRequest() = default;  // nobody asks: ranks other than the first
+  StopRequest() = default;  // never made: for ranks other than the first
   // Before the seal. Throws Error{kDisk}.
   explicit StopRequest(const std::string& folder);
 

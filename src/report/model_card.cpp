@@ -105,6 +105,10 @@ void add_reproducing(std::string& out, const Report& report) {
   out += "\n## Reproducing the bits\n\nWrite the settings below to a file and run\n\n```\nbascule run " +
          cell(report.settings_file.empty() ? "settings.toml" : report.settings_file) +
          "\n```\n\nwith the build, CPU model and data listed here and in `bascule.json`.\n";
+  if (report.best.schedule_steps > 0)
+    out += "\n`bascule stop` ended this run, so write `training.max_steps = " + std::to_string(report.global_step) +
+           "` and `training.lr_schedule_steps = " + std::to_string(report.best.schedule_steps) +
+           "` in place of the length below, or repeat it with `bascule reproduce`.\n";
   if (report.provenance.empty()) return;
   out += "\n| | |\n|---|---|\n";
   for (const NamedText& fact : report.provenance) out += "| " + cell(fact.name) + " | `" + cell(fact.value) + "` |\n";

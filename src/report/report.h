@@ -116,9 +116,10 @@ struct BestSummary {
   std::string figure;     // "loss", or the key of a metric
   double value = 0.0;
   std::int64_t step = 0;
-  std::string checkpoint;       // its folder; empty: it was not saved
-  std::int64_t weights_of = 0;  // the update whose weights the run ends with
-  std::string stopped_early;    // why training ended before its last update; empty: it did not
+  std::string checkpoint;           // its folder; empty: it was not saved
+  std::int64_t weights_of = 0;      // the update whose weights the run ends with
+  std::string stopped_early;        // why training ended before its last update; empty: it did not
+  std::int64_t schedule_steps = 0;  // of the schedule, where `bascule stop` ended training; 0: it did not
 };
 
 // A sample that was skipped, as people find it.

@@ -2,12 +2,12 @@
 #include "src/run/plan_control.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <string>
 
 #include "src/base/error.h"
 #include "src/checkpoint/find_checkpoint.h"
+#include "src/run/resume_check.h"
 #include "src/run/training_position.h"
 
 namespace bascule {
@@ -85,8 +85,8 @@ void plan_control(const TrainingSettings& training, const std::string& output_di
   const TrainingPosition position = read_position(*resume->point);
   const BestSoFar& best = position.best;
   // A run that was asked to end stays ended, until it is made longer; another may begin from its checkpoint.
-  const bool is_own = std::filesystem::path(resume->point->folder).parent_path() == output_dir;
-  if (position.ended_at > 0 && is_own && !resume->is_longer) control.total_updates = position.ended_at;
+  const std::int64_t ended = ended_at(*resume->point, output_dir);
+  if (ended > 0 && !resume->is_longer) control.total_updates = ended;
   resume->is_over = TrainingControl(control, best).ends_after(step);
   if (resume->is_over) {
     keep_search(metrics, best, pace, resume);

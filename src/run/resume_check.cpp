@@ -3,11 +3,13 @@
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <string>
 
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/records/readable.h"
+#include "src/run/training_position.h"
 
 namespace bascule {
 namespace {
@@ -127,7 +129,10 @@ void check_length(const Settings& settings, const Pace& pace, ResumeState* resum
   const ResumePoint& point = *resume->point;
   const Lengths then = lengths_then(point, pace.length);
   const std::int64_t total = pace.length.total_updates, schedule = pace.schedule.total_steps;
-  if (total < then.total) {
+  // A run that was asked to end goes on with any other length beyond its end; with the planned one it stays ended.
+  const std::int64_t ended = ended_at(point, settings.run.output_dir.resolved);
+  const std::int64_t least = ended > 0 ? ended : then.total;
+  if (total < least) {
     const char* const key = settings.training.max_steps > 0 ? kMaxSteps : kEpochs;
     const std::string other = value_then(point, kMaxSteps) != "0" ? kMaxSteps : kEpochs;
     refuse(point, settings, key,
@@ -138,15 +143,20 @@ void check_length(const Settings& settings, const Pace& pace, ResumeState* resum
     refuse(point, settings, kScheduleSteps, value_then(point, kScheduleSteps) + " (" + updates(then.schedule) + ")",
            value_now(settings, kScheduleSteps) + " (" + updates(schedule) + ")", KeyEffect::kLonger);
   }
-  resume->is_longer = total > then.total;
+  resume->is_longer = total > least && total != then.total;
   if (total == then.total && schedule == then.schedule) return;
   const std::string of_schedule = schedule_text(settings.training, pace.schedule, then, point.global_step);
   if (resume->is_longer) {
-    resume->notes.push_back("resume: " + updates(total) + " instead of " + std::to_string(then.total) +
+    resume->notes.push_back("resume: " + updates(total) + " instead of " + std::to_string(least) +
                             (of_schedule.empty() ? "" : ": " + of_schedule));
   } else if (!of_schedule.empty()) {
     resume->notes.push_back("resume: " + of_schedule);
   }
+}
+
+std::int64_t ended_at(const ResumePoint& point, const std::string& output_dir) {
+  const bool is_own = std::filesystem::path(point.folder).parent_path() == output_dir;
+  return is_own ? read_position(point).ended_at : 0;
 }
 
 std::vector<HistoryEntry> history_of(const ResumeState& resume) {

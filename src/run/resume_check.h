@@ -33,6 +33,10 @@ void check_settings(const ResumePoint& point, const Settings& now, std::int64_t 
 // resume->notes. Error kSettings naming the key, with both values.
 void check_length(const Settings& settings, const Pace& pace, ResumeState* resume);
 
+// The update with which `bascule stop` ended the run of output_dir, whose checkpoint this is. 0: it did not, or the
+// checkpoint is another run's.
+std::int64_t ended_at(const ResumePoint& point, const std::string& output_dir);
+
 // The history that the checkpoint carries, with what was changed since.
 std::vector<HistoryEntry> history_of(const ResumeState& resume);
 

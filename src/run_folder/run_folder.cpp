@@ -14,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/open_files.h"
+#include "src/base/shown_path.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/output_dir.h"
@@ -279,6 +280,9 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
   write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.resume.history, provenance_of(run, isa));
   remove_leftovers(folder);
   remove_last_state(folder);
+  if (run.graphs.trains() && !run.resume.is_over && StopRequest(folder).is_made())
+    say("run: a request of `bascule stop` is pending: training ends with the next update; to train on, remove " +
+        shown_path(folder) + "/" + kStopRequestFile + " before the start");
 }
 
 }  // namespace bascule

@@ -75,7 +75,7 @@ class TrainingLoop {
     const volatile int* stop;                   // a signal's number when one has come
     TensorHashes* hashes = nullptr;             // null: none are kept
     Evaluation* averaged_evaluation = nullptr;  // of the averaged weights; null: none
-    const StopRequest* ends_early = nullptr;    // null: nobody asks
+    const StopRequest* ends_early = nullptr;    // null: there are no such requests
   };
   // Needed for checkpoints; all null where none are written.
   struct Saving {

@@ -49,7 +49,7 @@ class EndEarly(unittest.TestCase):
         process = self.started(toml, *keys)
         done = run("stop", self.folder / "run")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, f"{self.folder}/run: training ends after the update under way; the run then evaluates, saves and finishes\n")
+        self.assertEqual(done.stdout, f"{self.folder}/run: training ends after the update under way, or where the run is evaluating or saving, after the next; it then evaluates, saves and finishes\n")
         output, error = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, error)
         marker = json.loads((self.folder / "run" / "bascule.json").read_text())
@@ -95,6 +95,18 @@ class EndEarly(unittest.TestCase):
         self.assertEqual((listed["state"], listed["step"], listed["steps"]), ("finished", last, PLANNED))
         self.assertEqual(run("stop", self.folder / "run").returncode, 2)
 
+    def test_a_request_outlives_sigkill(self):
+        toml = self.planned(**{**BRIDGETOWER, "training__eval_strategy": None, "training__eval_steps": None})
+        process = self.started(toml)
+        process.send_signal(signal.SIGSTOP)  # so that it does not look
+        self.assertEqual(run("stop", self.folder / "run").returncode, 0)
+        process.kill()
+        process.communicate(timeout=60)
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("a request of `bascule stop` is pending", done.stderr)
+        self.assertIn("stopped early after update 1: ", done.stderr)
+
     def test_a_request_outlives_a_kill_and_an_ended_run_stays_ended(self):
         toml = self.planned(**{**BRIDGETOWER, "training__eval_strategy": None, "training__eval_steps": None})
         process = self.started(toml)
@@ -106,6 +118,7 @@ class EndEarly(unittest.TestCase):
         done = run("run", toml)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"stopped early after update {saved + 1}: ", done.stderr)
+        self.assertIn(f"a request of `bascule stop` is pending: training ends with the next update; to train on, remove {self.folder}/run/{REQUEST} before the start\n", done.stderr)
         # Another evaluation trains nothing.
         before = digest(self.folder / "run" / "model.safetensors")
         done = run("run", toml, f"data.test_file={EMOJI}/validation.jsonl")
@@ -115,6 +128,31 @@ class EndEarly(unittest.TestCase):
         marker = json.loads((self.folder / "run" / "bascule.json").read_text())
         self.assertEqual((marker["global_step"], marker["record"]["ended_early"]), (saved + 1, {"update": saved + 1, "schedule_steps": PLANNED}))
 
+    def test_stopped_while_evaluating_and_stopped_twice(self):
+        # Evaluations take most of the time, so a request comes while one is made, and the next update is the last.
+        toml = self.planned(**{**BRIDGETOWER, "data__max_eval_samples": "64", "training__eval_steps": "1"})
+        process = self.started(toml)
+        for _ in range(2):
+            self.assertEqual(run("stop", self.folder / "run").returncode, 0)
+        _, error = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, error)
+        last = json.loads((self.folder / "run" / "bascule.json").read_text())["global_step"]
+        self.assertFalse((self.folder / "run" / REQUEST).exists())
+        self.expect_bits_of_planned_end(toml, last)
+
+    def test_epochs_with_an_average_and_the_best_weights(self):
+        best = {"training__ema_decay": "0.9", "training__metric_for_best_model": '"loss"', "training__load_best_model_at_end": "true", "training__early_stopping_patience": "100000",
+                "training__save_strategy": '"epoch"', "training__eval_strategy": '"epoch"', "training__eval_steps": None, "training__save_steps": None, "training__max_steps": None, "training__num_train_epochs": "10000"}
+        toml = settings(self.folder, **{**BRIDGETOWER, **best, "training__logging_steps": "1", "training__lr_scheduler_type": '"linear"'})
+        process = self.started(toml)
+        self.assertEqual(run("stop", self.folder / "run").returncode, 0)
+        _, error = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, error)
+        done = run("reproduce", self.folder / "run", "--output", self.folder / "again")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("equal bits: ", done.stdout)
+        self.assertEqual(outcome(self.folder / "run"), outcome(self.folder / "again"))
+
     def test_an_ended_run_can_be_made_longer_and_its_checkpoint_begins_another(self):
         toml = settings(self.folder, training__max_steps="4", training__save_steps="4", training__logging_steps="1")
         (self.folder / "run").mkdir()
@@ -122,14 +160,18 @@ class EndEarly(unittest.TestCase):
         done = run("run", toml)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("stopped early after update 1: ", done.stderr)
+        self.assertIn("so write `training.max_steps = 1` and `training.lr_schedule_steps = 4`", (self.folder / "run" / "README.md").read_text())
+        again = run("run", toml)
+        self.assertIn("already finished after 1 updates", again.stderr)
         done = run("run", toml, "training.resume=run/checkpoint-1", "training.output_dir=other", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        done = run("run", toml, "training.max_steps=5", "training.lr_schedule_steps=4")
+        done = run("run", toml, "training.max_steps=3", "training.lr_schedule_steps=4")
         self.assertEqual(done.returncode, 0, done.stderr)
-        for name, last in (("other", 4), ("run", 5)):
+        for name, last in (("other", 4), ("run", 3)):
             marker = json.loads((self.folder / name / "bascule.json").read_text())
             self.assertEqual((marker["finished"], marker["global_step"]), (True, last))
             self.assertNotIn("ended_early", marker["record"])
+        self.assertNotIn("ended this run", (self.folder / "run" / "README.md").read_text())
 
     def refused(self, run_folder, *words):
         done = run("stop", run_folder)
@@ -146,7 +188,7 @@ class EndEarly(unittest.TestCase):
         self.refused(self.folder / "run", "holds a finished run")
         marker = self.folder / "run" / "bascule.json"
         marker.write_text(marker.read_text().replace('"finished": true', '"finished": false'))
-        self.refused(self.folder / "run", "holds a run that is not at work")
+        self.refused(self.folder / "run", "holds a run that is not running")
         # While a process holds the folder.
         descriptor = os.open(self.folder / "run", os.O_RDONLY)
         self.addCleanup(os.close, descriptor)

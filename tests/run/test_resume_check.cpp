@@ -14,14 +14,23 @@
 namespace bascule::test {
 namespace {
 
-// Goes on from update 3 of a run with the first lines of [training], with the second ones.
-ResumeState go_on(const std::string& then, const std::string& now) {
+// Goes on from update 3 of a run with the first lines of [training], with the second ones. has_ended: `bascule stop`
+// ended it there.
+ResumeState go_on(const std::string& then, const std::string& now, bool has_ended = false) {
   DemoRun before("", then), after("", now);
   ResumeState resume;
   ResumePoint& point = resume.point.emplace();
   point.folder = "run/checkpoint-3";
   point.global_step = 3;
   point.settings = number_values(before->settings);
+  if (has_ended) {
+    point.folder = after->settings.run.output_dir.resolved + "/checkpoint-3";
+    TrainingPosition position;
+    position.ended_at = 3;
+    NamedNumber numbers[kPositionNumbers] = {};
+    write_numbers(position, numbers);
+    for (const NamedNumber& number : numbers) point.numbers.emplace_back(number.name, number.value);
+  }
   check_length(after->settings, after->pace, &resume);
   return resume;
 }
@@ -36,6 +45,22 @@ TEST(ResumeCheck, ARunHasNoFewerUpdatesThanItWasPlannedWith) {
       << line;
   EXPECT_FALSE(go_on(schedule + "max_steps = 8\n", schedule + "max_steps = 8\n").is_longer);
   EXPECT_TRUE(go_on(schedule + "max_steps = 8\n", schedule + "max_steps = 9\n").is_longer);
+}
+
+TEST(ResumeCheck, ARunThatWasStoppedGoesOnWithAnyOtherLengthBeyondItsEnd) {
+  const auto go_on_with = [](const char* updates) {
+    const std::string schedule = "lr_schedule_steps = 10\nmax_steps = ";
+    return go_on(schedule + "8\n", schedule + updates, true);
+  };
+  EXPECT_FALSE(go_on_with("8\n").is_longer) << "it stays ended";
+  EXPECT_TRUE(go_on_with("9\n").is_longer);
+  const ResumeState shorter = go_on_with("5\n");
+  EXPECT_TRUE(shorter.is_longer);
+  ASSERT_FALSE(shorter.notes.empty());
+  EXPECT_EQ(shorter.notes[0].find("resume: 5 updates instead of 3"), 0U) << shorter.notes[0];
+  EXPECT_FALSE(go_on_with("3\n").is_longer);
+  EXPECT_NE(error_of([&] { go_on_with("2\n"); }, ErrorKind::kSettings).find("training.max_steps is 2"),
+            std::string::npos);
 }
 
 TEST(ResumeCheck, AScheduleIsNotShortened) {
