@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A file does one thing: warns above 400 lines, fails above 600; fails on names that say nothing and on a missing SPDX line.
+"""A file does one thing: warns above 400 lines, fails above 600; fails on names that say nothing, on a missing SPDX line, and on more than
+45 MB of test data.
 
   tools/check_sizes.py
 """
@@ -11,19 +12,24 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARN_LINES, FAIL_LINES = 400, 600
+MOST_TEST_DATA = 45_000_000  # bytes
 FOLDERS = ["src", "kernels", "firmware_shims", "tests", "tools"]
 EMPTY_NAME = re.compile(r"(^|[/_])(utils?|common|helpers?|misc|managers?)([/_.]|$)")
 FILE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z]+)?")
 
 
+def files_of(*folders):
+    """Tracked and new files."""
+    listing = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z", "--", *folders], cwd=ROOT, check=True, capture_output=True, text=True)
+    return sorted(path for path in set(listing.stdout.split("\0")) if path and (ROOT / path).is_file())
+
+
 def sources():
-    """Tracked and new files of ours that hold code: by their ending, or all of tools/ but its page."""
-    listing = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *FOLDERS],
-                             cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    for path in sorted(set(listing)):
+    """Files of ours that hold code: by their ending, or all of tools/ but its page."""
+    for path in files_of(*FOLDERS):
         ending = pathlib.Path(path).suffix
         is_code = ending in (".h", ".cpp", ".c", ".py") or (path.startswith("tools/") and ending != ".md")
-        if is_code and (ROOT / path).is_file():
+        if is_code:
             yield path
 
 
@@ -45,6 +51,10 @@ def main():
         for fault in faults:
             print(f"{path}: {fault}")
             failed = True
+    test_data = sum((ROOT / path).stat().st_size for path in files_of("tests/data"))
+    if test_data > MOST_TEST_DATA:
+        print(f"tests/data: {test_data} bytes, at most {MOST_TEST_DATA}")
+        failed = True
     return 1 if failed else 0
 
 
