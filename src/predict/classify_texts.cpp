@@ -12,11 +12,9 @@
 #include "src/base/as_written.h"
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/journal.h"
 #include "src/base/utf8.h"
-#include "src/json/error_json.h"
-#include "src/json/json.h"
 #include "src/machine/process_limits.h"
+#include "src/predict/answer_document.h"
 #include "src/predict/finished_model.h"
 #include "src/predict/line_reader.h"
 #include "src/predict/logits.h"
@@ -147,14 +145,7 @@ class Command {
     }
   }
 
-  bool has_answers() const { return answers_.size() > 0; }
-  // The document; error: that ended it before its time; null: none did.
-  void finish(const Error* error) const {
-    if (!arguments_.json) return;
-    Json document = {{"texts", answers_}};
-    if (error != nullptr) document["error"] = error_json(*error);
-    std::printf("%s\n", json_text(document).c_str());
-  }
+  const AnswerDocument& document() const { return document_; }
 
  private:
   void plan(std::int64_t batch, std::int64_t longest) {
@@ -180,7 +171,9 @@ class Command {
     std::vector<std::byte> scratch(tokenizer_->scratch_bytes(bytes));
     Encoded counts;
     BASCULE_CHECK(tokenizer_->encode_into(texts, encoded.ids, &counts, scratch).ok());  // UTF-8, and room for it
-    const std::size_t all = tokenizer_->encode(texts).size();
+    // Only a sequence that is full may have been cut.
+    const std::size_t all =
+        counts.tokens < longest_ ? static_cast<std::size_t>(counts.tokens) : tokenizer_->encode(texts).size();
     encoded.ids.resize(static_cast<std::size_t>(counts.tokens));
     encoded.second_begin = static_cast<std::size_t>(counts.second_begin);
     if (all > encoded.ids.size()) {
@@ -221,7 +214,7 @@ class Command {
   void add(const AskedText& asked, const char* key, Json answer) {
     Json entry = {{"text", asked.first}, {key, std::move(answer)}};
     if (asked.second) entry["text_pair"] = *asked.second;
-    answers_.push_back(std::move(entry));
+    document_.add(std::move(entry));
   }
 
   // On one line.
@@ -239,7 +232,7 @@ class Command {
   const std::unique_ptr<const Tokenizer> tokenizer_;
   std::int64_t longest_ = 0;  // tokens of a sequence
   std::unique_ptr<TextClassifier> classifier_;
-  Json answers_ = Json::array();
+  AnswerDocument document_;
 };
 
 }  // namespace
@@ -250,20 +243,15 @@ int classify_texts_command(const ClassifyArguments& arguments, const Model& mode
                 "name a text, or a text and the second one of its pair; - reads one a line of standard input");
   }
   Command command(arguments, model);
-  try {
-    if (arguments.inputs == std::vector<std::string>{"-"}) {
-      command.answer_lines();
-    } else {
-      command.answer_arguments();
-    }
-  } catch (const Error& error) {
-    if (!command.has_answers()) throw;  // answers are kept for the document alone
-    std::fprintf(stderr, "%sbascule: %s\n", journal_error_mark(), error.what());
-    command.finish(&error);
-    return exit_code(error.kind());
-  }
-  command.finish(nullptr);
-  return 0;
+  return end_with_document(
+      [&] {
+        if (arguments.inputs == std::vector<std::string>{"-"}) {
+          command.answer_lines();
+        } else {
+          command.answer_arguments();
+        }
+      },
+      command.document(), arguments.json);
 }
 
 }  // namespace bascule

@@ -10,14 +10,13 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/journal.h"
 #include "src/base/utf8.h"
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"
-#include "src/json/error_json.h"
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
+#include "src/predict/answer_document.h"
 #include "src/predict/finished_model.h"
 #include "src/predict/line_reader.h"
 #include "src/records/readable.h"
@@ -189,14 +188,7 @@ class Command {
     }
   }
 
-  bool has_answers() const { return written_.size() > 0; }
-  // The document; error: that ended it before its time; null: none did.
-  void finish(const Error* error) const {
-    if (!arguments_.json) return;
-    Json document = {{"texts", written_}};
-    if (error != nullptr) document["error"] = error_json(*error);
-    std::printf("%s\n", json_text(document).c_str());
-  }
+  const AnswerDocument& document() const { return document_; }
 
  private:
   void plan(std::int64_t batch, std::int64_t longest) {
@@ -262,7 +254,7 @@ class Command {
       if (arguments_.json) {
         Json entry = {{"text", texts[i]}, {"generated", written.text}, {"tokens", written.tokens}};
         if (options_.num_beams > 1) entry["score"] = written.score;
-        written_.push_back(entry);
+        document_.add(std::move(entry));
       } else {
         std::printf("%s\n", on_one_line(written.text).c_str());
       }
@@ -284,27 +276,22 @@ class Command {
   std::string prefix_;
   std::int64_t longest_ = 0;  // tokens of a source
   std::unique_ptr<Writer> writer_;
-  Json written_ = Json::array();
+  AnswerDocument document_;
 };
 
 }  // namespace
 
 int generate_command(const GenerateArguments& arguments) {
   Command command(arguments);
-  try {
-    if (arguments.texts == std::vector<std::string>{"-"}) {
-      command.write_lines();
-    } else {
-      command.write_arguments();
-    }
-  } catch (const Error& error) {
-    if (!command.has_answers()) throw;  // answers are kept for the document alone
-    std::fprintf(stderr, "%sbascule: %s\n", journal_error_mark(), error.what());
-    command.finish(&error);
-    return exit_code(error.kind());
-  }
-  command.finish(nullptr);
-  return 0;
+  return end_with_document(
+      [&] {
+        if (arguments.texts == std::vector<std::string>{"-"}) {
+          command.write_lines();
+        } else {
+          command.write_arguments();
+        }
+      },
+      command.document(), arguments.json);
 }
 
 }  // namespace bascule

@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build")).resolve() / "bascule"
@@ -58,6 +59,15 @@ def instruction_sets():
 
 def has_mpi():
     return "MPI: none" not in run("--version").stdout
+
+
+def wait_for(condition, seconds=60):
+    """Until condition() holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("waited too long")
+        time.sleep(0.01)
 
 
 def digest(path):

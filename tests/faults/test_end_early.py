@@ -8,24 +8,15 @@ import pathlib
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, has_mpi, run, settings
+from bascule_run import EMOJI, PROGRAM, digest, has_mpi, run, settings, wait_for
 from test_killed_families import HEADS, outcome
 
 PLANNED = 100000
 VALIDATION = f'"{EMOJI}/validation.jsonl"'
 BRIDGETOWER = {"data__validation_file": VALIDATION, "data__max_eval_samples": "8", "training__eval_steps": "7", "training__eval_strategy": '"steps"', "training__per_device_train_batch_size": "4"}
 REQUEST = ".bascule-stop"
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("waited too long")
-        time.sleep(0.01)
 
 
 class EndEarly(unittest.TestCase):

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, digest, run, settings, wait_for
 from rank_runs import preloaded, processes_of
 
 SMALL = {"training__max_steps": "3", "training__save_steps": "1", "data__train_file": f'"{EMOJI}/validation.jsonl"'}
@@ -19,14 +19,6 @@ LONG = {"training__max_steps": "100000", "training__save_steps": "2"}
 def closed(toml, redirections):
     """The run, started by a shell that closes descriptors."""
     return ["sh", "-c", f'exec "$0" run "$1" {redirections}', str(PROGRAM), str(toml)]
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("waited too long")
-        time.sleep(0.01)
 
 
 class Stop(unittest.TestCase):
