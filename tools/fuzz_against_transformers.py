@@ -45,7 +45,7 @@ def load_oracle(reference_dir, family="bridgetower"):
     few = module.equivalent_runs
     module.equivalent_runs = lambda model, batches, seed: few(model, batches, seed)[:2] + [
         (module.moved(model, seed * 1000 + number), batches) for number in range(EQUIVALENT_RUNS - 2)]
-    if family == "bert":
+    if family == "bert" or family in bert_relatives.FAMILIES:
         sequence_oracle.add_sequence_head(module)
     module.run_once = worst_autocast(module)
     return module

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes cases of BertForSequenceClassification in the form of tests/data/goldens-families, which that set lacks.
+"""Writes cases of sequence classification with BERT, RoBERTa and DistilBERT in the form of tests/data/goldens-families, which that set lacks.
 
     make_sequence_goldens.py [OUT_DIR] [--cases name,...]
 
@@ -30,6 +30,31 @@ CASES = {
         config=dict(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=40, max_position_embeddings=20, hidden_act="relu", layer_norm_eps=1e-6,
                     num_labels=1, problem_type="regression"),
         batch=dict(lengths=[9, 16, 1, 12], length=16, pairs=False), train=dict(gradient_accumulation_steps=2), save=dict(dtype="bfloat16"), layers=False),
+    "roberta_sequence_classes": dict(
+        description="RobertaForSequenceClassification with four classes: pairs without types, the padding token inside a text, silu, heads of 5, weight decay, run; the head reads the first row "
+        "alone, through a dense layer and tanh of its own",
+        family="roberta", head="sequence_classification", seed=231,
+        config=dict(vocab_size=20, hidden_size=15, num_hidden_layers=2, num_attention_heads=3, intermediate_size=12, max_position_embeddings=19, type_vocab_size=1, hidden_act="silu",
+                    layer_norm_eps=1e-5, id2label={0: "a", 1: "b", 2: "c", 3: "d"}, label2id={"a": 0, "b": 1, "c": 2, "d": 3}, problem_type="single_label_classification"),
+        batch=dict(lengths=[13, 6, 17, 5, 9], length=17, padding_inside=True), train=dict(weight_decay=0.05), layers=False),
+    "roberta_sequence_values": dict(
+        description="RobertaForSequenceClassification as a regression of single texts, a text of one token, pad_token_id 0, two token types of which the first counts, gelu, heads of 7, gradient "
+        "accumulation 2, bfloat16 file, run",
+        family="roberta", head="sequence_classification", seed=232,
+        config=dict(vocab_size=18, hidden_size=14, num_hidden_layers=1, num_attention_heads=2, intermediate_size=17, max_position_embeddings=14, pad_token_id=0, num_labels=1,
+                    problem_type="regression"),
+        batch=dict(lengths=[8, 12, 1, 10], length=12, pairs=False), train=dict(gradient_accumulation_steps=2), save=dict(dtype="bfloat16"), layers=False),
+    "distilbert_sequence_classes": dict(
+        description="DistilBertForSequenceClassification with three classes: pairs without types, gelu in the layers and relu in the head, heads of 8, weight decay, cosine schedule, run",
+        family="distilbert", head="sequence_classification", seed=241,
+        config=dict(vocab_size=20, dim=16, n_layers=2, n_heads=2, hidden_dim=11, max_position_embeddings=16, id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2},
+                    problem_type="single_label_classification"),
+        batch=dict(lengths=[11, 7, 16, 5], length=16), train=dict(weight_decay=0.05, lr_scheduler_type="cosine"), layers=False),
+    "distilbert_sequence_values": dict(
+        description="DistilBertForSequenceClassification as a regression of single texts, a text of one token, silu, heads of 4, gradient accumulation 2, bfloat16 file, run",
+        family="distilbert", head="sequence_classification", seed=242,
+        config=dict(vocab_size=18, dim=12, n_layers=1, n_heads=3, hidden_dim=20, max_position_embeddings=14, activation="silu", num_labels=1, problem_type="regression"),
+        batch=dict(lengths=[9, 13, 1, 12], length=13, pairs=False), train=dict(gradient_accumulation_steps=2), save=dict(dtype="bfloat16"), layers=False),
 }
 
 
@@ -40,7 +65,7 @@ def main():
     arguments = parser.parse_args()
     if "BASCULE_REFERENCE_DIR" not in os.environ:
         parser.error("BASCULE_REFERENCE_DIR names no reference set")
-    oracle = load_oracle(os.environ["BASCULE_REFERENCE_DIR"], "bert")
+    oracle = load_oracle(os.environ["BASCULE_REFERENCE_DIR"], "roberta")  # and BERT
     oracle.torch.set_num_threads(1)
     oracle.transformers.logging.disable_progress_bar()
     for name in arguments.cases.split(","):

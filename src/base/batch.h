@@ -119,9 +119,9 @@ struct TextShape {
   std::int64_t max_length = 0;       // of its tokens, special ones too
   std::int64_t max_positions = 0;    // rows of the table of positions; 0: there is none, and any place will do
   PositionRule positions;
-  std::int64_t token_types = 1;
-  std::int32_t start_id = 0;  // what a decoder reads before the first token
-  std::int32_t pad_id = 0;    // what a target is padded with, where its padding counts
+  std::int64_t token_types = 1;  // types of tokens are below it; 0: the model reads none, and any will do
+  std::int32_t start_id = 0;     // what a decoder reads before the first token
+  std::int32_t pad_id = 0;       // what a target is padded with, where its padding counts
 };
 
 struct Field {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// DistilBERT as a family: masked language modelling with BERT's layers under other names. Tokens have no types, nothing
-// is dropped behind an attention's projection, and epsilon is a constant. Equations: Transformers'
-// modeling_distilbert.py.
+// DistilBERT as a family: masked language modelling and labels of texts with BERT's layers under other names. Tokens
+// have no types, nothing is dropped behind an attention's projection, and epsilon is a constant. Equations:
+// Transformers' modeling_distilbert.py.
+#include <optional>
+
 #include "src/models/bert_body.h"
+#include "src/models/class_labels.h"
 #include "src/models/config_values.h"
 #include "src/models/masked_words.h"
 
@@ -10,7 +13,7 @@ namespace bascule {
 namespace {
 
 constexpr char kBody[] = "distilbert", kPrefix[] = "distilbert.";
-constexpr char kHeadPrefix[] = "vocab_";
+constexpr char kHeadPrefix[] = "vocab_", kPooler[] = "pre_classifier", kClassifier[] = "classifier";
 constexpr BertVariant kVariant = {kBody, {}, false};
 constexpr MaskedWordNames kMaskedWords = {"vocab_projector", "vocab_transform", "vocab_layer_norm", "vocab_projector"};
 constexpr ProjectionNames kProjections = {"q_lin", "k_lin", "v_lin"};
@@ -31,6 +34,7 @@ BertConfig read_distilbert_config(const std::string& path) {
   config.hidden_act = activation_of_name(activation, "activation", activation, path);
   config.hidden_dropout_prob = config_probability(json, "dropout", path, 0.1);
   config.attention_probs_dropout_prob = config_probability(json, "attention_dropout", path, 0.1);
+  config.classifier_dropout = config_probability(json, "seq_classif_dropout", path, 0.2);
   config.initializer_range = config_factor(json, "initializer_range", path, config.initializer_range);
   config.tie_word_embeddings = get_bool(json, "tie_word_embeddings", path, true);
   check_width_of_heads(config.hidden_size, config.num_attention_heads, path, "dim", "n_heads");
@@ -73,20 +77,49 @@ RowStream layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows)
   return x;
 }
 
-const char* architecture_of(const std::string& /*head*/) { return "DistilBertForMaskedLM"; }
+const char* architecture_of(const std::string& head) {
+  return head == kSequenceHead ? "DistilBertForSequenceClassification" : "DistilBertForMaskedLM";
+}
+
+// (samples, outputs), of the first row of each text.
+Tensor record_classifier(BertRecorder& r, const RowStream& last, std::int64_t outputs) {
+  r.graph.set_scope(kClassifier);
+  const Tensor first = first_rows_of(r, kPooler, last);
+  const Tensor hidden = activation(r.graph, kPooler, dense(r, kPooler, first, r.config.hidden_size), Activation::kRelu);
+  const Tensor dropped = dropout(r.graph, std::string(kClassifier) + ".dropout", hidden,
+                                 r.drop(r.config.classifier_dropout), r.keys("sample_keys"));
+  return dense(r, kClassifier, dropped, outputs);
+}
 
 class DistilBert final : public Model {
  public:
   explicit DistilBert(const BertConfig& config, const ModelSource& source = {})
-      : config_(config), masked_words_(kMaskedWords, config.hidden_act, config, kVariant, source) {}
+      : config_(config), masked_words_({kMaskedWords, config.hidden_act, config, kVariant, source}) {}
+  // The head kSequenceHead.
+  DistilBert(const BertConfig& config, const SequenceLabels& labels) : config_(config), labels_(labels) {}
 
-  const char* architecture() const override { return architecture_of(kMaskedWordsHead); }
+  const char* architecture() const override { return architecture_of(labels_ ? kSequenceHead : kMaskedWordsHead); }
   const char* body_prefix() const override { return kPrefix; }
-  bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind(kHeadPrefix, 0) == 0; }
-  std::vector<ParameterPiece> unused_tensors() const override { return masked_words_.unused_tensors(); }
-  void complete_config(Json* config) const override { masked_words_.complete_config(config); }
-  std::vector<std::string> notes() const override { return masked_words_.notes(); }
+  bool may_be_fresh(const std::string& tensor) const override {
+    return tensor.rfind(kHeadPrefix, 0) == 0 || tensor.rfind(std::string(kPooler) + ".", 0) == 0 ||
+           depends_on_classes(tensor);
+  }
+  bool depends_on_classes(const std::string& tensor) const override {
+    return tensor.rfind(std::string(kClassifier) + ".", 0) == 0;
+  }
+  std::vector<ParameterPiece> unused_tensors() const override {
+    return masked_words_ ? masked_words_->unused_tensors() : std::vector<ParameterPiece>();
+  }
+  void complete_config(Json* config) const override {
+    if (labels_) write_sequence_labels(*labels_, config);
+    if (masked_words_) masked_words_->complete_config(config);
+  }
+  std::vector<std::string> notes() const override {
+    return masked_words_ ? masked_words_->notes() : std::vector<std::string>();
+  }
   ModelCardWords card() const override {
+    if (labels_)
+      return {"DistilBERT", {"distilbert", "text-classification"}, "text-classification", "AutoTokenizer", ""};
     return {"DistilBERT", {"distilbert", "fill-mask"}, "fill-mask", "AutoTokenizer", ""};
   }
 
@@ -94,20 +127,29 @@ class DistilBert final : public Model {
     ModelInputs inputs;
     inputs.texts[0].vocabulary_size = config_.vocab_size;
     inputs.texts[0].max_positions = config_.max_position_embeddings;
+    inputs.texts[0].token_types = 0;
+    if (labels_) set_label_inputs(*labels_, &inputs);
     return inputs;
   }
-  Fields fields(const RecordOptions& options) const override { return bert_fields(kVariant, options); }
+  Fields fields(const RecordOptions& options) const override {
+    return bert_fields(kVariant, options, labels_ ? &*labels_ : nullptr);
+  }
   Recording record(Graph& graph, Use use, const RecordOptions& options) const override {
     BertRecorder r(graph, config_, kVariant, options);
     Recording recording;
-    const RowStream last = record_body(r, {embeddings, layer}, use, LayerRows::kRead, &recording);
-    masked_words_.record(r, last, use, options, {}, &recording);
+    const RowStream last =
+        record_body(r, {embeddings, layer}, use, labels_ ? LayerRows::kFirst : LayerRows::kRead, &recording);
+    if (labels_)
+      record_label_loss(graph, record_classifier(r, last, labels_->outputs), *labels_, options, &recording);
+    else
+      masked_words_->record(r, last, use, options, {}, &recording);
     return recording;
   }
 
  private:
   BertConfig config_;
-  MaskedWords masked_words_;
+  std::optional<SequenceLabels> labels_;     // of the head kSequenceHead alone
+  std::optional<MaskedWords> masked_words_;  // of the other
 };
 
 std::vector<std::unique_ptr<Model>> small_models() {
@@ -120,20 +162,26 @@ std::vector<std::unique_ptr<Model>> small_models() {
   config.max_position_embeddings = 20;
   std::vector<std::unique_ptr<Model>> models;
   models.push_back(std::make_unique<DistilBert>(config));
+  models.push_back(std::make_unique<DistilBert>(config, SequenceLabels{}));
   return models;
 }
 
 std::unique_ptr<Model> open_distilbert(const ModelSource& source, const std::string& head) {
+  if (head == kSequenceHead) {
+    return std::make_unique<DistilBert>(read_distilbert_config(source.config_path),
+                                        read_sequence_labels(source.config_path, source));
+  }
   if (head != kMaskedWordsHead)
     refuse_config(source.config_path, "unknown head \"" + head + "\"",
-                  std::string("DistilBERT has ") + kMaskedWordsHead);
+                  std::string("DistilBERT has ") + kMaskedWordsHead + " and " + kSequenceHead);
   return std::make_unique<DistilBert>(read_distilbert_config(source.config_path), source);
 }
 
 }  // namespace
 
 extern const Family kDistilBert;
-const Family kDistilBert = {"distilbert",    "", {masked_words_head()}, {kBody}, {}, open_distilbert,
+const Family kDistilBert = {"distilbert",    "", {masked_words_head(), sequence_classification_head()},
+                            {kBody},         {}, open_distilbert,
                             architecture_of, {}, small_models};
 
 }  // namespace bascule

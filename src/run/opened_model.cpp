@@ -108,10 +108,11 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
     opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved, ", for example with model.tokenizer_name");
   const bool has_pairs =
       opened.inputs.reads_pairs && !(opened.inputs.pairs_are_optional && data.text_pair_column.empty());
-  if (has_pairs && opened.tokenizer->second_type() >= opened.inputs.texts[0].token_types) {
+  const std::int64_t types = opened.inputs.texts[0].token_types;
+  if (has_pairs && types > 0 && opened.tokenizer->second_type() >= types) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
                 "the second text of a pair has token type " + std::to_string(opened.tokenizer->second_type()) +
-                    ", the model has " + std::to_string(opened.inputs.texts[0].token_types) + " token types",
+                    ", the model has " + std::to_string(types) + " token types",
                 "use the tokenizer that belongs to the model");
   }
   if (reads(FieldSource::kPixels) && !data.text_column.empty()) {

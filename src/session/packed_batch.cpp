@@ -83,7 +83,7 @@ void PackedBatch::add_text(const PaddedText& padded, const TextShape& shape, int
       text.masked_labels.push_back(label >= 0 ? static_cast<std::int32_t>(label) : -100);
     }
     const std::int64_t type = padded.token_types.empty() ? 0 : padded.token_types[at];
-    if (type < 0 || type >= shape.token_types)
+    if (type < 0 || (shape.token_types > 0 && type >= shape.token_types))
       refuse(where_, s, "token type " + std::to_string(type) + " is none of the " + std::to_string(shape.token_types));
     text.row_keys.push_back(key);
     text.padded_row.push_back(static_cast<std::int64_t>(at));

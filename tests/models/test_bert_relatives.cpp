@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/json/json.h"
 #include "src/models/families.h"
 #include "tests/support/temporary_folder.h"
 
@@ -98,7 +100,8 @@ TEST(Roberta, RefusesWhatItCannotBeWithTheKey) {
                  "max_position_embeddings = 4 leaves no position for a token between the special ones: the first has "
                  "position 2");
   EXPECT_EQ(refusal(roberta_with(R"("max_position_embeddings": 5)")), "");
-  EXPECT_NE(refusal(roberta_with(), "pretraining").find("unknown head \"pretraining\"; RoBERTa has masked_lm"),
+  EXPECT_NE(refusal(roberta_with(), "pretraining")
+                .find("unknown head \"pretraining\"; RoBERTa has masked_lm and sequence_classification"),
             std::string::npos)
       << refusal(roberta_with(), "pretraining");
 }
@@ -181,8 +184,92 @@ TEST(BertRelatives, ReadNoTypesOfTokens) {
   for (const std::string& text : {roberta_with(R"("type_vocab_size": 2)"), distilbert_with()}) {
     const std::unique_ptr<Model> model = open(text);
     EXPECT_LT(field_from(model->fields({}), FieldSource::kTokenTypes), 0);
-    EXPECT_EQ(model->inputs().texts[0].token_types, 1);
   }
+  EXPECT_EQ(open(roberta_with(R"("type_vocab_size": 2)"))->inputs().texts[0].token_types, 1);
+  // The types that its tokenizer gives the second text of a pair do not matter.
+  EXPECT_EQ(open(distilbert_with())->inputs().texts[0].token_types, 0);
+}
+
+std::vector<std::string> without_body(std::vector<std::string> names, const std::string& prefix) {
+  names.erase(
+      std::remove_if(names.begin(), names.end(), [&](const std::string& name) { return name.rfind(prefix, 0) == 0; }),
+      names.end());
+  return names;
+}
+
+TEST(BertRelatives, ClassifyBehindLayersOfTheirOwn) {
+  const std::string head = "sequence_classification";
+  const std::unique_ptr<Model> roberta = open(roberta_with(), head, {"lm_head.decoder.weight"}),
+                               distilbert = open(distilbert_with(), head, {"vocab_projector.weight"});
+  EXPECT_STREQ(roberta->architecture(), "RobertaForSequenceClassification");
+  EXPECT_STREQ(distilbert->architecture(), "DistilBertForSequenceClassification");
+  EXPECT_EQ(without_body(record(*roberta).names, "roberta."),
+            (std::vector<std::string>{"classifier.dense.bias", "classifier.dense.weight", "classifier.out_proj.bias",
+                                      "classifier.out_proj.weight"}));
+  EXPECT_EQ(without_body(record(*distilbert).names, "distilbert."),
+            (std::vector<std::string>{"classifier.bias", "classifier.weight", "pre_classifier.bias",
+                                      "pre_classifier.weight"}));
+  for (const std::string name : {"classifier.dense.bias", "classifier.out_proj.weight"})
+    EXPECT_TRUE(roberta->may_be_fresh(name)) << name;
+  for (const std::string name : {"pre_classifier.weight", "classifier.bias"})
+    EXPECT_TRUE(distilbert->may_be_fresh(name)) << name;
+  // With other classes only the last layer begins anew.
+  EXPECT_TRUE(roberta->depends_on_classes("classifier.out_proj.weight"));
+  EXPECT_FALSE(roberta->depends_on_classes("classifier.dense.weight"));
+  EXPECT_TRUE(distilbert->depends_on_classes("classifier.bias"));
+  EXPECT_FALSE(distilbert->depends_on_classes("pre_classifier.bias"));
+}
+
+// Where the head drops elements, with what probability.
+std::vector<std::pair<std::string, float>> dropped_in_head(const Model& model) {
+  RecordOptions options;
+  options.dropout = true;
+  ParameterSet parameters;
+  BatchCounts bounds;
+  bounds[kSamples] = 2;
+  bounds[kFirstModelStream] = 10;
+  Graph graph(parameters, bounds, model.fields(options));
+  model.record(graph, Use::kTrain, options);
+  std::vector<std::pair<std::string, float>> places;
+  for (const Node& node : graph.nodes()) {
+    const std::string name = graph[node.operands.back().tensor].name;
+    if (std::string(node.kind->name) == "dropout" && name.rfind(model.body_prefix(), 0) != 0)
+      places.emplace_back(name, node.attributes.as<DropoutPlace>().probability);
+  }
+  return places;
+}
+
+TEST(BertRelatives, ClassifiersDropWithARateOfTheirOwn) {
+  using Places = std::vector<std::pair<std::string, float>>;
+  const auto places = [](const std::string& text) { return dropped_in_head(*open(text, "sequence_classification")); };
+  EXPECT_EQ(places(roberta_with(R"("classifier_dropout": 0.25)")),
+            (Places{{"classifier/classifier.dropout_of_row", 0.25f}, {"classifier/classifier.dropout", 0.25f}}));
+  EXPECT_EQ(places(roberta_with(R"("hidden_dropout_prob": 0.5)")),
+            (Places{{"classifier/classifier.dropout_of_row", 0.5f}, {"classifier/classifier.dropout", 0.5f}}));
+  EXPECT_EQ(places(distilbert_with(R"("dropout": 0.5)")), (Places{{"classifier/classifier.dropout", 0.2f}}));
+  EXPECT_EQ(places(distilbert_with(R"("seq_classif_dropout": 0.25)")),
+            (Places{{"classifier/classifier.dropout", 0.25f}}));
+  expect_refused(distilbert_with(R"("seq_classif_dropout": 1.0)"), "seq_classif_dropout");
+}
+
+TEST(BertRelatives, HaveClassesOrValues) {
+  for (const std::string& text : {roberta_with(R"("id2label": {"0": "no", "1": "yes", "2": "perhaps"})"),
+                                  distilbert_with(R"("id2label": {"0": "no", "1": "yes", "2": "perhaps"})")}) {
+    const ModelInputs inputs = open(text, "sequence_classification")->inputs();
+    EXPECT_EQ(inputs.class_names, (std::vector<std::string>{"no", "yes", "perhaps"}));
+    EXPECT_TRUE(inputs.reads_pairs && inputs.pairs_are_optional);
+    EXPECT_FALSE(open(text)->inputs().reads_pairs);
+  }
+  for (const std::string& text : {roberta_with(R"("num_labels": 1)"), distilbert_with(R"("num_labels": 1)")}) {
+    const std::unique_ptr<Model> model = open(text, "sequence_classification");
+    EXPECT_TRUE(model->inputs().has_values);
+    Json config = Json::object();
+    model->complete_config(&config);
+    EXPECT_EQ(config["problem_type"].string(), "regression");
+  }
+  for (const std::string& text : {roberta_with(R"("problem_type": "multi_label_classification")"),
+                                  distilbert_with(R"("problem_type": "multi_label_classification")")})
+    EXPECT_NE(refusal(text, "sequence_classification").find("multi_label_classification"), std::string::npos);
 }
 
 }  // namespace
