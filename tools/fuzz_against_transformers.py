@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Bascule with Transformers and Diffusers on models of random shape.
 
-    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert | roberta | distilbert | t5 | stable_diffusion] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
+    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert | roberta | distilbert | t5 | stable_diffusion] [--head NAME] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
 
 Draws models from the seed (tools/random_models.py, tools/random_pipelines.py). For each, the reference set's own oracle/make_goldens*.py computes the
 truth in float64 and the error of 17 float32 runs of PyTorch (5 of a pipeline) in the form of a golden case, and `bascule verify` judges us by it. Every third case
@@ -16,6 +16,7 @@ Needs torch, transformers and safetensors, for pipelines also diffusers. Exit 0:
 import argparse
 import copy
 import importlib
+import itertools
 import json
 import os
 import random
@@ -112,10 +113,25 @@ def verify(arguments, folder):
     return (document["cases"][0], "") if "cases" in document else (None, f"exit {done.returncode}: {done.stderr.strip()}")
 
 
+def draw(arguments, seed):
+    """The description of the seed's case."""
+    return family_of(arguments).DRAWS[arguments.family](seed, with_run=seed % 3 == 0 and arguments.precision == "float32")
+
+
+def family_of(arguments):
+    return random_pipelines if arguments.family == "stable_diffusion" else random_models
+
+
+def seeds_of(arguments):
+    """Of the cases with the head that is asked for; of whatever head without one."""
+    seeds = (seed for seed in itertools.count(arguments.seed) if arguments.head in (None, draw(arguments, seed)["head"]))
+    return itertools.islice(seeds, arguments.cases)
+
+
 def run_case(oracle, arguments, seed, folder):
     """Makes and judges one case; prints what it is, and what failed. Whether it passed."""
-    family = random_pipelines if arguments.family == "stable_diffusion" else random_models
-    spec = family.DRAWS[arguments.family](seed, with_run=seed % 3 == 0 and arguments.precision == "float32")
+    family = family_of(arguments)
+    spec = draw(arguments, seed)
     name = f"random_{seed}"
     try:
         make_case(oracle, name, spec, folder)
@@ -143,6 +159,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bascule", required=True, help="the program")
     parser.add_argument("--family", choices=ORACLES, default="bridgetower")
+    parser.add_argument("--head", help="of every case; default: all that the family has, in turn")
     parser.add_argument("--cases", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1, help="of the first case; the others follow")
     parser.add_argument("--threads", type=int, default=1)
@@ -150,6 +167,9 @@ def main():
     parser.add_argument("--precision", choices=["float32", "bf16"], default="float32")
     parser.add_argument("--keep", help="a folder in which the cases stay")
     arguments = parser.parse_args()
+    heads = random_models.HEADS.get(arguments.family, [])
+    if arguments.head and arguments.head not in heads:
+        parser.error(f"{arguments.family} has " + (", ".join(heads) if heads else "one head alone"))
     reference_dir = os.environ.get("BASCULE_REFERENCE_DIR")
     if not reference_dir:
         parser.error("set BASCULE_REFERENCE_DIR to the reference set")
@@ -164,7 +184,7 @@ def main():
     failures = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or temporary
-        for seed in range(arguments.seed, arguments.seed + arguments.cases):
+        for seed in seeds_of(arguments):
             if not run_case(oracle, arguments, seed, folder):
                 failures.append(seed)
     print(f"{arguments.cases - len(failures)} passed, {len(failures)} failed" + (f": seeds {failures}" if failures else ""))

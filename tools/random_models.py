@@ -4,7 +4,9 @@ import functools
 import random
 
 BERT_HEADS = ["masked_lm", "pretraining", "sequence_classification"]
+RELATIVES_HEADS = ["masked_lm", "sequence_classification"]
 BRIDGETOWER_HEADS = ["contrastive", "image_text_matching", "masked_lm", "base"]
+HEADS = {"bridgetower": BRIDGETOWER_HEADS, "bert": BERT_HEADS, "roberta": RELATIVES_HEADS, "distilbert": RELATIVES_HEADS}  # of families with several
 ACTIVATIONS = ["gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh", "sigmoid", "linear"]
 HEAD_SIZES = [1, 2, 3, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 72, 79, 80]
 MLP_WIDTHS = [1, 7, 16, 33, 64, 100]
@@ -101,6 +103,12 @@ def draw_vit(seed, with_run):
     return spec
 
 
+def draw_labels(draw, config):
+    """Of sequences; one label: a regression."""
+    config["num_labels"] = draw.choice([1, 1, 2, 3, 33])
+    config["problem_type"] = draw.choice([None, "regression" if config["num_labels"] == 1 else "single_label_classification"])
+
+
 def draw_bert(seed, with_run):
     draw = random.Random(seed)
     width, heads = width_and_heads(draw)
@@ -117,9 +125,8 @@ def draw_bert(seed, with_run):
                   pad_token_id=draw.choice([0, 0, 1]), tie_word_embeddings=draw.random() < 0.6)
     spec = dict(family="bert", head=head, seed=seed, config=config, batch=dict(lengths=lengths, length=length, pairs=pairs),
                 description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])))
-    if head == "sequence_classification":  # one label: a regression
-        config["num_labels"] = draw.choice([1, 1, 2, 3, 33])
-        config["problem_type"] = draw.choice([None, "regression" if config["num_labels"] == 1 else "single_label_classification"])
+    if head == "sequence_classification":
+        draw_labels(draw, config)
     if with_run:
         spec["train"] = dict(weight_decay=draw.choice([0.0, 0.01]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
         if draw.random() < 0.4:
@@ -127,9 +134,10 @@ def draw_bert(seed, with_run):
     return spec
 
 
-def draw_masked_words(family, seed, with_run):
-    """RoBERTa or DistilBERT: a model of one head, texts without pairs and types."""
+def draw_relative(family, seed, with_run):
+    """RoBERTa or DistilBERT: texts without types."""
     draw = random.Random(seed)
+    head = RELATIVES_HEADS[seed // 3 % len(RELATIVES_HEADS)]  # each with and without a run
     width, heads = width_and_heads(draw)
     longest = draw.choice([5, 6, 9, 16, 17, 33, 40])
     lengths = [longest] + [draw.randint(1, longest) for _ in range(draw.randint(1, 5))]
@@ -144,13 +152,16 @@ def draw_masked_words(family, seed, with_run):
     else:
         config = dict(dim=width, n_layers=draw.randint(1, 4), n_heads=heads, hidden_dim=draw.choice(MLP_WIDTHS), activation=draw.choice(ACTIVATIONS),
                       max_position_embeddings=positions, **common)
-    spec = dict(family=family, head="masked_lm", seed=seed, config=config,
+    spec = dict(family=family, head=head, seed=seed, config=config,
                 batch=dict(lengths=lengths, length=length, pairs=False, padding_inside=longest > 6 and draw.random() < 0.5),
                 description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])))
     if with_run:
         spec["train"] = dict(weight_decay=draw.choice([0.0, 0.01]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
         if draw.random() < 0.4:
             spec["train"].update(optimizer="lamb", learning_rate=2e-2, eps=1e-6)
+    if head == "sequence_classification":
+        draw_labels(draw, config)
+        spec["batch"]["pairs"] = min(lengths) > 3 and draw.random() < 0.6
     return spec
 
 
@@ -218,7 +229,7 @@ def draw_t5(seed, with_run):
     return spec
 
 
-DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert, **{family: functools.partial(draw_masked_words, family) for family in ("roberta", "distilbert")}, "t5": draw_t5}
+DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert, **{family: functools.partial(draw_relative, family) for family in ("roberta", "distilbert")}, "t5": draw_t5}
 
 
 def summary(spec):

@@ -7,7 +7,7 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16; the demos of ViT, BERT and T5. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16; the demos of ViT, BERT and T5; classes and values of texts with BERT and its relatives. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json
@@ -21,6 +21,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "faults"))
 from bascule_run import instruction_sets  # noqa: E402
+from relatives import SETTINGS as RELATIVES, write_relatives, write_values  # noqa: E402
 from run_digests import digests  # noqa: E402: the path first
 from run_edited import NO_EVALUATION, edited  # noqa: E402
 
@@ -83,6 +84,13 @@ def labels(updates, batch, **changes):
     return texts, changes
 
 
+def values(updates, batch, **changes):
+    """Settings of a model that learns values of pairs."""
+    texts, changes = labels(updates, batch, **changes)
+    changes["data"].update(train_file='"values.jsonl"', validation_file='"values.jsonl"', text_pair_column='"text_pair"', label_column='"label"')
+    return texts, changes
+
+
 def t5(updates, batch, **changes):
     """Settings of the T5 demo's first updates."""
     keywords = DATA / "emoji-keywords"
@@ -114,6 +122,10 @@ RUNS = {
     "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, training={"optimizer": '"lamb"'}, **BF16),
     "BERT, classes, 4 updates": lambda: labels(4, 8),
     "BERT, classes, 4 updates, bf16": lambda: labels(4, 8, **BF16),
+    "RoBERTa, classes, 4 updates": lambda: labels(4, 8, model=RELATIVES["roberta"]),
+    "RoBERTa, classes, 4 updates, bf16": lambda: labels(4, 8, model={**RELATIVES["roberta"], **BF16["model"]}),
+    "DistilBERT, values of pairs, 4 updates": lambda: values(4, 8, model=RELATIVES["distilbert"]),
+    "DistilBERT, values of pairs, 4 updates, bf16": lambda: values(4, 8, model={**RELATIVES["distilbert"], **BF16["model"]}),
     "T5, 6 updates": lambda: t5(6, 16),
     "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
     f"{LONG}, bf16": lambda: demo(20, 64, **BF16),
@@ -138,6 +150,8 @@ def digests_of(start, name, isa):
     with tempfile.TemporaryDirectory() as folder:
         changes.setdefault("training", {})["output_dir"] = f'"{folder}/run"'
         changes["machine"] = {"isa": f'"{isa}"', "threads": 2}
+        write_relatives(pathlib.Path(folder))
+        write_values(pathlib.Path(folder) / "values.jsonl")
         settings = pathlib.Path(folder) / "settings.toml"
         settings.write_text(edited(text, changes))
         code, _, errors = output_of([*start, "run", settings])

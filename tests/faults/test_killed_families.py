@@ -12,7 +12,8 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, run, settings
+from bascule_run import PROGRAM, ROOT, digest, run, settings
+from relatives import SETTINGS, write_relatives, write_values
 
 DATA = ROOT / "tests" / "data"
 COMMON = {"model__tokenizer_name": None, "data__max_seq_length": None, "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "24",
@@ -26,21 +27,26 @@ TEXTS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', "
 TARGETS = {**COMMON, "model__model_name_or_path": f'"{DATA}/emoji-keywords/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/unigram"', "data__text_column": '"text"',
            "data__train_file": f'"{DATA}/emoji-keywords/train.jsonl"', "data__validation_file": f'"{DATA}/emoji-keywords/test.jsonl"', "data__summary_column": '"summary"',
            "data__max_source_length": "32", "data__max_target_length": "40", "training__gradient_accumulation_steps": "2", "training__label_smoothing_factor": "0.1"}
+def with_model(kind, changes):
+    return {**changes, **{f"model__{key}": value for key, value in SETTINGS[kind].items()}}
+
+
 LABELS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "model__head": '"sequence_classification"',
           "data__max_seq_length": "32", "data__text_column": '"text"', "data__label_column": '"summary"', "data__train_file": f'"{DATA}/emoji-keywords/train.jsonl"',
           "data__validation_file": f'"{DATA}/emoji-keywords/train.jsonl"', "data__max_eval_samples": "200", "training__label_smoothing_factor": "0.1"}
-# Folders of such models, beside the settings.
-MODELS = {"roberta": {"vocab_size": 3000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 34},
-          "distilbert": {"vocab_size": 4000, "dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "max_position_embeddings": 32}}
+VALUES = {**LABELS, "data__train_file": '"values.jsonl"', "data__validation_file": '"values.jsonl"', "data__text_pair_column": '"text_pair"', "data__label_column": '"label"',
+          "training__label_smoothing_factor": None, "training__optimizer": '"lamb"'}
 HEADS = {
     "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
     "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0", "training__optimizer": '"adafactor"',
                "training__fused_update": "true", "training__max_grad_norm": "0.0"},
     "masked_lm": {**TEXTS, "model__head": '"masked_lm"', "data__masking": '"bernoulli"'},
     "pretraining": {**TEXTS, "model__head": '"pretraining"', "data__dupe_factor": "1", "training__gradient_accumulation_steps": "2"},
-    "masked_lm of RoBERTa": {**TEXTS, "model__model_name_or_path": '"roberta"', "model__tokenizer_name": f'"{EMOJI}/tokenizer"', "model__head": '"masked_lm"'},
-    "masked_lm of DistilBERT": {**TEXTS, "model__model_name_or_path": '"distilbert"', "model__head": '"masked_lm"', "data__text_layout": '"lines"'},
+    "masked_lm of RoBERTa": with_model("roberta", {**TEXTS, "model__head": '"masked_lm"'}),
+    "masked_lm of DistilBERT": with_model("distilbert", {**TEXTS, "model__head": '"masked_lm"', "data__text_layout": '"lines"'}),
     "sequence_classification": LABELS,
+    "sequence_classification of RoBERTa": with_model("roberta", {**LABELS, "training__gradient_accumulation_steps": "2"}),
+    "sequence_classification of DistilBERT, values of pairs": with_model("distilbert", VALUES),
     "conditional_generation": TARGETS,
     "conditional_generation, padded": {**TARGETS, "data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"},
     "conditional_generation, with texts": {**TARGETS, "data__test_file": f'"{DATA}/emoji-keywords/test.jsonl"', "training__predict_with_generate": "true",
@@ -56,10 +62,9 @@ def outcome(folder):
 
 
 def prepared(folder, changes):
-    """The settings of a run, and beside them its model where it is one of MODELS."""
-    for kind, config in MODELS.items():
-        (folder / kind).mkdir()
-        (folder / kind / "config.json").write_text(json.dumps({"model_type": kind, **config}))
+    """The settings of a run, beside what no folder of tests/data has."""
+    write_relatives(folder)
+    write_values(folder / "values.jsonl")
     return settings(folder, **changes)
 
 
