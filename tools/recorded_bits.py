@@ -74,19 +74,19 @@ def bert(updates, batch, **changes):
     return (ROOT / "config/bert_demo.toml").read_text(), {"model": {**model, **changes.get("model", {})}, "data": {**texts, **FEW_ROWS}, "training": {**training, **changes.get("training", {})}}
 
 
-def labels(updates, batch, **changes):
+def labels(updates, batch, evaluated=200, **changes):
     """Settings of a BERT that learns the keywords of a name as its class."""
     folder = DATA / "emoji-keywords"
     rows = {f"{split}_file": f'"{folder}/train.jsonl"' for split in ("train", "validation")}
     texts, changes = bert(updates, batch, **changes)
     changes["model"]["head"] = '"sequence_classification"'
-    changes["data"] = {**rows, "test_file": None, "max_eval_samples": 200, "text_column": '"text"', "label_column": '"summary"', "dupe_factor": None, "masking": None, "max_seq_length": 32}
+    changes["data"] = {**rows, "test_file": None, "max_eval_samples": evaluated, "text_column": '"text"', "label_column": '"summary"', "dupe_factor": None, "masking": None, "max_seq_length": 32}
     return texts, changes
 
 
-def values(updates, batch, **changes):
+def values(updates, batch, evaluated, **changes):
     """Settings of a model that learns values of pairs."""
-    texts, changes = labels(updates, batch, **changes)
+    texts, changes = labels(updates, batch, evaluated, **changes)
     changes["data"].update(train_file='"values.jsonl"', validation_file='"values.jsonl"', text_pair_column='"text_pair"', label_column='"label"')
     return texts, changes
 
@@ -107,6 +107,8 @@ QUICK = {
     "golden contrastive": lambda: golden("contrastive"),
     "demo, 2 updates": lambda: demo(2, 2),
     "demo, 2 updates, bf16": lambda: demo(2, 2, **BF16),
+    "RoBERTa, classes, 2 updates": lambda: labels(2, 8, 24, model=RELATIVES["roberta"]),
+    "DistilBERT, values of pairs, 2 updates, bf16": lambda: values(2, 8, 24, model={**RELATIVES["distilbert"], **BF16["model"]}),
 }
 RUNS = {
     **QUICK,
@@ -122,10 +124,8 @@ RUNS = {
     "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, training={"optimizer": '"lamb"'}, **BF16),
     "BERT, classes, 4 updates": lambda: labels(4, 8),
     "BERT, classes, 4 updates, bf16": lambda: labels(4, 8, **BF16),
-    "RoBERTa, classes, 4 updates": lambda: labels(4, 8, model=RELATIVES["roberta"]),
-    "RoBERTa, classes, 4 updates, bf16": lambda: labels(4, 8, model={**RELATIVES["roberta"], **BF16["model"]}),
-    "DistilBERT, values of pairs, 4 updates": lambda: values(4, 8, model=RELATIVES["distilbert"]),
-    "DistilBERT, values of pairs, 4 updates, bf16": lambda: values(4, 8, model={**RELATIVES["distilbert"], **BF16["model"]}),
+    "RoBERTa, classes, 2 updates, bf16": lambda: labels(2, 8, 24, model={**RELATIVES["roberta"], **BF16["model"]}),
+    "DistilBERT, values of pairs, 2 updates": lambda: values(2, 8, 24, model=RELATIVES["distilbert"]),
     "T5, 6 updates": lambda: t5(6, 16),
     "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
     f"{LONG}, bf16": lambda: demo(20, 64, **BF16),

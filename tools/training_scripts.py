@@ -91,7 +91,11 @@ def vit_data(c):
         c.set("data.validation_file", validation)
 
 
-MASKED_WORDS = "BERT, RoBERTa and DistilBERT"
+ENCODERS = "BERT, RoBERTa and DistilBERT"
+
+
+def known_encoder(c, name):
+    known_model(c, name, ENCODERS, r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer", r"(?<!xlm)(^|[/_-])(distil)?roberta|(^|[/_-])distilbert")
 
 
 def bert_model(c):
@@ -102,7 +106,7 @@ def bert_model(c):
         if tokenizer is None or (config is None and kind is None):
             raise CommandLineError("--model_name_or_path is missing, or --tokenizer_name with --config_name or --model_type")
         if kind is not None and kind not in ("bert", "roberta", "distilbert"):
-            c.drop(f"model_type {kind}", f"of the script's models Bascule trains {MASKED_WORDS}")
+            c.drop(f"model_type {kind}", f"of the script's models Bascule trains {ENCODERS}")
             kind = "bert"
         name = config
         if name is None:
@@ -110,7 +114,7 @@ def bert_model(c):
             c.notes.append(f"write models/{kind}/config.json beside the settings file: {{\"model_type\": \"{kind}\", ...}}")
         c.set("model.from_scratch", True)
     if name is not None:
-        known_model(c, name, MASKED_WORDS, r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer", r"(?<!xlm)(^|[/_-])(distil)?roberta|(^|[/_-])distilbert")
+        known_encoder(c, name)
         c.set("model.model_name_or_path", *place_of(c, name, False))
     if tokenizer is not None:
         c.set("model.tokenizer_name", *place_of(c, tokenizer, False))
@@ -201,7 +205,7 @@ def classifier_model(c):
     name = c.text("model_name_or_path")
     if name is None:
         raise CommandLineError("--model_name_or_path is missing")
-    known_model(c, name, "BERT", r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer")
+    known_encoder(c, name)
     c.set("model.model_name_or_path", *place_of(c, name, False))
     c.set("model.head", "sequence_classification")
     if "tokenizer_name" in c.flags:

@@ -151,6 +151,26 @@ std::string table_of(const std::string& key) {
   return many == std::string::npos ? "[" + table + "]" : "[[" + table.substr(0, many) + "]]";
 }
 
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// The values of two keys, which depend on the family.
+void add_models(Page* page) {
+  page->section("MODELS");
+  page->say(
+      "The values of head and freeze, by the model_type in config.json of the model's folder. The first head is the "
+      "default.");
+  for (const Family* family : families()) {
+    if (family->heads.empty()) continue;
+    std::vector<std::string> heads;
+    for (const FamilyHead& head : family->heads) heads.push_back(head.words.name);
+    page->entry(bold(family->model_type), "head: " + listed(heads) + "; freeze: " + listed(family->parts) + ".");
+  }
+}
+
 }  // namespace
 
 std::string program_manual(const ProgramReference& program, const std::string& date) {
@@ -192,7 +212,7 @@ std::string settings_manual(const std::string& date) {
   page.say("A relative path is relative to the file. ~ and $NAME are not expanded.");
   page.paragraph("`bascule settings FILE` prints a file with every default, `bascule settings` this reference.");
   page.paragraph(std::string("The values of head and freeze below are those of the model_type ") +
-                 usual_family().model_type + ". For another one, the error about a wrong value lists the right ones.");
+                 usual_family().model_type + "; MODELS has those of the others.");
   page.section("KEYS");
   std::string table;
   for (const KeyReference& key : key_reference(words_of_usual_family())) {
@@ -206,6 +226,7 @@ std::string settings_manual(const std::string& date) {
     page.line(".br");
     page.say("Allowed: " + key.allowed + ". " + value + " May change: " + key.may_change + ".");
   }
+  add_models(&page);
   page.section("RESUMING");
   page.say("Whether a key may change when a run resumes from a checkpoint:");
   for (const auto& [word, meaning] : resume_words()) page.entry(bold(word), meaning);

@@ -54,16 +54,18 @@ std::unique_ptr<Model> open_finished_model(const std::string& folder, const std:
   const auto head = std::find_if(family.heads.begin(), family.heads.end(),
                                  [&](const FamilyHead& one) { return one.command == command; });
   if (head == family.heads.end()) {
-    std::string others;
+    std::vector<std::string> others;
     for (const Family* other : families()) {
       for (const FamilyHead& one : other->heads) {
-        if (one.command == command)
-          others += (others.empty() ? "" : " or ") + std::string(other->architecture(one.words.name));
+        if (one.command == command) others.push_back(other->architecture(one.words.name));
       }
     }
+    std::string needed;
+    for (std::size_t i = 0; i < others.size(); ++i)
+      needed += (i == 0 ? "" : i + 1 == others.size() ? " or " : ", ") + others[i];
     throw Error(ErrorKind::kData, path,
                 std::string("bascule ") + command + " does not work with a " + family.model_type + " model",
-                "it needs a " + others);
+                "it needs a " + needed);
   }
   return family.open(model_source(folder), head->words.name);
 }

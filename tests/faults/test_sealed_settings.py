@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program with sealed settings (-Dstatic_config), here those of config/smoke.toml, and of a run that draws: the run of the file, without the file, without toml++ and MPI."""
+"""A program with sealed settings (-Dstatic_config), here those of config/smoke.toml, of a run that draws, and of one that classifies texts: the run of the file, without the file, without toml++ and MPI."""
 import hashlib
 import json
 import os
@@ -16,6 +16,8 @@ from run_files import tensors
 
 SEALED = PROGRAM.parent / "tests" / "bascule_sealed"
 SEALED_DRAWING = PROGRAM.parent / "tests" / "bascule_sealed_drawing"
+SEALED_CLASSES = PROGRAM.parent / "tests" / "bascule_sealed_classes"
+CLASSES = ROOT / "tests" / "sealed" / "classes.toml"
 DRAWING = ROOT / "tools" / "packaging" / "small_draw.toml"
 SMOKE = ROOT / "config" / "smoke.toml"
 SETTINGS, DATA, MEMORY, NOT_AS_RECORDED = 2, 3, 4, 7
@@ -157,6 +159,30 @@ class SealedDrawing(SealedTree):
         self.assertEqual(done.returncode, DATA, done.stderr)
         self.assertIn("unet/config.json", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+class SealedClasses(SealedTree):
+    """The program of tests/sealed/classes.toml."""
+
+    built = SEALED_CLASSES
+
+    def test_trains_to_the_bits_of_the_file_and_classifies_with_them(self):
+        data = self.folder / "tree" / "tests" / "data"
+        data.parent.mkdir(parents=True)
+        data.symlink_to(ROOT / "tests" / "data")
+        left, expected = self.folder / "tree" / "runs" / "classes", self.folder / "run"
+        toml = self.folder / "file.toml"
+        toml.write_text(CLASSES.read_text().replace("../../tests", f"{ROOT}/tests").replace("../../runs/classes", str(expected)))
+        self.assertEqual(run("run", toml).returncode, 0)
+        done = sealed(self.program, "run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("model.safetensors", "predictions.jsonl", "config.json"):
+            self.assertEqual(digest(left / name), digest(expected / name), name)
+        asked = [sealed(program, "classify", left, "melon", "--json").stdout for program in (self.program, PROGRAM)]
+        self.assertEqual(asked[0], asked[1])
+        self.assertEqual(len(json.loads(asked[0])["texts"]), 1)
+        inputs = json.loads(sealed(self.program, "plan", "--json", "--inputs").stdout)["inputs"]
+        self.assertIn({"folder": "tests/data/emoji-keywords", "files": ["train.jsonl"]}, inputs)
 
 
 class SealSettings(unittest.TestCase):

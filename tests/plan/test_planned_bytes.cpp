@@ -44,6 +44,7 @@ const std::map<std::string, Planned> kPlanned = {
     {"demo_pace.toml", {142739008, 4104192}},
     {"flan_t5_xl.toml", {283363520, 570556288}},
     {"roberta_base_masked_lm.toml", {6977684160, 140442816}},
+    {"roberta_base_sequence_classification.toml", {3277177088, 150994944}},
     {"smoke.toml", {11281856, 9027584}},
     {"t5_3b.toml", {243517632, 637665152}},
     {"t5_base.toml", {3005673408, 88211392}},

@@ -29,7 +29,11 @@ inline ModelWords test_words(const std::string& folder = "") {
             {},
             {}};
   if (name.rfind("roberta-", 0) == 0)
-    return {{{"masked_lm", false, false, true, {}, false, true}}, {"roberta"}, {}, {}};
+    return {{{"masked_lm", false, false, true, {}, false, true},
+             {"sequence_classification", true, false, true, {}, false, true}},
+            {"roberta"},
+            {},
+            {}};
   if (name.find("t5-") != std::string::npos || folder.find("emoji-keywords") != std::string::npos)
     return {{{"conditional_generation", false, false, true, {}, false, false, true}},
             {"shared", "encoder", "decoder"},

@@ -72,6 +72,13 @@ class InstalledFiles(unittest.TestCase):
         tables = list(dict.fromkeys(key["key"].rpartition(".")[0] for key in keys))
         self.assertEqual(re.findall(r"^\.SS \[+([\w.]+)\]+$", page, re.M), [table.replace("[]", "") for table in tables])
 
+    def test_the_manual_of_the_settings_has_the_heads_of_every_family(self):
+        models = plain(installed("bascule.toml.5")).split(".SH MODELS")[1].split(".SH")[0]
+        found = {family: heads.split(", ") for family, heads in re.findall(r"^\.TP\n(\w+)\nhead: ([\w, \n]+);", models, re.M)}
+        table = (ROOT / "src" / "models" / "README.md").read_text().split("\n\n")[1]
+        self.assertEqual(found, {family: re.findall(r"`(\w+)`", heads) for family, heads in re.findall(r"^\| `(\w+)` \|([^|]+)\|", table.split("---|\n")[1], re.M)})
+        self.assertIn("vision_model, text_model, text_pooler", " ".join(models.split()))
+
     def test_the_exit_codes_are_those_of_the_first_page(self):
         codes = re.findall(r"^\.TP\n([\d, ]+)\n(.*)", plain(installed("bascule.1")).split(".SH EXIT STATUS")[1].split(".SH")[0], re.M)
         table = (ROOT / "README.md").read_text()

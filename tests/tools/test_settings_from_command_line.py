@@ -181,6 +181,11 @@ class SettingsFromCommandLine(unittest.TestCase):
     def test_classifiers_of_texts(self):
         common = " --model_name_or_path bert --output_dir o --do_train --do_eval "
         keys = lambda settings: {key: value for key, value in settings.items() if key.startswith("data.")}
+        for name in ("FacebookAI/roberta-base", "distilbert-base-uncased"):
+            code, settings, said = convert("run_glue.py --task_name mrpc" + common.replace("_path bert", f"_path {name}"))
+            self.assertEqual((code, settings["model.head"], settings["model.model_name_or_path"]), (0, '"sequence_classification"', f'"models/{name.rsplit("/")[-1]}"'))
+            self.assertNotIn("Bascule trains", "\n".join(said))
+        self.assertIn("Bascule trains BERT, RoBERTa and DistilBERT", "\n".join(convert("run_glue.py --task_name mrpc" + common.replace("_path bert", "_path albert-base-v2"))[2]))
         code, settings, said = convert("run_glue.py --task_name mrpc --do_predict" + common)
         self.assertEqual((code, settings["model.head"], settings["training.do_predict"]), (0, '"sequence_classification"', "false"))
         self.assertEqual(keys(settings), {"data.train_file": '"data/glue-mrpc/train.jsonl"', "data.validation_file": '"data/glue-mrpc/validation.jsonl"', "data.text_column": '"text"',
