@@ -85,8 +85,7 @@ def vit_data(c):
     if train is not None:
         c.set("data.train_file", train)
     if validation is None and c.converted("do_eval", parse_bool, False):
-        validation = train.rstrip("/") + "-validation"
-        c.notes.append(f"move {fraction:.0%} of the pictures of {train} to the same folders of {validation}: the script draws them by itself")
+        c.set("data.validation_share", fraction, "other pictures than the script draws")
     if validation is not None:
         c.set("data.validation_file", validation)
 
@@ -139,8 +138,7 @@ def bert_data(c):
     if files == [None, None]:
         raise CommandLineError("--dataset_name, --train_file and --validation_file are missing")
     if evaluates and files[1] is None:
-        files[1] = "validation-of-" + os.path.basename(files[0])
-        c.notes.append(f"move the first {percentage} % of the rows of {files[0]} to {files[1]}: the script does so by itself")
+        c.set("data.validation_share", percentage / 100, "other rows than the script's, which are the first ones")
     for split, file in zip(("train", "validation"), files):
         if file is not None:
             c.set(f"data.{split}_file", file)

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
+#include "src/corpus/text_part.h"
 #include "src/corpus/text_reader.h"
 #include "src/corpus/token_store_writer.h"
 #include "src/files/durable_write.h"
@@ -50,6 +52,12 @@ std::uint64_t state_of(const DataFiles& files) {
   return digest.value();
 }
 
+struct TokenText {
+  const DataFiles& files;
+  const std::optional<TextPart>& part;
+  TokenSource source;
+};
+
 std::string name_of(const TokenStoreTrailer& trailer) {
   Digest digest;
   for (const std::uint64_t number : {trailer.text_digest, trailer.source.tokenizer, trailer.format})
@@ -59,21 +67,21 @@ std::string name_of(const TokenStoreTrailer& trailer) {
   return std::string(kTokenStorePrefix) + text;
 }
 
-// Tokenises the text. Returns the trailer of what was written.
-TokenStoreTrailer write_tokens(OutputFile& file, const std::string& shown, const DataFiles& files,
-                               const Tokenizer& tokenizer, const TokenSource& source) {
+// Tokenises the text, or a part of it. Returns the trailer of what was written.
+TokenStoreTrailer write_tokens(OutputFile& file, const std::string& shown, const TokenText& text,
+                               const Tokenizer& tokenizer) {
   TokenStoreWriter writer(file, tokenizer.vocabulary_size() > kNarrowIds, shown);
   const std::size_t before = tokenizer.before().size(), special = before + tokenizer.after().size();
   std::vector<std::byte> scratch;
   std::vector<std::int32_t> ids;
   TextVisitor visitor;
-  visitor.sentence = [&](std::string_view text, std::int64_t line) {
-    scratch.resize(std::max(scratch.size(), tokenizer.scratch_bytes(text.size())));
-    ids.resize(std::max(ids.size(), text.size() + special + 1));
+  visitor.sentence = [&](std::string_view sentence, std::int64_t line) {
+    scratch.resize(std::max(scratch.size(), tokenizer.scratch_bytes(sentence.size())));
+    ids.resize(std::max(ids.size(), sentence.size() + special + 1));
     Encoded encoded;
     // Few texts have more tokens than bytes. A sequence that fills all of ids may have been cut there.
     for (;; ids.resize(2 * ids.size())) {
-      BASCULE_CHECK(tokenizer.encode_into({text}, ids, &encoded, scratch).ok());  // the reader takes UTF-8 alone
+      BASCULE_CHECK(tokenizer.encode_into({sentence}, ids, &encoded, scratch).ok());  // the reader takes UTF-8 alone
       if (static_cast<std::size_t>(encoded.tokens) < ids.size()) break;
     }
     const std::size_t count = static_cast<std::size_t>(encoded.tokens) - special;
@@ -81,8 +89,10 @@ TokenStoreTrailer write_tokens(OutputFile& file, const std::string& shown, const
   };
   visitor.end_document = [&] { writer.end_document(); };
   visitor.end_file = [&] { writer.end_file(); };
-  const std::uint64_t text_digest = read_text(files, visitor);
-  return writer.finish(source, text_digest);
+  if (!text.part) return writer.finish(text.source, read_text(text.files, visitor), 0);
+  PartReader part(*text.part, std::move(visitor));
+  const std::uint64_t whole = read_text(text.files, part.visitor());
+  return writer.finish(text.source, digest_of_part(whole, *text.part), part.others());
 }
 
 }  // namespace
@@ -130,6 +140,7 @@ struct TokenStoreFile {
     store->longest_sentence_ = static_cast<std::int64_t>(trailer.longest_sentence);
     store->is_wide_ = trailer.id_bytes == sizeof(std::uint32_t);
     store->text_digest_ = trailer.text_digest;
+    store->others_ = static_cast<std::int64_t>(trailer.others);
   }
 };
 
@@ -182,17 +193,18 @@ class LockedFile {
   Descriptor file_;
 };
 
-std::string made_note(const DataFiles& files, const TokenStore& store, const std::string& kept) {
-  return files.name + ": " + std::to_string(store.documents()) + " documents, " + std::to_string(store.sentences()) +
-         " sentences, " + std::to_string(store.tokens()) + " tokens" + (kept.empty() ? "" : ", kept in " + kept);
+std::string made_note(const TokenText& text, const TokenStore& store, const std::string& kept) {
+  const char* const part = !text.part ? "" : text.part->is_held_out ? ", held out" : ", not held out";
+  return text.files.name + part + ": " + std::to_string(store.documents()) + " documents, " +
+         std::to_string(store.sentences()) + " sentences, " + std::to_string(store.tokens()) + " tokens" +
+         (kept.empty() ? "" : ", kept in " + kept);
 }
 
-OpenedTokens make_in_folder(const DataFiles& files, const Tokenizer& tokenizer, const TokenSource& source,
-                            const std::string& folder) {
+OpenedTokens make_in_folder(const TokenText& text, const Tokenizer& tokenizer, const std::string& folder) {
   make_folders(folder);
   for (;;) {
     const LockedFile locked(folder + "/" + kTemporaryPrefix + kTokenStorePrefix);
-    if (std::unique_ptr<const TokenStore> store = find_store(folder, source)) {
+    if (std::unique_ptr<const TokenStore> store = find_store(folder, text.source)) {
       if (locked.is_still_there()) ::unlink(locked.path().c_str());
       return {std::move(store), ""};
     }
@@ -201,13 +213,13 @@ OpenedTokens make_in_folder(const DataFiles& files, const Tokenizer& tokenizer, 
     try {
       if (::ftruncate(locked.number(), 0) != 0) refuse_disk(locked.path(), "emptying it");
       OutputFile file(Descriptor(::fcntl(locked.number(), F_DUPFD_CLOEXEC, 0)));
-      const std::string name = name_of(write_tokens(file, locked.path(), files, tokenizer, source));
+      const std::string name = name_of(write_tokens(file, locked.path(), text, tokenizer));
       named = folder + "/" + kTemporaryPrefix + name;
       if (::rename(locked.path().c_str(), named.c_str()) != 0) refuse_disk(named, "renaming");
       throw_if_failed(publish_file(folder.c_str(), name), folder + "/" + name, "renaming");
-      std::unique_ptr<const TokenStore> store = TokenStoreFile::map(locked.number(), source);
-      if (!store) throw cannot_be_mapped(files, errno);
-      std::string note = made_note(files, *store, shown_path(folder + "/" + name));
+      std::unique_ptr<const TokenStore> store = TokenStoreFile::map(locked.number(), text.source);
+      if (!store) throw cannot_be_mapped(text.files, errno);
+      std::string note = made_note(text, *store, shown_path(folder + "/" + name));
       return {std::move(store), std::move(note)};
     } catch (...) {
       ::unlink(locked.path().c_str());
@@ -217,14 +229,14 @@ OpenedTokens make_in_folder(const DataFiles& files, const Tokenizer& tokenizer, 
   }
 }
 
-OpenedTokens make_in_memory(const DataFiles& files, const Tokenizer& tokenizer, const TokenSource& source) {
+OpenedTokens make_in_memory(const TokenText& text, const Tokenizer& tokenizer) {
   const Descriptor memory(::memfd_create("tokens", MFD_CLOEXEC));
-  if (!memory.is_open()) throw cannot_be_mapped(files, errno);
+  if (!memory.is_open()) throw cannot_be_mapped(text.files, errno);
   OutputFile file(Descriptor(::fcntl(memory.number(), F_DUPFD_CLOEXEC, 0)));
-  write_tokens(file, files.name, files, tokenizer, source);
-  std::unique_ptr<const TokenStore> store = TokenStoreFile::map(memory.number(), source);
-  if (!store) throw cannot_be_mapped(files, errno);
-  std::string note = made_note(files, *store, "");
+  write_tokens(file, text.files.name, text, tokenizer);
+  std::unique_ptr<const TokenStore> store = TokenStoreFile::map(memory.number(), text.source);
+  if (!store) throw cannot_be_mapped(text.files, errno);
+  std::string note = made_note(text, *store, "");
   return {std::move(store), std::move(note)};
 }
 
@@ -250,10 +262,12 @@ void TokenStore::copy(std::int64_t first, std::int64_t count, std::int32_t* ids)
   std::copy(narrow, narrow + count, ids);
 }
 
-OpenedTokens open_tokens(const DataFiles& files, const Tokenizer& tokenizer, const std::string& folder, bool keeps) {
-  const TokenSource source{state_of(files), tokenizer.digest()};
-  if (std::unique_ptr<const TokenStore> store = find_store(folder, source)) return {std::move(store), ""};
-  return keeps ? make_in_folder(files, tokenizer, source, folder) : make_in_memory(files, tokenizer, source);
+OpenedTokens open_tokens(const DataFiles& files, const Tokenizer& tokenizer, const std::string& folder, bool keeps,
+                         const std::optional<TextPart>& part) {
+  const std::uint64_t state = state_of(files);
+  const TokenText text{files, part, {part ? digest_of_part(state, *part) : state, tokenizer.digest()}};
+  if (std::unique_ptr<const TokenStore> store = find_store(folder, text.source)) return {std::move(store), ""};
+  return keeps ? make_in_folder(text, tokenizer, folder) : make_in_memory(text, tokenizer);
 }
 
 }  // namespace bascule

@@ -12,9 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "src/base/span.h"
+#include "src/corpus/text_part.h"
 #include "src/index/data_files.h"
 #include "src/text/tokenizer.h"
 
@@ -46,7 +48,9 @@ class TokenStore {
   // Tokens first .. first + count - 1. Usable after the seal; allocates nothing.
   void copy(std::int64_t first, std::int64_t count, std::int32_t* ids) const noexcept;
 
-  // The digest of the text's bytes.
+  // Of a part of a text: the documents that are not in it, or the lines. Of a whole text 0.
+  std::int64_t others() const noexcept { return others_; }
+  // The digest of the text's bytes; of a part one that no other part has.
   std::uint64_t text_digest() const noexcept { return text_digest_; }
   // The size of the mapping, every page of which is resident. Processes that map one file share them.
   std::size_t mapped_bytes() const noexcept { return bytes_; }
@@ -65,6 +69,7 @@ class TokenStore {
   Span<const std::uint64_t> sentence_end_, document_end_, file_end_;
   Span<const std::uint32_t> line_;
   std::uint64_t text_digest_ = 0;
+  std::int64_t others_ = 0;
 };
 
 struct OpenedTokens {
@@ -73,8 +78,9 @@ struct OpenedTokens {
 };
 
 // Before the seal. The store of this text and tokenizer from `folder`, or else made, which reads and tokenises the
-// text. keeps: what is made is written into the folder, by one process at a time; else it stays in memory. Throws
-// Error: kData as read_text(), kDisk where it cannot be written.
-OpenedTokens open_tokens(const DataFiles& files, const Tokenizer& tokenizer, const std::string& folder, bool keeps);
+// text. keeps: what is made is written into the folder, by one process at a time; else it stays in memory. part: of a
+// part of the text alone, which may be empty. Throws Error: kData as read_text(), kDisk where it cannot be written.
+OpenedTokens open_tokens(const DataFiles& files, const Tokenizer& tokenizer, const std::string& folder, bool keeps,
+                         const std::optional<TextPart>& part = std::nullopt);
 
 }  // namespace bascule

@@ -66,7 +66,7 @@ void TokenStoreWriter::end_document() {
 
 void TokenStoreWriter::end_file() { file_end_.push_back(sentence_end_.size()); }
 
-TokenStoreTrailer TokenStoreWriter::finish(const TokenSource& source, std::uint64_t text_digest) {
+TokenStoreTrailer TokenStoreWriter::finish(const TokenSource& source, std::uint64_t text_digest, std::int64_t others) {
   write_ids();
   fill_up(trailer_.tokens * trailer_.id_bytes);
   write_table(sentence_end_);
@@ -78,6 +78,7 @@ TokenStoreTrailer TokenStoreWriter::finish(const TokenSource& source, std::uint6
   trailer_.sentences = sentence_end_.size();
   trailer_.documents = document_end_.size();
   trailer_.files = file_end_.size();
+  trailer_.others = static_cast<std::uint64_t>(others);
   trailer_.contents_digest = file_.digest();
   trailer_.own_digest = digest_of(&trailer_, offsetof(TokenStoreTrailer, own_digest));
   write(&trailer_, sizeof trailer_);

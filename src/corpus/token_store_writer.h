@@ -14,7 +14,7 @@
 namespace bascule {
 
 // Raised whenever the layout changes, or what is made of the same text.
-inline constexpr std::uint64_t kTokenStoreFormat = 1;
+inline constexpr std::uint64_t kTokenStoreFormat = 2;
 
 // The text and the tokenizer that a store was made from.
 struct TokenSource {
@@ -31,6 +31,7 @@ struct TokenStoreTrailer {
   std::uint64_t id_bytes = 0;
   std::uint64_t tokens = 0, sentences = 0, documents = 0, files = 0;
   std::uint64_t longest_sentence = 0;
+  std::uint64_t others = 0;           // TokenStore::others()
   std::uint64_t contents_digest = 0;  // XXH3 of everything before the trailer
   std::uint64_t own_digest = 0;       // of everything before this
 };
@@ -46,7 +47,7 @@ class TokenStoreWriter {
   void end_document();
   void end_file();
   // Completes and syncs the file. Returns its trailer.
-  TokenStoreTrailer finish(const TokenSource& source, std::uint64_t text_digest);
+  TokenStoreTrailer finish(const TokenSource& source, std::uint64_t text_digest, std::int64_t others);
 
  private:
   void write(const void* data, std::size_t bytes);

@@ -282,6 +282,7 @@ void add_settings(Report* report, const Settings& settings) {
   report->model_name = settings.model.model_name_or_path.written;
   report->dataset = settings.data.train_file.text();
   report->validation_dataset = settings.data.validation_file.text();
+  if (settings.data.validation_share > 0.0) report->validation_dataset = "rows held out of " + report->dataset;
   report->test_dataset = settings.data.test_file.text();
 }
 

@@ -192,6 +192,7 @@ class Manifest {
  private:
   friend class ManifestBuilder;
   friend class IndexFile;
+  friend class ManifestPart;
   Manifest();
   std::size_t used_rows() const noexcept { return used_rows_ > 0 ? used_rows_ : figures_.rows; }
   std::size_t place_of(std::int64_t row) const noexcept;

@@ -55,7 +55,7 @@ bool mixes_labels(const DataSettings& data, const TrainingSettings& training) {
 
 bool reads_rows(const DataSettings& data, const TrainingSettings& training) {
   return (training.do_train && !data.train_file.is_corpus()) ||
-         (training.do_eval && !data.validation_file.is_corpus()) ||
+         (training.do_eval && !data.evaluation_file().is_corpus()) ||
          (training.do_predict && !data.test_file.is_corpus());
 }
 

@@ -19,7 +19,8 @@ void check_output_is_apart(const DataSettings& data, const RunSettings& run, con
                 "choose a folder outside of the data");
   };
   check(training.do_train, data.train_file, "data.train_file");
-  check(training.do_eval, data.validation_file, "data.validation_file");
+  check(training.do_eval, data.evaluation_file(),
+        data.validation_share > 0.0 ? "data.train_file" : "data.validation_file");
   check(training.do_predict, data.test_file, "data.test_file");
 }
 

@@ -11,6 +11,7 @@
 #include "src/pictures/media_options.h"
 #include "src/pictures/preprocessor.h"
 #include "src/run/data_classes.h"
+#include "src/run/held_out.h"
 #include "src/run/resume_check.h"
 #include "src/run/resume_files.h"
 #include "src/run/targets.h"
@@ -21,7 +22,7 @@ namespace {
 const FamilyHead& head_of(const RecordedRun& run) { return *run.opened.family->head(run.settings.model.head); }
 
 // The samples of a text corpus. Only models that read texts and predict their tokens learn from one.
-void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, RecordedSplit* recorded) {
+void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, HeldOut* held_out, RecordedSplit* recorded) {
   const Settings& settings = run->settings;
   const LoaderSettings& loader = run->data.loader;
   const bool reads_two = reads_text(loader, 1);
@@ -34,15 +35,18 @@ void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, Record
                 "name a manifest");
   }
   const DataFiles files = find_data_files(file);
-  OpenedTokens opened = open_tokens(files, *run->opened.tokenizer, settings.run.output_dir.resolved,
-                                    run->data.new_tokens == NewTokens::kAreKept);
+  const bool keeps = run->data.new_tokens == NewTokens::kAreKept;
+  const Tokenizer& tokenizer = *run->opened.tokenizer;
+  OpenedTokens opened = held_out->divides(split)
+                            ? held_out->tokens_of(files, tokenizer, split, keeps)
+                            : open_tokens(files, tokenizer, settings.run.output_dir.resolved, keeps);
   if (!opened.note.empty()) run->notes.push_back("corpus: " + opened.note);
   CorpusRules rules{settings.data.text_layout, settings.data.max_seq_length};
   if (run->opened.inputs.reads_pairs) {
     rules.pairs = PairRules{loader.seed, 0, split == Split::kTrain ? settings.data.dupe_factor : 1,
                             settings.data.short_seq_probability};
   }
-  recorded->corpus = std::make_unique<Corpus>(std::move(opened.store), files, *run->opened.tokenizer, rules);
+  recorded->corpus = std::make_unique<Corpus>(std::move(opened.store), files, tokenizer, rules);
   recorded->manifest = std::make_unique<Manifest>(recorded->corpus->manifest());
 }
 
@@ -116,7 +120,8 @@ StreamSettings stream_of(const RecordedRun& run, Split split) {
 }
 
 // lender: as in plan_data().
-void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file, RunData* lender) {
+void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file, HeldOut* held_out,
+               RunData* lender) {
   if (!wanted) return;
   const Settings& settings = run->settings;
   const DataSettings& data = settings.data;
@@ -126,7 +131,8 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   const auto missing =
       data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped : MissingPictures::kAreRefused;
   const std::int64_t most = most_rows(data, split);
-  const auto open = [&] { return open_manifest(file, columns_of(*run), loader.cache, missing, most); };
+  const bool divides = held_out->divides(split);
+  const auto open = [&] { return open_manifest(file, columns_of(*run), loader.cache, missing, divides ? 0 : most); };
   StreamSettings stream = stream_of(*run, split);
   if (lender != nullptr) {
     const auto same = std::find_if(lender->splits.begin(), lender->splits.end(),
@@ -135,13 +141,13 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
     recorded.corpus = std::move(same->corpus);
     stream.planned = lender->plan.streams[same->stream].texts;
   } else if (file.is_corpus()) {
-    open_corpus(run, split, file, &recorded);
+    open_corpus(run, split, file, held_out, &recorded);
     if (most > 0) recorded.manifest->keep_first(most);
   } else {
     OpenedManifest opened = open();
     // Results derived from the texts are cached, so the texts are checked first. This removes a damaged index.
     stream.manifest = &opened.manifest;
-    if (!has_text_lengths(loader, stream) && !opened.manifest.read_into_memory()) {
+    if ((divides || !has_text_lengths(loader, stream)) && !opened.manifest.read_into_memory()) {
       run->notes.push_back("index: rebuilding the damaged index of " + file.text());
       opened = open();
     }
@@ -154,7 +160,8 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
           "model.head = \"" + settings.model.head + "\" needs the class of each row, but data.label_column is not set",
           "name the column of classes, or a folder with a folder for each class");
     }
-    recorded.manifest = std::make_unique<Manifest>(std::move(opened.manifest));
+    recorded.manifest = std::make_unique<Manifest>(divides ? held_out->rows_of(opened.manifest, split, most)
+                                                           : std::move(opened.manifest));
     if (reads_text(loader, 1)) find_empty_texts(run, recorded.manifest.get());
   }
   recorded.stream = run->data.loader.streams.size();
@@ -232,9 +239,11 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
     loader.device_options = media_options(settings.media_engine.simulation, settings.origin, engine);
   loader.device_fallback = settings.media_engine.fallback;
   check_texts(loader);  // before a corpus is tokenised
-  add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, lender);
-  add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file, lender);
-  add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, lender);
+  HeldOut held_out(settings, loader.cache);
+  add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, &held_out, lender);
+  add_split(run, Split::kValidation, settings.training.do_eval, settings.data.evaluation_file(), &held_out, lender);
+  add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, &held_out, lender);
+  if (!held_out.note().empty()) run->notes.push_back(held_out.note());
   take_classes(run);
   check_data(settings.origin, run->data, &run->resume);
   run->data.plan = plan_loader(loader);

@@ -51,6 +51,10 @@ constexpr Key kKeys[] = {
      "glob such as `part-*.jsonl` names several; `.txt`: a text corpus"},
     {"data", "validation_file", paths<&Data::validation_file>(), kFromThereOn,
      "data for evaluation, in the same formats"},
+    {"data", "validation_share", real_below<&Data::validation_share>(0.0, 1.0), kNumbers,
+     "share of `train_file` to hold out for evaluation where no `validation_file` is named: rows of one picture stay "
+     "together, and rows that are added move no others; 0: none",
+     nullptr, "0.0"},
     {"data", "test_file", paths<&Data::test_file>(), kFromThereOn, "data for prediction, in the same formats"},
     {"data", "image_column", text<&Data::image_column>(false), kNumbers,
      "column with the path of the picture; in shards the extension of pictures (default: `jpg`, `jpeg`, `png` and "

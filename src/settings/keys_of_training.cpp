@@ -36,7 +36,7 @@ constexpr Key kKeys[] = {
     {"training", "do_train", boolean<&Training::do_train>(), kNumbers, "whether to train",
      "true if `train_file` is set"},
     {"training", "do_eval", boolean<&Training::do_eval>(), kFree, "whether to evaluate",
-     "true if `validation_file` is set"},
+     "true if `validation_file` or `validation_share` is set"},
     {"training", "do_predict", boolean<&Training::do_predict>(), kFree,
      "evaluate the test file and write `embeddings.safetensors` or `predictions.jsonl`", "true if `test_file` is set"},
     {"training", "seed", integer<&Run::seed>(0, kMaxSeed), kNumbers,

@@ -134,6 +134,7 @@ struct DataSettings {
   PathsSetting validation_file;
   PathsSetting test_file;
   std::string image_column = "image";
+  double validation_share = 0.0;  // of train_file, held out in place of validation_file; 0: none
   std::string caption_column = "caption";
   std::string text_column;       // "": caption_column
   std::string text_pair_column;  // "": a sample has one text
@@ -175,6 +176,9 @@ struct DataSettings {
   std::string random_change() const;
 
   // Of targets in validation and test.
+  // The file that the samples of the validation are in.
+  const PathsSetting& evaluation_file() const { return validation_share > 0.0 ? train_file : validation_file; }
+
   std::int64_t eval_target_length() const {
     return val_max_target_length > 0 ? val_max_target_length : max_target_length;
   }

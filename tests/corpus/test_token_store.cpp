@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -85,6 +86,50 @@ TEST_F(Tokens, AreThoseOfTheSentencesWithTheEndsOfSentencesDocumentsAndFiles) {
   for (int token = 0; token < 9; ++token) {
     const std::int64_t sentence = store.sentence_of(token);
     EXPECT_TRUE(store.sentence_begin(sentence) <= token && token < store.sentence_begin(sentence + 1)) << token;
+  }
+}
+
+// Forty documents of two sentences, the last ten in a file of their own.
+TEST_F(Tokens, OfDocumentsThatAreHeldOutAndOfTheOthersAreAllAndAddedOnesMoveNone) {
+  std::string texts[2];
+  for (int i = 0; i < 40; ++i) texts[i / 30] += std::to_string(100 + i) + " 7\n" + std::to_string(200 + i) + "\n\n";
+  const std::vector<std::string> both = {folder.write("a.txt", texts[0]), folder.write("b.txt", texts[1])};
+  const auto part = [&](const std::vector<std::string>& paths, bool is_held_out, bool by_line, bool keeps) {
+    return open_tokens(files_of(paths), tokenizer, kept, keeps, TextPart{0.4, is_held_out, by_line});
+  };
+  for (const bool by_line : {false, true}) {
+    const OpenedTokens held_out = part(both, true, by_line, true), others = part(both, false, by_line, false);
+    EXPECT_GT(held_out.store->documents(), 3);
+    EXPECT_GT(others.store->documents(), 3);
+    if (!by_line) {
+      EXPECT_EQ(held_out.store->documents() + others.store->documents(), 40);
+      EXPECT_EQ(held_out.store->others(), others.store->documents());
+    } else {
+      EXPECT_EQ(held_out.store->others(), others.store->sentences());
+    }
+    EXPECT_EQ(held_out.store->sentences() + others.store->sentences(), 80);
+    Ids all = all_tokens(*held_out.store), rest = all_tokens(*others.store), expected = all_tokens(*open(both).store);
+    all.insert(all.end(), rest.begin(), rest.end());
+    std::sort(all.begin(), all.end());
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(all, expected);
+    EXPECT_NE(held_out.store->text_digest(), others.store->text_digest());
+    // Kept, and with lines and files of its own.
+    EXPECT_EQ(part(both, true, by_line, true).note, "");
+    ASSERT_EQ(held_out.store->files(), 2);
+    EXPECT_EQ(held_out.store->file_begin(2), held_out.store->sentences());
+    Ids first(1);
+    held_out.store->copy(0, 1, first.data());
+    const std::int64_t document = first[0] % 100;
+    EXPECT_EQ(held_out.store->line(0), 3 * document + (first[0] < 200 ? 1 : 2));
+    // The first file alone: the same of its documents.
+    const Ids alone = all_tokens(*part({both[0]}, true, by_line, true).store), now = all_tokens(*held_out.store);
+    ASSERT_LT(alone.size(), now.size());
+    EXPECT_TRUE(std::equal(alone.begin(), alone.end(), now.begin()));
+    // With another tokenizer the same documents.
+    const NumberTokenizer wide(65537, 6);
+    const OpenedTokens other = open_tokens(files_of(both), wide, kept, false, TextPart{0.4, true, by_line});
+    EXPECT_EQ(all_tokens(*other.store), now);
   }
 }
 

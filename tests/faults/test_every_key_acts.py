@@ -66,6 +66,7 @@ KEYS = {
     "model.image_size": (PARAMETERS, CLASSES, "48"),
     "data.train_file": (PARAMETERS, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.validation_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
+    "data.validation_share": (PARAMETERS, {**CONTRASTIVE, "data__validation_file": None}, "0.5"),
     "data.test_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.image_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_image"'),
     "data.caption_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_caption"'),

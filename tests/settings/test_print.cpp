@@ -140,7 +140,9 @@ TEST(PrintSettings, AListOfOneFileIsThatFile) {
   for (const char* value : {"\"v.csv\"", "[\"v.csv\"]"}) {
     const std::string printed =
         print_settings(settings_of(least_with("data", std::string("validation_file = ") + value)));
-    EXPECT_NE(printed.find("\nvalidation_file = \"v.csv\"\ntest_file = \"\"\n"), std::string::npos) << printed;
+    EXPECT_NE(printed.find("\nvalidation_file = \"v.csv\"\nvalidation_share = 0.0\ntest_file = \"\"\n"),
+              std::string::npos)
+        << printed;
   }
   const std::string list = "validation_file = [\"v.csv\", \"w.csv\"]\n";
   EXPECT_NE(print_settings(settings_of(least_with("data", list))).find("\n" + list), std::string::npos);

@@ -8,6 +8,19 @@
 namespace bascule {
 namespace {
 
+TEST(Validate, AShareIsHeldOutWhereNoValidationFileIsNamed) {
+  const Settings settings = settings_of(least_with("data", "validation_share = 0.25"));
+  EXPECT_TRUE(settings.training.do_eval);
+  EXPECT_EQ(settings.data.evaluation_file().written, settings.data.train_file.written);
+  EXPECT_FALSE(settings_of(kLeast).training.do_eval);
+  EXPECT_EQ(refusal_of(least_with("data", "validation_share = 0.25\nvalidation_file = \"v.jsonl\"")),
+            "test.toml:4:20: data.validation_share and data.validation_file are both set; remove one");
+  EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"m\"\n[data]\ntest_file = \"t.jsonl\"\nvalidation_share = 0.25\n"
+                       "[training]\noutput_dir = \"o\"\n"),
+            "test.toml:5:20: data.validation_share is set, but data.train_file is missing; set it, or name a "
+            "data.validation_file");
+}
+
 TEST(Validate, APhaseThatIsOnNeedsItsFile) {
   EXPECT_EQ(refusal_of(least_with("training", "do_eval = true")),
             "test.toml:6:11: training.do_eval = true, but data.validation_file is missing; set it, or set "

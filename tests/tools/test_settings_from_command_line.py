@@ -152,10 +152,10 @@ class SettingsFromCommandLine(unittest.TestCase):
 
     def test_folders_of_classes(self):
         _, settings, said = convert(VIT + "--train_dir pictures/ --do_eval --label_smoothing_factor 0.1 --ignore_mismatched_sizes")
-        self.assertEqual((settings["data.train_file"], settings["data.validation_file"]), ('"pictures/"', '"pictures-validation"'))
+        self.assertEqual((settings["data.train_file"], settings["data.validation_share"]), ('"pictures/"', "0.15"))
+        self.assertNotIn("data.validation_file", settings)
         self.assertEqual(settings["training.label_smoothing_factor"], "0.1")
         self.assertNotIn("data.label_column", settings)
-        self.assertIn("to do: move 15% of the pictures of pictures/ to the same folders of pictures-validation: the script draws them by itself", said)
         self.assertIn("not carried over: --ignore_mismatched_sizes: a classifier of other classes is always initialised", said)
         _, settings, said = convert(VIT + "--train_dir a --validation_dir b --do_eval --model_name_or_path microsoft/swin-tiny")
         self.assertEqual((settings["data.train_file"], settings["data.validation_file"]), ('"a"', '"b"'))
@@ -174,7 +174,7 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertEqual(settings["data.text_column"], '"text"')
         self.assertIn("rows of other files are samples", said[-1])
         _, settings, said = convert(BERT + "--train_file a.csv --line_by_line --do_eval")
-        self.assertEqual((settings["data.text_column"], settings["data.validation_file"]), ('"text"', '"validation-of-a.csv"'))
+        self.assertEqual((settings["data.text_column"], settings["data.validation_share"]), ('"text"', "0.05"))
         self.assertNotIn("data.text_layout", settings)
         self.assertIn("to do: move the first 5 % of the rows of a.csv to validation-of-a.csv: the script does so by itself", said)
 

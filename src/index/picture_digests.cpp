@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/picture_digests.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "src/base/digest.h"
+#include "src/index/picture_digest.h"
+#include "src/index/picture_folder.h"
+
+namespace bascule {
+namespace {
+
+// Raised when the digest of the same picture is another.
+constexpr std::uint64_t kFormat = 1;
+
+std::vector<std::uint64_t> read_pictures(const Manifest& manifest) {
+  std::vector<std::uint64_t> digests;
+  const PictureFolder folder(manifest);
+  std::vector<std::uint8_t> memory(folder.largest_file_bytes() + 1);
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    const std::int64_t picture = manifest.image_id(row);
+    if (picture < static_cast<std::int64_t>(digests.size())) continue;  // numbered in order of first use
+    if (manifest.is_missing(row)) {
+      const std::string_view path = manifest.image_path(picture);
+      digests.push_back(digest_of(path.data(), path.size()));
+      continue;
+    }
+    std::size_t bytes = 0;
+    const int reason = folder.read_picture(picture, Span<std::uint8_t>(memory), &bytes);
+    if (reason != 0) manifest.refuse_picture(row, "cannot be read: " + std::generic_category().message(reason));
+    digests.push_back(picture_digest(memory.data(), bytes));
+  }
+  return digests;
+}
+
+std::uint64_t key_of(const Manifest& manifest) {
+  Digest key;
+  for (const std::uint64_t number : {kFormat, manifest.data_digest(), static_cast<std::uint64_t>(manifest.pictures())})
+    key.add_number(number);
+  return key.value();
+}
+
+// The cached answer: the digests, the key, and the digest of all of these.
+std::vector<std::uint64_t> read_record(const std::string& path, std::uint64_t key, std::size_t pictures) {
+  std::vector<std::uint64_t> record(pictures + 2);
+  std::ifstream file(path, std::ios::binary);
+  const auto bytes = static_cast<std::streamsize>(record.size() * sizeof record[0]);
+  if (!file.read(static_cast<char*>(static_cast<void*>(record.data())), bytes)) return {};
+  if (record[pictures] != key || record.back() != digest_of(record.data(), (pictures + 1) * sizeof record[0]))
+    return {};
+  record.resize(pictures);
+  return record;
+}
+
+// Half a record is no record, and two processes write the same. One that cannot be written is made again by the next
+// run.
+void write_record(const IndexCache& cache, const std::string& path, std::uint64_t key,
+                  std::vector<std::uint64_t> record) {
+  record.push_back(key);
+  record.push_back(digest_of(record.data(), record.size() * sizeof record[0]));
+  std::error_code ignored;
+  std::filesystem::create_directories(cache.folder, ignored);
+  std::ofstream file(path, std::ios::binary);
+  file.write(static_cast<const char*>(static_cast<const void*>(record.data())),
+             static_cast<std::streamsize>(record.size() * sizeof record[0]));
+  file.close();
+  if (!file) std::filesystem::remove(path, ignored);
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> picture_digests(const Manifest& manifest, const IndexCache& cache) {
+  const bool is_cached =
+      !cache.folder.empty() && manifest.rows() >= cache.smallest_rows && manifest.missing_pictures() == 0;
+  if (!is_cached) return read_pictures(manifest);
+  const std::uint64_t key = key_of(manifest);
+  char name[40];
+  std::snprintf(name, sizeof name, "/%016llx.pictures", static_cast<unsigned long long>(key));
+  const std::string path = cache.folder + name;
+  std::vector<std::uint64_t> digests = read_record(path, key, static_cast<std::size_t>(manifest.pictures()));
+  if (digests.empty()) {
+    digests = read_pictures(manifest);
+    write_record(cache, path, key, digests);
+  }
+  return digests;
+}
+
+}  // namespace bascule
