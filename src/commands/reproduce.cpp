@@ -201,6 +201,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
   }
   Settings settings = repeating_settings(recorded.settings, recorded.record);
   settings.run.output_dir = {output, output};
+  settings.report.tracking = Tracking::kNone;  // a repetition is no run of its own
   std::fflush(stdout);
   std::optional<OutputToError> redirected;
   if (arguments.json) redirected.emplace();

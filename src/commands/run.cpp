@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/checkpoint/checkpoint.h"
@@ -41,6 +42,7 @@
 #include "src/runtime/threads.h"
 #include "src/sealed/disk_demand.h"
 #include "src/sealed/sealed_run.h"
+#include "src/sealed/tracking.h"
 #include "src/settings/run_settings.h"
 
 namespace bascule {
@@ -92,8 +94,18 @@ void print_results(const Settings& settings) {
   }
 }
 
+// The run is over all the same where the store cannot be written.
+void end_tracking(SealedRun& sealed, MlflowState state) {
+  try {
+    sealed.tracking().end(state, unix_seconds());
+  } catch (const Error& error) {
+    say(std::string("MLflow's store could not be written: ") + error.what());
+  }
+}
+
 int stopped(int signal, SealedRun& sealed) {
   sealed.status().end("stopped");
+  end_tracking(sealed, MlflowState::kKilled);
   say(stopped_text(signal, sealed.run().graphs.trains() ? sealed.loop().position().global_step : 0));
   return 128 + signal;
 }
@@ -166,6 +178,7 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
       report.best.is_known && !run.resume.finished;  // what is only evaluated again keeps its checkpoints
   if (may_remove && settings.training.save_total_limit == 1) keep_best_checkpoint(sealed);
   sealed.status().end("finished");
+  end_tracking(sealed, MlflowState::kFinished);
   const std::string bad_samples = bad_samples_note(report);
   if (!bad_samples.empty()) say(bad_samples);
   std::fputs((json ? all_results_json(report) : summary_text(report)).c_str(), stdout);
@@ -185,6 +198,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
     say("seal: " + std::string(isa_name(isa)) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
         " threads; from here on Bascule allocates nothing, and allocations by libraries are counted");
+    if (sealed.tracking().is_open()) say("report: to watch, " + mlflow_command(tracking_store(run.settings)));
   }
   const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed(sealed);
@@ -196,7 +210,10 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
   if (status.code == StatusCode::kStopped)
     return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed)
                             : 128 + static_cast<int>(status.detail[0]);
-  if (!status.ok()) throw_status(status, sealed);
+  if (!status.ok()) {
+    if (group.is_first()) end_tracking(sealed, MlflowState::kFailed);
+    throw_status(status, sealed);
+  }
   const std::vector<SkippedSamples> skipped = gather_skipped(sealed, group);
   if (group.is_first()) finish(sealed, figures, skipped, json);
   return 0;

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "src/base/align.h"
+#include "src/base/error.h"
 #include "src/draw_run/draw_inputs.h"
 #include "src/finish/contracts.h"
 #include "src/sealed/disk_demand.h"
+#include "src/sealed/tracking.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {
@@ -232,9 +234,21 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   return facts;
 }
 
+// The one folder that a unit may write to is output_dir.
+void check_tracking(const Settings& settings) {
+  const std::string store = tracking_store(settings), output = settings.run.output_dir.resolved;
+  if (settings.report.tracking == Tracking::kNone ||
+      begins_with(store, std::filesystem::absolute(output).lexically_normal().string() + "/"))
+    return;
+  throw Error(ErrorKind::kSettings, where_written(settings, "report.tracking"),
+              "report.tracking writes to " + store + ", but a unit may write to training.output_dir alone",
+              "set report.tracking_dir to a folder in it");
+}
+
 }  // namespace
 
 std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
+  check_tracking(run.settings);
   const std::int64_t bytes = checkpoint_bytes(run);
   std::vector<std::string> reads;
   for (const RecordedSplit& split : run.data.splits) reads.push_back(split.manifest->folder());

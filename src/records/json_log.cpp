@@ -6,10 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <type_traits>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
@@ -17,6 +16,7 @@
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
+#include "src/records/figures.h"
 
 namespace bascule {
 namespace {
@@ -48,40 +48,28 @@ JsonLog JsonLog::open(const std::string& folder) {
   return log;
 }
 
-Status JsonLog::step(const StepRecord& record, double unix_seconds) noexcept {
+template <typename Record, typename... Others>
+Status JsonLog::write(const Record& record, double unix_seconds, const Others&... others) noexcept {
   JsonStream line(Span<char>(line_, sizeof line_));
   line.begin_object();
   line.key("step").integer(record.global_step);
-  line.key("epoch").number(record.epoch);
-  line.key("loss").number(record.loss);
-  line.key("grad_norm").number(record.grad_norm);
-  line.key("learning_rate").number(record.learning_rate);
-  line.key("samples_per_second").number(record.samples_per_second);
+  visit_figures(record, others..., [&](const char* key, auto value) {
+    line.key(key);
+    if constexpr (std::is_integral_v<decltype(value)>) {
+      line.integer(value);
+    } else {
+      line.number(value);
+    }
+  });
   line.key("time").number(unix_seconds);
   line.end_object();
   return write_line(line);
 }
 
+Status JsonLog::step(const StepRecord& record, double unix_seconds) noexcept { return write(record, unix_seconds); }
+
 Status JsonLog::evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept {
-  const char* const prefix = figure_prefix(record.split, record.averaged != 0);
-  char key[64];
-  const auto named = [&](const char* name) {
-    std::snprintf(key, sizeof key, "%s_%s", prefix, name);
-    return key;
-  };
-  JsonStream line(Span<char>(line_, sizeof line_));
-  line.begin_object();
-  line.key("step").integer(record.global_step);
-  line.key("epoch").number(record.epoch);
-  line.key(named("loss")).number(record.loss);
-  line.key(named("runtime")).number(record.seconds);
-  line.key(named("samples")).integer(record.samples);
-  for (const Metric& metric : metrics) {
-    if (!std::isnan(record[metric])) line.key(named(metric.key)).number(record[metric]);
-  }
-  line.key("time").number(unix_seconds);
-  line.end_object();
-  return write_line(line);
+  return write(record, unix_seconds, metrics);
 }
 
 Status JsonLog::write_line(const JsonStream& line) noexcept {

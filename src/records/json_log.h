@@ -34,6 +34,8 @@ class JsonLog {
  private:
   static constexpr std::size_t kLineBytes = 2048;
 
+  template <typename Record, typename... Others>
+  Status write(const Record& record, double unix_seconds, const Others&... others) noexcept;
   Status write_line(const JsonStream& line) noexcept;
 
   Descriptor file_;

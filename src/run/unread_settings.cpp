@@ -65,6 +65,7 @@ std::string unread_settings(const Settings& settings, const OpenedModel& opened,
        "no tokens are masked",
        {"data.masking", "data.mlm_probability", "data.max_predictions_per_seq"}},
       {exchanges, "no captions are exchanged", {"data.negative_fraction"}},
+      {settings.report.tracking != Tracking::kNone, "report.tracking = \"none\"", {"report.tracking_dir"}},
   };
   const std::vector<KeyRule> now = resume_rules(settings), defaults = resume_rules(default_settings(settings.words));
   const bool has_own_tokenizer = settings.model.tokenizer_name.is_given();

@@ -15,6 +15,7 @@
 #include "src/base/notify_socket.h"
 #include "src/files/input_file.h"
 #include "src/sealed/saved_files.h"
+#include "src/sealed/tracking.h"
 
 namespace bascule {
 namespace {
@@ -102,6 +103,7 @@ void SealedRecords::open_logs(const RecordedRun& run) {
   const std::string& folder = settings.run.output_dir.resolved;
   cut_log_after(folder, position_.global_step, evaluated);
   outputs_.log = JsonLog::open(folder);
+  outputs_.tracking = open_tracking(settings);
   if (!settings.report.tensorboard) return;
   const std::string events = events_folder(settings.run);
   if (run.graphs.trains()) cut_events_after(events, position_.global_step, evaluated);

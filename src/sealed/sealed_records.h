@@ -27,7 +27,7 @@ class SealedRecords {
   SealedRecords(const SealedRecords&) = delete;
   SealedRecords& operator=(const SealedRecords&) = delete;
 
-  // Rank 0 opens log, events and status, all others report nothing. Throws Error kDisk.
+  // Rank 0 opens log, events, tracking and status, all others report nothing. Throws Error kDisk.
   void open_files(const RecordedRun& run, const Group& group);
 
   const TrainingPosition& position() const { return position_; }  // where the loop begins

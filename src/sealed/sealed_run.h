@@ -64,6 +64,7 @@ class SealedRun {
   const TrainingOutputs& outputs() const { return records_->outputs(); }
   Isa isa() const { return isa_; }
   RunStatus& status() { return records_->status(); }
+  MlflowRun& tracking() { return records_->outputs().tracking; }
 
  private:
   void share_samples();

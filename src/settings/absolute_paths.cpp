@@ -52,7 +52,7 @@ PathProblem data_path_problem(const PathsSetting& paths, const std::string& writ
 Settings with_absolute_paths(Settings settings) {
   for (PathSetting* path : {&settings.model.model_name_or_path, &settings.model.tokenizer_name,
                             &settings.run.output_dir, &settings.run.resume_checkpoint, &settings.distributed.hostfile,
-                            &settings.draw.prompts_file, &settings.draw.latents_file}) {
+                            &settings.draw.prompts_file, &settings.draw.latents_file, &settings.report.tracking_dir}) {
     // The tokenizer of a pipeline lies in a folder of its own.
     if (settings.draw.is_given && !path->is_given()) continue;
     if (path->resolved.empty()) path->resolved = path->written;

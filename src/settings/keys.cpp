@@ -42,7 +42,8 @@ bool is_present(const Key& key, const Settings& settings) {
 bool is_idle_in_drawing(const Key& key) {
   constexpr std::string_view kIdle[] = {"model.head",         "model.freeze",         "model.dropout",
                                         "model.image_size",   "machine.step_seconds", "machine.products",
-                                        "report.tensorboard", "report.profile",       "report.hash_steps"};
+                                        "report.tensorboard", "report.profile",       "report.hash_steps",
+                                        "report.tracking",    "report.tracking_dir"};
   // Ranks draw pictures of their own, on one machine: nothing is summed.
   const std::string_view name = key.name;
   const bool is_of_sums =

@@ -10,6 +10,7 @@ constexpr const char* kNumberTypes[] = {"float32", "bf16"};  // Precision and Wi
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
 constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar", "avx512_bf16"};
 constexpr const char* kProducts[] = {"ours", "onednn"};
+constexpr const char* kTracking[] = {"none", "mlflow"};
 constexpr const char* kHugePages[] = {"transparent", "reserved", "off"};
 
 constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
@@ -64,6 +65,10 @@ constexpr Key kKeys[] = {
      "hash values and gradients every N updates, tensor by tensor, for `bascule diff`; 0: never"},
     {"report", "status_seconds", real<&Report::status_seconds>(0.0, 86400.0), kFree,
      "seconds between writes of `status.json` and `bascule.prom`, for monitoring; 0: never"},
+    {"report", "tracking", choice<&Report::tracking>(kTracking), kFree,
+     "`mlflow`: write settings, figures and links to the results for `mlflow ui`"},
+    {"report", "tracking_dir", path<&Report::tracking_dir>(), kFree,
+     "folder that the runs shown together write to; empty: `mlruns` beside `output_dir`"},
 };
 
 }  // namespace

@@ -65,6 +65,7 @@ enum class Augment { kNone, kCropFlip };
 enum class Interpolation { kBicubic, kBilinear };
 enum class TextLayout { kBlocks, kLines };  // of a corpus
 enum class Masking { kCounted, kBernoulli };
+enum class Tracking { kNone, kMlflow };
 enum class OnBadSample { kStop, kSkip };
 enum class Scheduler {
   kLinear,
@@ -133,8 +134,8 @@ struct DataSettings {
   PathsSetting train_file;
   PathsSetting validation_file;
   PathsSetting test_file;
-  std::string image_column = "image";
   double validation_share = 0.0;  // of train_file, held out in place of validation_file; 0: none
+  std::string image_column = "image";
   std::string caption_column = "caption";
   std::string text_column;       // "": caption_column
   std::string text_pair_column;  // "": a sample has one text
@@ -175,10 +176,10 @@ struct DataSettings {
   // The first key that is set of those that change training pictures at random; "": none.
   std::string random_change() const;
 
-  // Of targets in validation and test.
   // The file that the samples of the validation are in.
   const PathsSetting& evaluation_file() const { return validation_share > 0.0 ? train_file : validation_file; }
 
+  // Of targets in validation and test.
   std::int64_t eval_target_length() const {
     return val_max_target_length > 0 ? val_max_target_length : max_target_length;
   }
@@ -338,6 +339,8 @@ struct ReportSettings {
   bool profile = false;
   std::int64_t hash_steps = 0;   // tensors are hashed every so many updates; 0: never
   double status_seconds = 10.0;  // between two writes of status.json; 0: it is not written
+  Tracking tracking = Tracking::kNone;
+  PathSetting tracking_dir;  // empty: "mlruns" beside the output folder
 };
 
 // Where the settings came from, so that an error found later can still name the line.

@@ -271,8 +271,10 @@ void TrainingLoop::log(bool last) noexcept {
   interval_.ring_occupancy = stream.mean_occupancy;
   out_.steps.append(interval_);
   // A failed write to TensorBoard is no reason to stop a run: the records stay, and a note says so.
-  if (!out_.events.step(interval_, unix_seconds()).ok()) out_.progress.note("TensorBoard events could not be written");
-  if (!out_.log.step(interval_, unix_seconds()).ok()) out_.progress.note("log.jsonl could not be written");
+  const double time = unix_seconds();
+  if (!out_.events.step(interval_, time).ok()) out_.progress.note("TensorBoard events could not be written");
+  if (!out_.log.step(interval_, time).ok()) out_.progress.note("log.jsonl could not be written");
+  if (!out_.tracking.step(interval_, time).ok()) out_.progress.note("MLflow's metrics could not be written");
   out_.progress.record(interval_);
   interval_ = StepRecord{};
   at_.interval_loss = at_.interval_wall_seconds = at_.interval_loader_wait_seconds = 0.0;

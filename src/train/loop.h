@@ -20,6 +20,7 @@
 #include "src/ranks/replaced_samples.h"
 #include "src/ranks/stop_request.h"
 #include "src/records/json_log.h"
+#include "src/records/mlflow_run.h"
 #include "src/records/progress.h"
 #include "src/records/step_record.h"
 #include "src/records/tensorboard.h"
@@ -56,6 +57,7 @@ inline constexpr std::size_t kMostBadRowsKept = 4096;
 struct TrainingOutputs {
   TensorBoardWriter events;
   JsonLog log;
+  MlflowRun tracking;
   Progress progress = Progress::on_stderr();
   RecordLog<StepRecord> steps;
   RecordLog<EvaluationRecord> evaluations;

@@ -43,10 +43,12 @@ Status TrainingLoop::evaluate(Split split) noexcept {
 void TrainingLoop::report(const EvaluationRecord& record) noexcept {
   const Metrics metrics = run_.opened.judge_kind->metrics;
   if (record.repeats == 0) {
-    if (!out_.events.evaluation(record, metrics, unix_seconds()).ok())
+    const double time = unix_seconds();
+    if (!out_.events.evaluation(record, metrics, time).ok())
       out_.progress.note("TensorBoard events could not be written");
-    if (!out_.log.evaluation(record, metrics, unix_seconds()).ok())
-      out_.progress.note("log.jsonl could not be written");
+    if (!out_.log.evaluation(record, metrics, time).ok()) out_.progress.note("log.jsonl could not be written");
+    if (!out_.tracking.evaluation(record, metrics, time).ok())
+      out_.progress.note("MLflow's metrics could not be written");
   }
   out_.progress.evaluation(record, metrics);
 }

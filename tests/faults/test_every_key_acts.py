@@ -189,6 +189,8 @@ KEYS = {
     "report.profile": (NOTHING, CONTRASTIVE, "true"),
     "report.hash_steps": (NOTHING, CONTRASTIVE, "1"),
     "report.status_seconds": (NOTHING, CONTRASTIVE, "0.01"),
+    "report.tracking": (NOTHING, CONTRASTIVE, '"mlflow"'),
+    "report.tracking_dir": (NOTHING, {**CONTRASTIVE, "report__tracking": '"mlflow"'}, '"{f}/store"'),
     "training.predict_with_generate": (EVALUATION, {**TEXTS, "training__predict_with_generate": "false"}, "true"),
     "training.generate_ema": (EVALUATION, AVERAGED_TEXTS, "true"),
     "generation.num_beams": (EVALUATION, TEXTS, "4"),

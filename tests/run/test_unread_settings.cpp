@@ -35,5 +35,12 @@ TEST(UnreadSettings, ATextCorpusHasNoColumns) {
   EXPECT_EQ(ignored("words.jsonl", "text_column = \"words\"\n"), "");
 }
 
+TEST(UnreadSettings, AStoreIsOfRunsThatAreTracked) {
+  const std::string rows = "text_column = \"words\"\n", store = "[report]\ntracking_dir = \"store\"\n";
+  EXPECT_EQ(ignored("words.jsonl", rows + store),
+            "settings: ignored: report.tracking_dir (report.tracking = \"none\")");
+  EXPECT_EQ(ignored("words.jsonl", rows + store + "tracking = \"mlflow\"\n"), "");
+}
+
 }  // namespace
 }  // namespace bascule::test

@@ -97,7 +97,9 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"report.html", "yes"},
                                                        {"report.profile", "yes"},
                                                        {"report.hash_steps", "yes"},
-                                                       {"report.status_seconds", "yes"}};
+                                                       {"report.status_seconds", "yes"},
+                                                       {"report.tracking", "yes"},
+                                                       {"report.tracking_dir", "yes"}};
   std::map<std::string, std::string> found;
   for (const KeyRule& rule : resume_rules(settings_of(kLeast))) {
     if (rule.word != std::string("no")) found[rule.key] = rule.word;

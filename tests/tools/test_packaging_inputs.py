@@ -266,6 +266,10 @@ class Places(unittest.TestCase):
         with self.assertRaisesRegex(packages.ImageError, "training.output_dir: write it into a folder of its own, .* over runs/one/config.json"):
             boot.folder_on_disk(settings, ["runs/one/config.json"])
         self.assertEqual(boot.folder_on_disk({"draw": {"output_dir": "../runs/two"}}, ["runs.jsonl"]), "/runs")
+        for report in ({"tracking": "mlflow"}, {"tracking": "mlflow", "tracking_dir": "runs/mlruns"}, {"tracking_dir": "elsewhere"}):
+            self.assertEqual(boot.folder_on_disk({**settings, "report": report}, []), "/runs")
+        with self.assertRaisesRegex(packages.ImageError, "report.tracking_dir: it must lie in /runs, where the disk is mounted"):
+            boot.folder_on_disk({**settings, "report": {"tracking": "mlflow", "tracking_dir": "elsewhere"}}, [])
         with self.assertRaisesRegex(packages.ImageError, "draw.output_dir: write it into a folder of its own"):
             boot.folder_on_disk({"draw": {"output_dir": "../two"}}, [])
 

@@ -103,6 +103,10 @@ def folder_on_disk(settings, places):
     if not parent or hidden:
         what = f"the disk is mounted there, over {hidden}" if hidden else "the disk is mounted there"
         raise ImageError(f"{table}.output_dir: write it into a folder of its own, such as runs/NAME; {what}")
+    report = settings.get("report", {})
+    if report.get("tracking", "none") != "none" and report.get("tracking_dir"):
+        if not inputs.place_in_tree(report["tracking_dir"]).startswith(f"{parent}/"):
+            raise ImageError(f"report.tracking_dir: it must lie in /{parent}, where the disk is mounted; nothing else can be written")
     return "/" + parent
 
 

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/records/mlflow_run.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/files/durable_write.h"
+#include "src/files/temporary_name.h"
+#include "src/json/json.h"
+#include "src/records/figures.h"
+#include "src/records/json_log.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kIdFile[] = ".mlflow-run";
+constexpr char kNameTag[] = "mlflow.runName";
+
+[[noreturn]] void fail(const std::string& path, const char* action, int error) {
+  throw Error{ErrorKind::kDisk, path, std::string(action) + " failed: " + std::strerror(error), advice_for_disk(error)};
+}
+
+std::int64_t milliseconds(double unix_seconds) { return static_cast<std::int64_t>(unix_seconds * 1000.0); }
+
+// "1700000000123 0.25 12", with a line break.
+std::string_view metric_line(std::array<char, 96>* line, double value, std::int64_t step,
+                             double unix_seconds) noexcept {
+  char* const end = line->data() + line->size();
+  char* at = std::to_chars(line->data(), end, milliseconds(unix_seconds)).ptr;
+  *at++ = ' ';
+  at = std::to_chars(at, end, value).ptr;
+  *at++ = ' ';
+  at = std::to_chars(at, end, step).ptr;
+  *at++ = '\n';
+  return {line->data(), static_cast<std::size_t>(at - line->data())};
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// What the metrics of the lines of a log are, by key.
+std::map<std::string, std::string> metrics_of_log(const std::string& path) {
+  std::map<std::string, std::string> metrics;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    const Json line = parse_json(text, path);
+    for (const auto& [key, value] : line.items()) {
+      if (key == "step" || key == "time" || !value.is_number()) continue;
+      std::array<char, 96> buffer;
+      metrics[key] += metric_line(&buffer, value.number(), get_int(line, "step", path), get_number(line, "time", path));
+    }
+  }
+  return metrics;
+}
+
+// Unsynced: the next start writes it anew.
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) fail(path, "writing", errno);
+}
+
+// The folder `name` in `folder` with these files alone, in one instant.
+void write_folder(const std::string& folder, const std::string& name, const std::map<std::string, std::string>& files) {
+  const std::string beside = folder + "/" + kTemporaryPrefix + name;
+  throw_if_failed(remove_tree(beside.c_str()), beside, "removing");
+  throw_if_failed(make_folder(beside.c_str()), beside, "making the folder");
+  for (const auto& [file, text] : files) write_file(beside + "/" + file, text);
+  throw_if_failed(publish_folder(folder.c_str(), name), folder + "/" + name, "renaming");
+}
+
+// Runs that begin at the same time make the experiment once.
+void make_experiment(const std::string& store, double unix_seconds) {
+  const std::string folder = store + "/0", meta = folder + "/meta.yaml";
+  make_folders(folder);
+  const Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock.is_open()) fail(folder, "opening", errno);
+  while (::flock(lock.number(), LOCK_EX) != 0) {
+    if (errno != EINTR) fail(folder, "locking", errno);
+  }
+  if (::access(meta.c_str(), F_OK) == 0) return;
+  const std::string now = std::to_string(milliseconds(unix_seconds));
+  write_output_file(meta, "artifact_location: " + json_text(file_uri(folder)) + "\ncreation_time: " + now +
+                              "\nexperiment_id: '0'\nlast_update_time: " + now +
+                              "\nlifecycle_stage: active\nname: Default\n");
+}
+
+std::string new_id() {
+  std::uint64_t random[2] = {};
+  if (::getrandom(random, sizeof random, 0) != sizeof random) fail("getrandom", "reading random bytes", errno);
+  char text[33];
+  std::snprintf(text, sizeof text, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+  return text;
+}
+
+// Tensors may take gigabytes, which the store would keep when the output folder is gone. A folder with a run's record
+// is an output folder to `bascule list`.
+bool is_left_out(const std::filesystem::path& file) {
+  return file.extension() == ".safetensors" || file.extension() == ".bin" || file.filename() == "bascule.json";
+}
+
+struct KnownRun {
+  std::string id;
+  std::int64_t began_ms = 0;
+  std::string output_dir;
+};
+
+KnownRun read_known(const std::string& output_dir) {
+  std::istringstream text(text_of(output_dir + "/" + kIdFile));
+  KnownRun known;
+  text >> known.id >> known.began_ms;
+  text.ignore();
+  std::getline(text, known.output_dir);
+  return known;
+}
+
+// The run that the folder is already, or a new one. A folder that was moved is the same run, a copy is another.
+KnownRun known_run(const std::string& output_dir, double unix_seconds) {
+  KnownRun known = read_known(output_dir);
+  const bool is_copy = known.output_dir != output_dir && read_known(known.output_dir).id == known.id;
+  if (known.id.size() != 32 || is_copy) known = {new_id(), milliseconds(unix_seconds), ""};
+  if (known.output_dir != output_dir) {
+    known.output_dir = output_dir;
+    write_output_file(output_dir + "/" + kIdFile,
+                      known.id + " " + std::to_string(known.began_ms) + " " + output_dir + "\n");
+  }
+  return known;
+}
+
+// MLflow reads one line.
+std::string one_line(std::string value) {
+  for (char& c : value) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return value;
+}
+
+}  // namespace
+
+std::string file_uri(const std::string& path) {
+  std::string uri = "file://";
+  for (const char c : path) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                          std::strchr("/-._~", c) != nullptr;
+    char escaped[4];
+    std::snprintf(escaped, sizeof escaped, "%%%02X", static_cast<unsigned char>(c));
+    uri += is_plain ? std::string(1, c) : escaped;
+  }
+  return uri;
+}
+
+std::string mlflow_command(const std::string& store) {
+  return "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri " + file_uri(store);
+}
+
+MlflowRun MlflowRun::open(MlflowPlace place, double unix_seconds) {
+  MlflowRun run;
+  run.place_ = std::move(place);
+  make_experiment(run.place_.store, unix_seconds);
+  const KnownRun known = known_run(run.place_.output_dir, unix_seconds);
+  run.id_ = known.id;
+  run.began_ms_ = known.began_ms;
+  const std::string folder = run.folder();
+  make_folders(folder + "/tags");
+  make_folders(folder + "/artifacts");
+  const std::string name = text_of(folder + "/tags/" + kNameTag);
+  if (!name.empty()) run.place_.name = name;
+  run.place_.tags.push_back({kNameTag, run.place_.name});
+  for (const NamedText& tag : run.place_.tags) {
+    const std::string path = folder + "/tags/" + tag.name;
+    const bool is_ours = tag.name.rfind("bascule.", 0) == 0;
+    if (is_ours || ::access(path.c_str(), F_OK) != 0) write_file(path, tag.value);
+  }
+  std::map<std::string, std::string> parameters;
+  for (const NamedText& parameter : run.place_.parameters) parameters[parameter.name] = one_line(parameter.value);
+  write_folder(folder, "params", parameters);
+  write_folder(folder, "metrics", metrics_of_log(run.place_.output_dir + "/" + kLogFile));
+  run.write_meta(MlflowState::kRunning, 0.0);
+  run.metrics_ = Descriptor(::open((folder + "/metrics").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!run.is_open()) fail(folder + "/metrics", "opening", errno);
+  return run;
+}
+
+Status MlflowRun::step(const StepRecord& record, double unix_seconds) noexcept {
+  Status status = ok_status();
+  visit_figures(record, [&](const char* key, auto value) {
+    const Status now = append(key, static_cast<double>(value), record.global_step, unix_seconds);
+    if (status.ok()) status = now;
+  });
+  return status;
+}
+
+Status MlflowRun::evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept {
+  Status status = ok_status();
+  visit_figures(record, metrics, [&](const char* key, auto value) {
+    const Status now = append(key, static_cast<double>(value), record.global_step, unix_seconds);
+    if (status.ok()) status = now;
+  });
+  return status;
+}
+
+// The file is opened each time: which metrics there are shows as the run goes, and MLflow takes no empty files.
+Status MlflowRun::append(const char* key, double value, std::int64_t step, double unix_seconds) noexcept {
+  if (!is_open() || !std::isfinite(value)) return ok_status();
+  const Descriptor file(::openat(metrics_.number(), key, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file.is_open()) return {StatusCode::kDiskFailed, {errno, 0}};
+  std::array<char, 96> buffer;
+  const std::string_view line = metric_line(&buffer, value, step, unix_seconds);
+  return write_all(file.number(), line.data(), line.size());
+}
+
+void MlflowRun::end(MlflowState state, double unix_seconds) {
+  if (!is_open()) return;
+  if (state == MlflowState::kFinished) link_results();
+  write_meta(state, unix_seconds);
+}
+
+void MlflowRun::write_meta(MlflowState state, double end_seconds) const {
+  const char* const user = std::getenv("USER");
+  const std::string end = end_seconds > 0.0 ? std::to_string(milliseconds(end_seconds)) : "null";
+  // JSON's strings are YAML's.
+  write_output_file(folder() + "/meta.yaml",
+                    "artifact_uri: " + json_text(file_uri(folder() + "/artifacts")) + "\nend_time: " + end +
+                        "\nentry_point_name: ''\nexperiment_id: '0'\nlifecycle_stage: active\nrun_id: '" + id_ +
+                        "'\nrun_name: " + json_text(place_.name) +
+                        "\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: " +
+                        std::to_string(began_ms_) + "\nstatus: " + std::to_string(static_cast<int>(state)) +
+                        "\ntags: []\nuser_id: " + json_text(user != nullptr ? user : "") + "\n");
+}
+
+// MLflow does not follow symbolic links out of this folder, and removes what lies in it with the run. Where the store
+// is on another disk, copies.
+void MlflowRun::link_results() const {
+  namespace fs = std::filesystem;
+  for (const std::string& name : folder_entries(place_.output_dir)) {
+    const fs::path result = fs::path(place_.output_dir) / name, artifact = fs::path(folder()) / "artifacts" / name;
+    if (name.front() == '.' || is_left_out(result) || !fs::is_regular_file(result)) continue;
+    std::error_code failed;
+    fs::remove(artifact, failed);
+    fs::create_hard_link(result, artifact, failed);
+    if (failed) fs::copy_file(result, artifact, failed);
+    if (failed) fail(artifact.string(), "copying", failed.value());
+  }
+}
+
+}  // namespace bascule

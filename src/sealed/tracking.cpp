@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/sealed/tracking.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/settings/resume_rules.h"
+
+namespace bascule {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path absolute(const std::string& path) {
+  const fs::path normal = fs::absolute(path).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();  // without a slash at its end
+}
+
+// The quotes of a string are TOML's, not its own.
+std::string shown_value(const std::string& value) {
+  const bool is_plain = value.size() >= 2 && value.front() == '"' && value.back() == '"' &&
+                        value.find_first_of("\\\"", 1) == value.size() - 1;
+  return is_plain ? value.substr(1, value.size() - 2) : value;
+}
+
+}  // namespace
+
+std::string tracking_store(const Settings& settings) {
+  const PathSetting& given = settings.report.tracking_dir;
+  if (given.is_given()) return absolute(given.resolved).string();
+  return (absolute(settings.run.output_dir.resolved).parent_path() / "mlruns").string();
+}
+
+MlflowRun open_tracking(const Settings& settings) {
+  if (settings.report.tracking == Tracking::kNone) return {};
+  const fs::path output = absolute(settings.run.output_dir.resolved);
+  MlflowPlace place{tracking_store(settings), output.filename().string(), output.string(), {}, {}};
+  for (const KeyRule& rule : resume_rules(settings)) {
+    const bool is_idle =
+        !settings.media_engine.simulation.is_given && rule.key.rfind("media_engine.simulation.", 0) == 0;
+    if (!is_idle) place.parameters.push_back({rule.key, shown_value(rule.value)});
+  }
+  place.tags = {{"mlflow.source.name", absolute(settings.origin.file).string()},
+                {"mlflow.source.type", "LOCAL"},
+                {"bascule.output_dir", place.output_dir},
+                {"bascule.version", BASCULE_VERSION}};
+  try {
+    return MlflowRun::open(std::move(place), unix_seconds());
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.where(), error.problem(),
+                (error.what_to_do().empty() ? "" : error.what_to_do() + ", or ") +
+                    "set report.tracking_dir to a folder that the run may write to, or report.tracking = \"none\"");
+  }
+}
+
+}  // namespace bascule
