@@ -188,9 +188,11 @@ def distributed_and_report(c):
     reports = c.flags.get("report_to")
     if reports is not None:
         c.set("report.tensorboard", "tensorboard" in reports or "all" in reports)
-        others = [r for r in reports if r not in ("tensorboard", "all", "none")]
+        if "mlflow" in reports:
+            c.set("report.tracking", "mlflow", "in mlruns beside the output folder: set report.tracking_dir for another store")
+        others = [r for r in reports if r not in ("tensorboard", "mlflow", "all", "none")]
         if others:
-            c.drop("report_to " + " ".join(others), "Bascule writes TensorBoard, JSON and HTML reports")
+            c.drop("report_to " + " ".join(others), "Bascule writes files for TensorBoard and MLflow, JSON and HTML reports")
 
 
 def training_script(carried, translated, not_carried, model, data):

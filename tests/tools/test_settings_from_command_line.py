@@ -54,6 +54,16 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertEqual(settings["training.do_eval"], "false")
         self.assertNotIn("training.adam_epsilon", settings)
 
+    def test_where_runs_are_watched(self):
+        _, settings, said = convert(LEAST + "--report_to mlflow")
+        self.assertEqual((settings["report.tensorboard"], settings["report.tracking"]), ("false", '"mlflow"'))
+        self.assertEqual(said, [])
+        _, settings, said = convert(LEAST + "--report_to tensorboard wandb comet_ml")
+        self.assertEqual((settings["report.tensorboard"], settings.get("report.tracking")), ("true", None))
+        self.assertEqual(said, ["not carried over: --report_to wandb comet_ml: Bascule writes files for TensorBoard and MLflow, JSON and HTML reports"])
+        _, settings, said = convert(LEAST + "--report_to none")
+        self.assertEqual((settings["report.tensorboard"], settings.get("report.tracking"), said), ("false", None, []))
+
     def test_booleans_have_four_forms(self):
         for form, value in (("--dataloader_drop_last", "true"), ("--dataloader_drop_last=False", "false"),
                             ("--dataloader_drop_last True", "true"), ("--no_dataloader_drop_last", "false")):
@@ -176,7 +186,6 @@ class SettingsFromCommandLine(unittest.TestCase):
         _, settings, said = convert(BERT + "--train_file a.csv --line_by_line --do_eval")
         self.assertEqual((settings["data.text_column"], settings["data.validation_share"]), ('"text"', "0.05"))
         self.assertNotIn("data.text_layout", settings)
-        self.assertIn("to do: move the first 5 % of the rows of a.csv to validation-of-a.csv: the script does so by itself", said)
 
     def test_classifiers_of_texts(self):
         common = " --model_name_or_path bert --output_dir o --do_train --do_eval "
