@@ -31,6 +31,7 @@
 #include "src/report/summary.h"
 #include "src/reproduce/run_record.h"
 #include "src/run/check_fits.h"
+#include "src/run/mlperf_facts.h"
 #include "src/run/output_in_data.h"
 #include "src/run/plan_control.h"
 #include "src/run/resume_check.h"
@@ -138,14 +139,20 @@ SealedFigures measure_sealed(SealedRun& sealed) {
   return figures;
 }
 
-// Replay: training, evaluation, prediction.
-Status replay(SealedRun& sealed) {
-  seal_memory();
+Status train_and_validate(SealedRun& sealed) {
   if (sealed.run().graphs.trains()) {
     BASCULE_TRY(sealed.loop().run());
     BASCULE_TRY(sealed.loop().load_best());
   }
-  BASCULE_TRY(sealed.loop().evaluate(Split::kValidation));
+  return sealed.loop().evaluate(Split::kValidation);
+}
+
+// Replay: training, evaluation, prediction.
+Status replay(SealedRun& sealed) {
+  seal_memory();
+  const Status validated = train_and_validate(sealed);
+  sealed.mlperf().end_run(validated.ok());
+  BASCULE_TRY(validated);
   BASCULE_TRY(sealed.loop().evaluate(Split::kTest));
   return sealed.run().graphs.trains() ? sealed.loop().save_last_state() : ok_status();
 }
@@ -189,11 +196,21 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   say("run: finished; see " + settings.run.output_dir.shown() + (settings.report.html ? "/report.html" : ""));
 }
 
-int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes* times) {
+// mlperf: of a run that begins. One that resumes goes on with its own; what is only evaluated again leaves it alone.
+void hand_over(MlperfLog mlperf, SealedRun* sealed) {
+  const RecordedRun& run = sealed->run();
+  if (run.settings.report.mlperf_log.empty() || run.resume.finished) return;
+  if (mlperf.is_open()) log_mlperf_facts(run, &mlperf);
+  if (run.resume.point) mlperf = MlperfLog::go_on(run.settings.run.output_dir.resolved, run.resume.point->global_step);
+  sealed->mlperf() = std::move(mlperf);
+}
+
+int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes* times, MlperfLog mlperf) {
   if (group.is_first()) prepare_folder(run, isa);
   group.set_phase(RankPhase::kSealing);
   SealedRun sealed(run, isa, stop_signal(), &say, group, times);
   if (group.is_first()) {
+    hand_over(std::move(mlperf), &sealed);
     say(times->line());
     say("seal: " + std::string(isa_name(isa)) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
@@ -207,6 +224,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
                      provenance_of(run, isa));
   }
   group.set_phase(RankPhase::kFinishing);
+  if (sealed.mlperf().failed()) say(std::string(kMlperfLogFile) + " could not be written; lines are missing");
   if (status.code == StatusCode::kStopped)
     return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed)
                             : 128 + static_cast<int>(status.detail[0]);
@@ -265,9 +283,14 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
     if (any_of(group, done)) return 0;
     std::optional<ResumePoint> point = agree_on_checkpoint(settings, group);
     times->end("folder and ranks");
+    MlperfLog mlperf;
     std::unique_ptr<RecordedRun> run;
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
     agree_on(group, [&] {
+      if (group.is_first() && !settings.report.mlperf_log.empty() && !point) {
+        mark_folder(settings);  // so that nobody takes the log for a stranger's file
+        mlperf = begin_mlperf_log(settings, times->began_ns());
+      }
       run = record_run(settings, place, media_engine_builtin(), std::move(point), NewTokens::kAreKept);
       plan_evaluation_again(settings, &run->resume);
       check_best_checkpoint(settings.run, settings.training, &run->resume);
@@ -277,7 +300,7 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
     });
     times->end("data and plan");
     catch_stop_signals(false);
-    return run_recorded(*run, isa, group, json, times);
+    return run_recorded(*run, isa, group, json, times, std::move(mlperf));
   });
 }
 

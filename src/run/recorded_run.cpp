@@ -161,6 +161,13 @@ std::int64_t updates_of_epochs(const TrainingLength& length, double epochs) {
   return static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(length.updates_per_epoch)));
 }
 
+std::int64_t TrainingLength::samples_of(std::int64_t step, std::int64_t accumulation) const noexcept {
+  if (updates_per_epoch == 0) return 0;
+  // Of the epoch under way; the last update, which may be smaller, ends it.
+  const std::int64_t batches = step % updates_per_epoch * accumulation;
+  return step / updates_per_epoch * samples_per_epoch + batches * cut.global_batch();
+}
+
 std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps) {
   if (training.warmup_steps > 0) return training.warmup_steps;
   return static_cast<std::int64_t>(std::ceil(training.warmup_ratio * static_cast<double>(schedule_steps)));

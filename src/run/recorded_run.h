@@ -54,6 +54,8 @@ struct TrainingLength {
   double epochs = 0.0;
   std::int64_t gathered_samples = 0;  // most of all ranks that the training loss is made over; 0: each rank's own
 
+  // Samples of the first so many updates.
+  std::int64_t samples_of(std::int64_t step, std::int64_t accumulation) const noexcept;
   double epoch_of(std::int64_t step) const noexcept {
     return updates_per_epoch > 0 ? static_cast<double>(step) / static_cast<double>(updates_per_epoch) : 0.0;
   }

@@ -65,6 +65,7 @@ class SealedRun {
   Isa isa() const { return isa_; }
   RunStatus& status() { return records_->status(); }
   MlflowRun& tracking() { return records_->outputs().tracking; }
+  MlperfLog& mlperf() { return records_->outputs().mlperf; }  // writes nothing unless rank 0's caller puts one there
 
  private:
   void share_samples();

@@ -17,6 +17,8 @@ class StartTimes {
   void end(const char* name);
   void end(const char* name, const StartWork::Figures& work);  // and what its threads did
 
+  std::int64_t began_ns() const { return began_ns_; }  // by monotonic_ns()
+
   // "start: 1.923 s: settings 0.002, data and plan 0.031, ...": the phases add up to the whole.
   std::string line() const;
 

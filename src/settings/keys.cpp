@@ -43,7 +43,7 @@ bool is_idle_in_drawing(const Key& key) {
   constexpr std::string_view kIdle[] = {"model.head",         "model.freeze",         "model.dropout",
                                         "model.image_size",   "machine.step_seconds", "machine.products",
                                         "report.tensorboard", "report.profile",       "report.hash_steps",
-                                        "report.tracking",    "report.tracking_dir"};
+                                        "report.tracking",    "report.tracking_dir",  "report.mlperf_log"};
   // Ranks draw pictures of their own, on one machine: nothing is summed.
   const std::string_view name = key.name;
   const bool is_of_sums =

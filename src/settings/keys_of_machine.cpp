@@ -69,6 +69,9 @@ constexpr Key kKeys[] = {
      "`mlflow`: write settings, figures and links to the results for `mlflow ui`"},
     {"report", "tracking_dir", path<&Report::tracking_dir>(), kFree,
      "folder that the runs shown together write to; empty: `mlruns` beside `output_dir`"},
+    {"report", "mlperf_log", text<&Report::mlperf_log>(true), kFree,
+     "write [`mlperf_log.txt`](../src/report/README.md#mlperf-log), a log for MLPerf's tools, in the name of this "
+     "organisation; empty: no log"},
 };
 
 }  // namespace

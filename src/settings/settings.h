@@ -341,6 +341,7 @@ struct ReportSettings {
   double status_seconds = 10.0;  // between two writes of status.json; 0: it is not written
   Tracking tracking = Tracking::kNone;
   PathSetting tracking_dir;  // empty: "mlruns" beside the output folder
+  std::string mlperf_log;    // the organisation that the log names; "": there is no such log
 };
 
 // Where the settings came from, so that an error found later can still name the line.

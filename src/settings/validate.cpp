@@ -296,6 +296,16 @@ void check_groups(const Settings& s) {
   }
 }
 
+// MLPerf's log is of a training run whose evaluations show what was learnt.
+void check_mlperf_log(const Settings& s) {
+  if (s.report.mlperf_log.empty() || (s.training.do_train && s.training.do_eval)) return;
+  const std::string missing = s.training.do_train ? "evaluations, but data.validation_file is missing or "
+                                                    "training.do_eval = false"
+                                                  : "training, but data.train_file is missing or "
+                                                    "training.do_train = false";
+  refuse(s, "report.mlperf_log", "report.mlperf_log needs " + missing, "set both, or remove it");
+}
+
 void check_average(const Settings& s) {
   if (s.training.ema_decay == 0.0 && s.training.ema_steps != 1)
     refuse(s, "training.ema_steps", "training.ema_steps is set, but no average of the weights is kept",
@@ -361,6 +371,7 @@ void check_settings(const Settings& settings) {
   check_heads(settings);
   check_groups(settings);
   check_average(settings);
+  check_mlperf_log(settings);
 }
 
 }  // namespace bascule

@@ -21,7 +21,8 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
       weights_(run.graphs.trains() ? run.graphs[Use::kTrain].recording.losses.size() : 0),
       weights_step_(run.resume.finished ? run.resume.finished->step : position.global_step),
       other_rows_until_(run.resume.point && !has_same_validation(run.resume) ? position.global_step : -1),
-      saves_first_(saves_first(run.settings.run.output_dir.resolved, run.resume)) {
+      saves_first_(saves_first(run.settings.run.output_dir.resolved, run.resume)),
+      mlperf_figure_(mlperf_figure(run)) {
   if (!run.graphs.trains()) return;
   for (const LossTerm& term : run.graphs[Use::kTrain].recording.losses) counts_early_ |= term.stream != kSamples;
   if (saving.writer == nullptr) return;
@@ -327,6 +328,7 @@ Status TrainingLoop::run() noexcept {
   if (!run_.resume.finished) out_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
   if (!is_over) begin();
   while (!is_over && !control_.ends_after(at_.global_step)) {
+    out_.mlperf.begin_block(place_of(at_.global_step));
     if (const Status status = step(); !status.ok()) return save_and(status);
     const double now = monotonic_seconds();
     if (steps_here_ == training.throughput_warmup_steps) {
@@ -355,6 +357,7 @@ Status TrainingLoop::run() noexcept {
       return {StatusCode::kStopped, {signal_, 0}};
     }
   }
+  out_.mlperf.end_block(place_of(at_.global_step));
   // Nothing was left to train: the checkpoint is kept as what it is with the settings of now.
   if (times_.updates == 0 && !run_.resume.changes.empty() && !run_.resume.finished) BASCULE_TRY(save());
   const double ended = monotonic_seconds();

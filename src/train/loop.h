@@ -21,9 +21,11 @@
 #include "src/ranks/stop_request.h"
 #include "src/records/json_log.h"
 #include "src/records/mlflow_run.h"
+#include "src/records/mlperf_log.h"
 #include "src/records/progress.h"
 #include "src/records/step_record.h"
 #include "src/records/tensorboard.h"
+#include "src/run/mlperf_facts.h"
 #include "src/run/recorded_run.h"
 #include "src/run/training_control.h"
 #include "src/run/training_position.h"
@@ -58,6 +60,7 @@ struct TrainingOutputs {
   TensorBoardWriter events;
   JsonLog log;
   MlflowRun tracking;
+  MlperfLog mlperf;
   Progress progress = Progress::on_stderr();
   RecordLog<StepRecord> steps;
   RecordLog<EvaluationRecord> evaluations;
@@ -158,6 +161,10 @@ class TrainingLoop {
   Stream& train_stream() const noexcept { return p_.loader.stream(run_.data.find(Split::kTrain)->stream); }
   TrainingPosition position_to_save(double now) const noexcept;
   double epoch_of(std::int64_t step) const noexcept { return run_.pace.length.epoch_of(step); }
+  MlperfLog::Place place_of(std::int64_t step) const noexcept {
+    return {step, run_.pace.length.samples_of(step, run_.settings.training.gradient_accumulation_steps),
+            epoch_of(step)};
+  }
   Status catch_up() noexcept;
   Status restart_search() noexcept;
   void keep_if_best() noexcept;
@@ -196,6 +203,7 @@ class TrainingLoop {
   EvaluationRecord average_validation_, average_test_;  // the same of the averaged weights
   std::int64_t other_rows_until_ = -1;  // up to this update validations were of other rows, or cut otherwise
   bool saves_first_ = false;            // see plan_control.h
+  EvaluationFigure mlperf_figure_;      // what the MLPerf log has of each evaluation
   // For a save, in the rank that writes.
   std::vector<std::int64_t> replaced_rows_;
   std::vector<BadRow> bad_rows_;

@@ -14,22 +14,26 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   if (split == Split::kValidation && evaluated_ == weights_step_ && evaluated_ >= 0) return ok_status();
   const double began = monotonic_seconds();
   reading_ = split;
+  const bool is_validation = split == Split::kValidation;
+  if (is_validation) out_.mlperf.begin_evaluation(place_of(weights_step_));
   // Before the weights: what the judge keeps of each row is then theirs.
   if (p_.averaged_evaluation != nullptr) BASCULE_TRY(evaluate_average(*recorded));
   EvaluationRecord record;
   record.split = split;
   record.global_step = weights_step_;
   record.epoch = epoch_of(weights_step_);
-  record.repeats = split == Split::kValidation && repeats(weights_step_) ? 1 : 0;
+  record.repeats = is_validation && repeats(weights_step_) ? 1 : 0;
   BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest,
                                  split == Split::kTest && run_.graphs.predicts, p_.threads, p_.stop, &record,
                                  &out_.progress));
-  (split == Split::kValidation ? last_validation_ : last_test_) = record;
-  if (split == Split::kValidation) evaluated_ = weights_step_;
+  if (is_validation)
+    out_.mlperf.end_evaluation(place_of(weights_step_), mlperf_figure_.name(), mlperf_figure_.of(record));
+  (is_validation ? last_validation_ : last_test_) = record;
+  if (is_validation) evaluated_ = weights_step_;
   reading_ = Split::kTrain;
   // A repeated evaluation has its point on the curve already. The log keeps the order of steps, so weights of an
   // earlier update, with other rows, have theirs in the report alone.
-  if (record.repeats == 0 && split == Split::kValidation && !has_evaluated(weights_step_ + 1)) {
+  if (record.repeats == 0 && is_validation && !has_evaluated(weights_step_ + 1)) {
     out_.evaluations.append(record);
     if (p_.averaged_evaluation != nullptr) out_.averaged_evaluations.append(average_validation_);
   }

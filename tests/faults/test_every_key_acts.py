@@ -191,6 +191,7 @@ KEYS = {
     "report.status_seconds": (NOTHING, CONTRASTIVE, "0.01"),
     "report.tracking": (NOTHING, CONTRASTIVE, '"mlflow"'),
     "report.tracking_dir": (NOTHING, {**CONTRASTIVE, "report__tracking": '"mlflow"'}, '"{f}/store"'),
+    "report.mlperf_log": (NOTHING, CONTRASTIVE, '"Example"'),
     "training.predict_with_generate": (EVALUATION, {**TEXTS, "training__predict_with_generate": "false"}, "true"),
     "training.generate_ema": (EVALUATION, AVERAGED_TEXTS, "true"),
     "generation.num_beams": (EVALUATION, TEXTS, "4"),

@@ -74,7 +74,7 @@ std::string text_with(const Key& key) {
   if (name == "training.predict_with_generate" || name == "training.generate_ema")
     text += "model.head = \"masked_lm\"\n";
   if (name == "training.generate_ema") text += "training.predict_with_generate = true\ntraining.ema_decay = 0.5\n";
-  if (name == "training.do_eval") text += "data.validation_file = \"v\"\n";
+  if (name == "training.do_eval" || name == "report.mlperf_log") text += "data.validation_file = \"v\"\n";
   if (name == "training.do_predict") text += "data.test_file = \"v\"\n";
   for (const auto& [own, scheduler] : {std::pair{"lr_power", "polynomial"},
                                        {"lr_end", "polynomial"},

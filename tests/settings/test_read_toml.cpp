@@ -223,7 +223,7 @@ TEST(ReadSettings, AnUnknownKeyNamesTheNearestRightOne) {
   EXPECT_EQ(
       refusal_of(least_with("report", "qqqqqqqq = 1")),
       "test.toml:8:1: unknown key \"qqqqqqqq\" in [report]; keys of [report]: tensorboard, html, profile, hash_steps, "
-      "status_seconds, tracking, tracking_dir");
+      "status_seconds, tracking, tracking_dir, mlperf_log");
 }
 
 TEST(ReadSettings, AnUnknownTableNamesTheNearestRightOne) {

@@ -99,7 +99,8 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"report.hash_steps", "yes"},
                                                        {"report.status_seconds", "yes"},
                                                        {"report.tracking", "yes"},
-                                                       {"report.tracking_dir", "yes"}};
+                                                       {"report.tracking_dir", "yes"},
+                                                       {"report.mlperf_log", "yes"}};
   std::map<std::string, std::string> found;
   for (const KeyRule& rule : resume_rules(settings_of(kLeast))) {
     if (rule.word != std::string("no")) found[rule.key] = rule.word;
