@@ -36,6 +36,7 @@ const std::map<std::string, Planned> kPlanned = {
     {"bert_demo.toml", {92219776, 12582912}},
     {"bert_large_phase1.toml", {8855179392, 25165824}},
     {"bert_large_phase2.toml", {4426998720, 100663296}},
+    {"bert_sentences_demo.toml", {58983360, 42074112}},
     {"bridgetower_base.toml", {12714571328, 156450816}},  // 11.84 GiB for 40 samples
     {"bridgetower_large.toml", {33726626368, 277610496}},
     {"demo.toml", {87950912, 9027584}},
