@@ -36,7 +36,7 @@ def run_ours(options, folder, seed, *keys):
 def ours(options, folder, seed):
     run_ours(options, folder, seed)
     validation, train = (json.loads((folder / f"{split}_results.json").read_text()) for split in ("validation", "train"))
-    return {"accuracy": validation["validation_accuracy"], "loss": validation["validation_loss"], "samples_per_second": train["train_samples_per_second"]}
+    return {"accuracy": validation["eval_accuracy"], "loss": validation["eval_loss"], "samples_per_second": train["train_samples_per_second"]}
 
 
 class Rows:
@@ -111,7 +111,7 @@ def main():
         with tempfile.TemporaryDirectory() as temporary:
             initial = pathlib.Path(temporary, "initial")
             run_ours(options, initial, seed, "training.learning_rate=0", "training.num_train_epochs=0", "training.max_steps=1", "training.eval_strategy=no")
-            found.append({"seed": seed, "peer": peer(options, initial, seed), "ours": ours(options, pathlib.Path(temporary, "run"), seed)})
+            found.append({"seed": seed, "ours": ours(options, pathlib.Path(temporary, "run"), seed), "peer": peer(options, initial, seed)})
         print(json.dumps(found[-1]), file=sys.stderr, flush=True)
     means = {key: {who: statistics.mean(one[who][key] for one in found) for who in ("peer", "ours")} for key in ("accuracy", "loss", "samples_per_second")}
     if options.json:

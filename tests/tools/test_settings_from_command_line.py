@@ -221,6 +221,16 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertIn("decimal numbers (3.0)", "\n".join(convert("run_classification.py --train_file a.json --do_regression" + common)[2]))
         self.assertNotIn("decimal numbers (3.0)", "\n".join(convert("run_classification.py --train_file a.json --text_column_names body --do_regression False" + common)[2]))
 
+    def test_the_columns_of_every_task_of_glue(self):
+        columns = {"cola": "sentence", "mnli": "premise hypothesis", "mrpc": "sentence1 sentence2", "qnli": "question sentence", "qqp": "question1 question2",
+                   "rte": "sentence1 sentence2", "sst2": "sentence", "stsb": "sentence1 sentence2", "wnli": "sentence1 sentence2"}
+        for task, names in columns.items():
+            _, settings, said = convert(f"run_glue.py --task_name {task} --model_name_or_path bert --output_dir o --do_train")
+            text, _, pair = names.partition(" ")
+            pair_column = f" --text_pair_column {pair}" if pair else ""
+            self.assertIn(f"--output data/glue-{task} --text_column {text}{pair_column} --class_column label --config {task}", "\n".join(said))
+            self.assertEqual(settings.get("data.text_pair_column"), '"text_pair"' if pair else None, task)
+
     def test_bert_from_scratch(self):
         text = "run_mlm.py --output_dir o --do_train --train_file a.txt --tokenizer_name org/pieces "
         _, settings, said = convert(text + "--model_type bert --config_overrides hidden_size=64")
