@@ -23,6 +23,7 @@ struct BpeFiles {
   std::vector<AddedToken> added;
   std::string unknown_byte;  // the token for a byte that is none; empty: such a byte is left out
   std::string bos = "<s>", eos = "</s>", pad = "<pad>", mask = "<mask>", unk = "<unk>";
+  bool adds_space = false;      // before a text, and behind added tokens in it, where there is none
   bool has_bert_pairs = false;  // <s> a </s> b </s>, with types 0 and 1; RoBERTa's are <s> a </s></s> b </s> of type 0
 };
 

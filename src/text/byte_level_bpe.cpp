@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/text/byte_level_bpe.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "src/base/align.h"
 #include "src/text/merge.h"
 #include "src/text/pieces.h"
 #include "src/text/roberta_files.h"
@@ -11,49 +13,95 @@
 namespace bascule {
 namespace {
 
+// A stretch of a text between added tokens. A space that was put before it is no part of the text.
+struct Stretch {
+  std::string_view bytes;
+  std::size_t place = 0;       // in the text, of its first byte
+  std::size_t put_before = 0;  // bytes of it that are not in the text
+};
+
 class ByteLevelBpe final : public Tokenizer {
  public:
-  ByteLevelBpe(TokenizerFacts facts, Vocabulary vocabulary)
-      : Tokenizer(std::move(facts)), vocabulary_(std::move(vocabulary)) {}
+  ByteLevelBpe(TokenizerFacts facts, Vocabulary vocabulary, bool adds_space)
+      : Tokenizer(std::move(facts)), vocabulary_(std::move(vocabulary)), adds_space_(adds_space) {}
   std::size_t scratch_bytes(std::size_t longest_text_bytes) const noexcept override {
-    return MergeScratch::bytes(longest_text_bytes);
+    return adds_space_ ? word_scratch_bytes(longest_text_bytes) : MergeScratch::bytes(longest_text_bytes);
+  }
+  std::size_t word_scratch_bytes(std::size_t longest_text_bytes) const noexcept override {
+    return front_bytes(longest_text_bytes) + MergeScratch::bytes(longest_text_bytes + 1);
   }
 
  private:
-  Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
-  Status tokenize_between(std::string_view text, std::size_t begin, std::size_t end, TokenOutput& output,
-                          MergeScratch& scratch) const noexcept;
+  // Room for a text with a space before it.
+  static std::size_t front_bytes(std::size_t text_bytes) noexcept { return align_up(text_bytes + 1, kCacheLine); }
+
+  Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override {
+    return tokenize(text, adds_space_, output, scratch);
+  }
+  Status tokenize_word(std::string_view word, TokenOutput& output, Span<std::byte> scratch) const noexcept override {
+    return tokenize(word, true, output, scratch);
+  }
+  Status tokenize(std::string_view text, bool adds_space, TokenOutput& output, Span<std::byte> scratch) const noexcept;
+  Status tokenize_stretch(const Stretch& stretch, TokenOutput& output, MergeScratch& scratch) const noexcept;
 
   Vocabulary vocabulary_;
+  bool adds_space_;  // before each stretch that has none
 };
 
-Status ByteLevelBpe::tokenize_between(std::string_view text, std::size_t begin, std::size_t end, TokenOutput& output,
+// The token of bytes [begin, end) of a stretch. Spaces at its ends do not count as its place.
+void put(std::int32_t id, const Stretch& stretch, std::size_t begin, std::size_t end, TokenOutput& output) noexcept {
+  if (output.keeps_places()) {
+    begin = std::max(begin, stretch.put_before);
+    while (begin < end && stretch.bytes[begin] == ' ') ++begin;
+    while (end > begin && stretch.bytes[end - 1] == ' ') --end;
+  }
+  const std::size_t moved = stretch.place - stretch.put_before;
+  output.add(id, begin + moved, end + moved);
+}
+
+Status ByteLevelBpe::tokenize_stretch(const Stretch& stretch, TokenOutput& output,
                                       MergeScratch& scratch) const noexcept {
-  const std::string_view stretch = text.substr(0, end);
-  while (begin < end && !output.is_done()) {
-    const std::size_t next = piece_end(stretch, begin);
-    const std::string_view piece = stretch.substr(begin, next - begin);
+  for (std::size_t begin = 0; begin < stretch.bytes.size() && !output.is_done();) {
+    const std::size_t next = piece_end(stretch.bytes, begin);
+    const std::string_view piece = stretch.bytes.substr(begin, next - begin);
     const std::int32_t word = vocabulary_.words.find(piece);
     if (word >= 0) {
-      output.add(word);
+      put(word, stretch, begin, next, output);
     } else if (piece.size() > scratch.longest_piece_bytes()) {
-      return Status{StatusCode::kBadSample, {static_cast<std::int64_t>(begin), kPieceTooLong}};
+      return Status{StatusCode::kBadSample, {static_cast<std::int64_t>(stretch.place + begin), kPieceTooLong}};
     } else {
       const PieceMerger merger(piece, vocabulary_, scratch);
-      for (std::int32_t i = merger.first(); i >= 0; i = merger.next(i)) output.add(merger.token(i));
+      for (std::int32_t i = merger.first(); i >= 0;) {
+        const std::int32_t after = merger.next(i);
+        const std::size_t end = after >= 0 ? begin + static_cast<std::size_t>(after) : next;
+        put(merger.token(i), stretch, begin + static_cast<std::size_t>(i), end, output);
+        i = after;
+      }
     }
     begin = next;
   }
   return ok_status();
 }
 
-Status ByteLevelBpe::tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept {
-  MergeScratch merging(scratch);
+Status ByteLevelBpe::tokenize(std::string_view text, bool adds_space, TokenOutput& output,
+                              Span<std::byte> scratch) const noexcept {
+  const std::size_t front = adds_space ? front_bytes(text.size()) : 0;
+  MergeScratch merging(scratch.subspan(front, scratch.size() - front));
+  char* const copy = static_cast<char*>(static_cast<void*>(scratch.data()));
   std::size_t place = 0;
   while (place < text.size() && !output.is_done()) {
     const AddedMatch added = vocabulary_.added.find(text, place);
-    BASCULE_TRY(tokenize_between(text, place, added.begin, output, merging));
-    if (added.id >= 0) output.add(added.id);
+    Stretch stretch{text.substr(place, added.begin - place), place};
+    if (adds_space && !stretch.bytes.empty() && stretch.bytes.front() != ' ') {
+      copy[0] = ' ';
+      std::copy(stretch.bytes.begin(), stretch.bytes.end(), copy + 1);
+      stretch = {std::string_view(copy, stretch.bytes.size() + 1), place, 1};
+    }
+    BASCULE_TRY(tokenize_stretch(stretch, output, merging));
+    if (added.id >= 0) {
+      const std::size_t begin = skip_space(text, added.begin);
+      output.add(added.id, begin, std::max(begin, skip_space_back(text, added.end)));
+    }
     place = added.end;
   }
   return ok_status();
@@ -63,8 +111,9 @@ Status ByteLevelBpe::tokenize(std::string_view text, TokenOutput& output, Span<s
 
 std::unique_ptr<const Tokenizer> load_byte_level_bpe(const TokenizerFolder& folder) {
   TokenizerFacts facts;
-  Vocabulary vocabulary = make_vocabulary(read_roberta_files(folder), &facts);
-  return std::make_unique<ByteLevelBpe>(std::move(facts), std::move(vocabulary));
+  const BpeFiles files = read_roberta_files(folder);
+  Vocabulary vocabulary = make_vocabulary(files, &facts);
+  return std::make_unique<ByteLevelBpe>(std::move(facts), std::move(vocabulary), files.adds_space);
 }
 
 std::vector<std::string> byte_level_bpe_texts(const TokenizerFolder& folder) {

@@ -15,8 +15,7 @@ void check_processing(const Json& document, const std::string& where, BpeFiles* 
   if (splitter != "ByteLevel") refuse_bpe(where, "the pre_tokenizer is \"" + splitter + "\"");
   const Json& pre_tokenizer = get_object(document, "pre_tokenizer", where);
   if (!get_bool(pre_tokenizer, "use_regex", where, true)) refuse_bpe(where, "pre_tokenizer.use_regex is false");
-  if (get_bool(pre_tokenizer, "add_prefix_space", where, true))
-    refuse_bpe(where, "pre_tokenizer.add_prefix_space is true");
+  files->adds_space = get_bool(pre_tokenizer, "add_prefix_space", where, true);
   const std::string ending = type_of(document, "post_processor", where);
   if (ending != "RobertaProcessing" && ending != "BertProcessing")
     refuse_bpe(where, "the post_processor is \"" + ending + "\"");
@@ -62,7 +61,7 @@ void read_roles(const TokenizerFolder& folder, const char* file, BpeFiles* files
   if (!folder.has(file)) return;
   const std::string path = folder.path + "/" + file;
   const Json map = read_json_file(path);
-  if (get_bool(map, "add_prefix_space", path, false)) refuse_bpe(path, "add_prefix_space is true");
+  files->adds_space = get_bool(map, "add_prefix_space", path, files->adds_space);
   // RobertaTokenizer puts cls_token before the text and sep_token after it; bos_token and eos_token play no part.
   read_role(map, "cls_token", &files->bos, path, files);
   read_role(map, "sep_token", &files->eos, path, files);

@@ -64,6 +64,49 @@ Status Tokenizer::encode_into(const Texts& texts, Span<std::int32_t> ids, Encode
   return ok_status();
 }
 
+Status Tokenizer::encode_words_into(std::string_view words, Span<std::int32_t> ids, Span<std::int32_t> words_of,
+                                    bool counts_cut, EncodedWords* encoded, Span<std::byte> scratch) const noexcept {
+  BASCULE_CHECK(static_cast<std::int64_t>(ids.size()) >= special_tokens(false) && words_of.size() == ids.size());
+  const std::size_t begin = facts_.before.size(), room = ids.size() - begin - facts_.after.size();
+  const std::size_t invalid = first_invalid_utf8(words);
+  if (invalid < words.size()) return Status{StatusCode::kBadSample, {static_cast<std::int64_t>(invalid), kNotUtf8}};
+  std::fill(words_of.begin(), words_of.end(), -1);
+  std::copy(facts_.before.begin(), facts_.before.end(), ids.data());
+  TokenOutput output(ids.subspan(begin, room), counts_cut);
+  std::int64_t cut = 0;
+  for (std::int32_t word = 0; !words.empty() && !output.is_done(); ++word) {
+    const std::size_t end = std::min(words.find('\0'), words.size() - 1);
+    const std::size_t first = output.kept(), all = output.count();
+    BASCULE_TRY(tokenize_word(words.substr(0, end), output, scratch));
+    std::fill(words_of.begin() + begin + first, words_of.begin() + begin + output.kept(), word);
+    if (output.count() > all && output.kept() == first) ++cut;
+    words.remove_prefix(end + 1);
+  }
+  const std::size_t last = begin + output.kept();
+  std::copy(facts_.after.begin(), facts_.after.end(), ids.data() + last);
+  *encoded = {static_cast<std::int64_t>(last + facts_.after.size()), cut};
+  return ok_status();
+}
+
+std::vector<PlacedToken> Tokenizer::place_tokens(std::string_view text) const {
+  std::vector<std::byte> scratch(scratch_bytes(text.size()));
+  std::vector<PlacedToken> placed;
+  TokenOutput output(&placed);
+  const Status status = tokenize_checked(text, output, scratch);
+  if (!status.ok()) {
+    throw Error{ErrorKind::kData, "text", "byte " + std::to_string(status.detail[0]) + " is not UTF-8",
+                "write the text in UTF-8"};
+  }
+  const auto is_within = [&](std::size_t place) {
+    return place < text.size() && (static_cast<unsigned char>(text[place]) & 0xc0U) == 0x80U;
+  };
+  for (PlacedToken& token : placed) {
+    while (token.begin > 0 && is_within(token.begin)) --token.begin;
+    while (token.begin < token.end && is_within(token.end)) ++token.end;
+  }
+  return placed;
+}
+
 std::vector<std::int32_t> Tokenizer::encode(const Texts& texts, std::int64_t max_length) const {
   const std::int64_t special = special_tokens(texts.second.has_value());
   BASCULE_CHECK(max_length == 0 || max_length >= special);

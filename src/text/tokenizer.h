@@ -37,15 +37,28 @@ struct Encoded {
   std::int64_t second_begin = 0;  // of one text: `tokens`
 };
 
+// A token of a text, and the bytes of the text that it stands for: whole characters.
+struct PlacedToken {
+  std::int32_t id = 0;
+  std::size_t begin = 0, end = 0;
+};
+
+// The words of a text that is given word by word.
+struct EncodedWords {
+  std::int64_t tokens = 0;  // with the special ones
+  std::int64_t cut = 0;     // words that have tokens, but none that fits
+};
+
 // Facts that every kind of tokenizer has.
 struct TokenizerFacts {
   // The special tokens of a sequence: before its first text, between the texts of a pair, and at its end.
   std::vector<std::int32_t> before, between, after;
-  std::int32_t second_type = 0;            // token type of a pair's second text and of `after` behind it
-  std::int32_t pad_id = -1, mask_id = -1;  // -1: there is none
-  std::vector<std::int32_t> special_ids;   // of all special tokens, ascending: these are never masked
-  std::int32_t vocabulary_size = 0;        // one more than the greatest id
-  std::uint64_t digest = 0;                // equal for tokenizers whose files say the same
+  std::int32_t second_type = 0;  // token type of a pair's second text and of `after` behind it
+  std::int32_t pad_id = -1, mask_id = -1, unknown_id = -1;  // -1: there is none
+  bool marks_continuation = false;                          // tokens that continue a word are written with "##"
+  std::vector<std::int32_t> special_ids;                    // of all special tokens, ascending: these are never masked
+  std::int32_t vocabulary_size = 0;                         // one more than the greatest id
+  std::uint64_t digest = 0;                                 // equal for tokenizers whose files say the same
 };
 
 // Where a kind of tokenizer puts the ids of a text: keeps those that fit, and counts all.
@@ -53,10 +66,15 @@ class TokenOutput {
  public:
   // counts_all: the number of all ids is wanted, also of those that do not fit.
   TokenOutput(Span<std::int32_t> ids, bool counts_all) noexcept : ids_(ids), counts_all_(counts_all) {}
-  void add(std::int32_t id) noexcept {
+  // Keeps the places of all ids in the text too. Before the seal: allocates.
+  explicit TokenOutput(std::vector<PlacedToken>* placed) noexcept : counts_all_(true), placed_(placed) {}
+  // begin, end: of the token in the text, where keeps_places() and the kind of tokenizer knows them.
+  void add(std::int32_t id, std::size_t begin = 0, std::size_t end = 0) noexcept {
     if (count_ < ids_.size()) ids_[count_] = id;
+    if (placed_ != nullptr) placed_->push_back({id, begin, end});
     ++count_;
   }
+  bool keeps_places() const noexcept { return placed_ != nullptr; }
   // No further id is of use.
   bool is_done() const noexcept { return !counts_all_ && count_ >= ids_.size(); }
   std::size_t count() const noexcept { return count_; }
@@ -66,6 +84,7 @@ class TokenOutput {
   Span<std::int32_t> ids_;
   std::size_t count_ = 0;
   bool counts_all_;
+  std::vector<PlacedToken>* placed_ = nullptr;
 };
 
 class Tokenizer {
@@ -91,8 +110,24 @@ class Tokenizer {
   Status encode_into(const Texts& texts, Span<std::int32_t> ids, Encoded* encoded,
                      Span<std::byte> scratch) const noexcept;
 
+  // The tokens of a text that is given as words, each followed by a zero byte, with the special ones, as Transformers
+  // gives them with is_split_into_words = True, and for RoBERTa add_prefix_space = True. What does not fit into ids is
+  // cut off. words_of: for each id the number of its word, -1 for special tokens; as many as ids. counts_cut: sets
+  // EncodedWords::cut, for which all words are tokenised. Else as encode_into().
+  Status encode_words_into(std::string_view words, Span<std::int32_t> ids, Span<std::int32_t> words_of, bool counts_cut,
+                           EncodedWords* encoded, Span<std::byte> scratch) const noexcept;
+
+  // The tokens of a text without special ones, with their places as Transformers gives them: of WordPiece, and of
+  // RoBERTa's BPE without the spaces at their ends; other kinds know none. Throws Error (kData) naming the first byte
+  // that is not UTF-8.
+  std::vector<PlacedToken> place_tokens(std::string_view text) const;
+
   // Working memory for texts of at most this many bytes.
   virtual std::size_t scratch_bytes(std::size_t longest_text_bytes) const noexcept = 0;
+  // The same for words of at most this many bytes together.
+  virtual std::size_t word_scratch_bytes(std::size_t longest_text_bytes) const noexcept {
+    return scratch_bytes(longest_text_bytes);
+  }
 
   std::int64_t special_tokens(bool is_pair) const noexcept {
     return static_cast<std::int64_t>(facts_.before.size() + facts_.after.size() +
@@ -105,6 +140,8 @@ class Tokenizer {
   std::int32_t second_type() const noexcept { return facts_.second_type; }
   std::int32_t pad_id() const noexcept { return facts_.pad_id; }
   std::int32_t mask_id() const noexcept { return facts_.mask_id; }
+  std::int32_t unknown_id() const noexcept { return facts_.unknown_id; }
+  bool marks_continuation() const noexcept { return facts_.marks_continuation; }
   std::int32_t vocabulary_size() const noexcept { return facts_.vocabulary_size; }
   Span<const std::int32_t> special_ids() const noexcept { return facts_.special_ids; }
   std::uint64_t digest() const noexcept { return facts_.digest; }
@@ -115,6 +152,10 @@ class Tokenizer {
  private:
   // Adds the ids of a text, which is UTF-8, in order, until output.is_done(). After the seal; may use all of scratch.
   virtual Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept = 0;
+  // The same for a word by itself.
+  virtual Status tokenize_word(std::string_view word, TokenOutput& output, Span<std::byte> scratch) const noexcept {
+    return tokenize(word, output, scratch);
+  }
   Status tokenize_checked(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept;
 
   TokenizerFacts facts_;

@@ -163,6 +163,7 @@ std::uint64_t digest_of(const BpeFiles& files) {
   for (const std::string* role : {&files.unknown_byte, &files.bos, &files.eos, &files.pad, &files.mask, &files.unk}) {
     add(*role);
   }
+  if (files.adds_space) add("add_prefix_space");
   if (files.has_bert_pairs) add("<s> a </s> b </s>");
   if (!files.word_end.empty()) add(files.word_end);
   return XXH3_64bits(said.data(), said.size());
@@ -242,6 +243,7 @@ Vocabulary make_vocabulary(const BpeFiles& files, TokenizerFacts* facts) {
   facts->second_type = files.has_bert_pairs ? 1 : 0;
   facts->pad_id = required_id(files.pad, files);
   facts->mask_id = files.mask.empty() ? -1 : id_of(files.mask, files);
+  facts->unknown_id = files.unk.empty() ? -1 : id_of(files.unk, files);
   return vocabulary;
 }
 

@@ -68,12 +68,59 @@ class PieceTable {
   std::size_t longest_ = 0;
 };
 
+// Where a word's bytes stand in the text, and how many of them its pieces up to each one have.
+struct KeptPlaces {
+  std::vector<std::size_t> begins, ends, piece_ends;
+};
+
 // A word as it grows, in the working memory.
 struct Word {
   char* bytes;
   std::uint64_t* hashes;  // of the prefixes of what is left
   std::int32_t* pieces;
   std::size_t size = 0, characters = 0;
+  std::size_t begin = 0, end = 0;  // in the text
+  KeptPlaces* places = nullptr;    // where they are kept
+
+  // Adds a character of the normalised text, made of [from, to) of the text.
+  void add(std::uint32_t code_point, std::size_t from, std::size_t to) {
+    if (characters == 0) begin = from;
+    end = to;
+    if (++characters > kLongestWord) return;
+    size += put_utf8(code_point, bytes + size);
+    keep_place(from, to);
+  }
+  // The same of a letter of ASCII that normalising leaves alone.
+  void add_letter(char letter, std::size_t from) {
+    if (characters == 0) begin = from;
+    end = from + 1;
+    if (++characters > kLongestWord) return;
+    bytes[size++] = letter;
+    keep_place(from, from + 1);
+  }
+  void keep_place(std::size_t from, std::size_t to) {
+    if (places == nullptr) return;
+    places->begins.resize(size, from);
+    places->ends.resize(size, to);
+  }
+  void add_piece(std::size_t number, std::int32_t id, std::size_t piece_end) {
+    pieces[number] = id;
+    if (places != nullptr) places->piece_ends.push_back(piece_end);
+  }
+  void put_pieces(std::size_t count, TokenOutput& output) const {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (places == nullptr) {
+        output.add(pieces[i]);
+      } else {
+        const std::size_t first = i == 0 ? 0 : places->piece_ends[i - 1], last = places->piece_ends[i] - 1;
+        output.add(pieces[i], places->begins[first], places->ends[last]);
+      }
+    }
+  }
+  void clear() {
+    size = characters = 0;
+    if (places != nullptr) *places = {};
+  }
 };
 
 constexpr std::size_t kScratchBytes = kWordBytes * (sizeof(char) + sizeof(std::uint64_t) + sizeof(std::int32_t)) + 16;
@@ -85,8 +132,11 @@ class WordPiece final : public Tokenizer {
 
  private:
   Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
-  void tokenize_between(std::string_view text, TokenOutput& output, Word& word) const noexcept;
-  void add_character(std::uint32_t code_point, TokenOutput& output, Word& word) const noexcept;
+  // [place, end) of the text.
+  void tokenize_between(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output,
+                        Word& word) const noexcept;
+  void add_character(std::uint32_t code_point, std::size_t from, std::size_t to, TokenOutput& output,
+                     Word& word) const noexcept;
   void end_word(TokenOutput& output, Word& word) const noexcept;
 
   PieceTable first_, further_;
@@ -132,37 +182,40 @@ void WordPiece::end_word(TokenOutput& output, Word& word) const noexcept {
     std::size_t length = most;
     for (; length > 0 && id < 0; --length) id = table.find({word.bytes + place, length}, word.hashes[length - 1]);
     if (id < 0) break;
-    word.pieces[count++] = id;
     place += length + 1;  // the loop has counted one further
+    word.add_piece(count++, id, place);
   }
   if (word.size > 0) {
     if (is_too_long || place < word.size) {
-      output.add(unknown_);
+      output.add(unknown_, word.begin, word.end);
     } else {
-      for (std::size_t i = 0; i < count; ++i) output.add(word.pieces[i]);
+      word.put_pieces(count, output);
     }
   }
-  word.size = word.characters = 0;
+  word.clear();
 }
 
 // The code point is one of the normalised text.
-void WordPiece::add_character(std::uint32_t code_point, TokenOutput& output, Word& word) const noexcept {
+void WordPiece::add_character(std::uint32_t code_point, std::size_t from, std::size_t to, TokenOutput& output,
+                              Word& word) const noexcept {
   const WordPieceClass kind = word_piece_class(code_point);
   if (kind == WordPieceClass::kSpace) {
     end_word(output, word);
     return;
   }
   if (kind == WordPieceClass::kPunctuation) end_word(output, word);
-  if (++word.characters <= kLongestWord) word.size += put_utf8(code_point, word.bytes + word.size);
+  word.add(code_point, from, to);
   if (kind == WordPieceClass::kPunctuation) end_word(output, word);
 }
 
-void WordPiece::tokenize_between(std::string_view text, TokenOutput& output, Word& word) const noexcept {
-  for (std::size_t place = 0; place < text.size() && !output.is_done();) {
+void WordPiece::tokenize_between(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output,
+                                 Word& word) const noexcept {
+  while (place < end && !output.is_done()) {
     const Utf8Character character = utf8_character(text, place);
+    const std::size_t from = place;
     place += character.bytes;
     if (character.code_point >= 'a' && character.code_point <= 'z') {  // most of English
-      if (++word.characters <= kLongestWord) word.bytes[word.size++] = static_cast<char>(character.code_point);
+      word.add_letter(text[from], from);
       continue;
     }
     const WordPieceClass kind = word_piece_class(character.code_point);
@@ -171,7 +224,7 @@ void WordPiece::tokenize_between(std::string_view text, TokenOutput& output, Wor
     if (is_word) end_word(output, word);
     std::uint32_t normalised[3] = {character.code_point};
     const int count = lowers_ ? lowered_code_points(character.code_point, normalised) : 1;
-    for (int i = 0; i < count; ++i) add_character(normalised[i], output, word);
+    for (int i = 0; i < count; ++i) add_character(normalised[i], from, place, output, word);
     if (is_word) end_word(output, word);
   }
   end_word(output, word);
@@ -184,10 +237,12 @@ Status WordPiece::tokenize(std::string_view text, TokenOutput& output, Span<std:
   void* const pieces = memory + kWordBytes * sizeof(std::uint64_t);
   void* const bytes = memory + kWordBytes * (sizeof(std::uint64_t) + sizeof(std::int32_t));
   Word word{static_cast<char*>(bytes), static_cast<std::uint64_t*>(hashes), static_cast<std::int32_t*>(pieces)};
+  KeptPlaces places;
+  if (output.keeps_places()) word.places = &places;
   for (std::size_t place = 0; place < text.size() && !output.is_done();) {
     const AddedMatch added = added_.find(text, place);
-    tokenize_between(text.substr(place, added.begin - place), output, word);
-    if (added.id >= 0) output.add(added.id);
+    tokenize_between(text, place, added.begin, output, word);
+    if (added.id >= 0) output.add(added.id, added.begin, added.end);
     place = added.end;
   }
   return ok_status();
@@ -226,6 +281,8 @@ std::unique_ptr<const Tokenizer> load_word_piece(const TokenizerFolder& folder) 
   facts.second_type = 1;
   facts.pad_id = required_id(files.pad, files);
   facts.mask_id = required_id(files.mask, files);
+  facts.unknown_id = required_id(files.unk, files);
+  facts.marks_continuation = true;
   for (const AddedToken& token : files.added) {
     if (token.special) facts.special_ids.push_back(token.id);
   }
