@@ -70,7 +70,8 @@ enum class FieldSource : std::uint8_t {
   kDecoderIds,       // int32 (tokens): what a decoder reads of the text: TextShape::start_id, then all its tokens but
                      // the last
   kLabelledRows,     // int32 (labelled tokens): their numbers among the tokens, ascending
-  kTokenLabels,      // int32 (labelled tokens): the token there, which the decoder predicts
+  kTokenLabels,      // int32 (labelled tokens): the token there, which the decoder predicts; of words the tag
+  kLabelledWords,    // int32 (labelled tokens): the number of the token's word in its text
   kMatchLabels,      // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
                      // captions of some samples are exchanged
   kClassLabels,      // int32 (samples): the number of the row's class
@@ -96,7 +97,8 @@ constexpr bool is_of_text(FieldSource source) {
     case FieldSource::kMaskedAmongRead:
     case FieldSource::kDecoderIds:
     case FieldSource::kLabelledRows:
-    case FieldSource::kTokenLabels: return true;
+    case FieldSource::kTokenLabels:
+    case FieldSource::kLabelledWords: return true;
     default: return false;
   }
 }

@@ -28,8 +28,8 @@ namespace {
 
 constexpr char kMagic[8] = {'B', 'A', 'S', 'C', 'I', 'D', 'X', '\n'};
 // Raised whenever the layout changes, or what readers make of the same file.
-constexpr std::uint64_t kFormat = 4;
-constexpr std::size_t kSections = 11;
+constexpr std::uint64_t kFormat = 5;
+constexpr std::size_t kSections = 13;
 
 struct Section {
   std::uint64_t offset = 0;  // from the front of the file
@@ -63,7 +63,8 @@ std::array<Span<const unsigned char>, kSections> sections_of(const ManifestTable
   return {bytes_of(tables.text_end),      bytes_of(tables.image_of_row), bytes_of(tables.line),
           bytes_of(tables.labels),        bytes_of(tables.name_end),     bytes_of(tables.places),
           bytes_of(tables.picture_bytes), bytes_of(tables.file_end),     bytes_of(tables.texts),
-          bytes_of(tables.names),         bytes_of(tables.class_names)};
+          bytes_of(tables.names),         bytes_of(tables.class_names),  bytes_of(tables.tag_end),
+          bytes_of(tables.tags)};
 }
 
 // A table as the header places it. False: it does not lie within the file.
@@ -84,7 +85,8 @@ bool take_sections(const IndexMapping& mapping, const std::array<Section, kSecti
          take_section(mapping, s[4], &t->name_end) && take_section(mapping, s[5], &t->places) &&
          take_section(mapping, s[6], &t->picture_bytes) && take_section(mapping, s[7], &t->file_end) &&
          take_section(mapping, s[8], &t->texts) && take_section(mapping, s[9], &t->names) &&
-         take_section(mapping, s[10], &t->class_names);
+         take_section(mapping, s[10], &t->class_names) && take_section(mapping, s[11], &t->tag_end) &&
+         take_section(mapping, s[12], &t->tags);
 }
 
 std::size_t count_of(const DataFiles& files) { return files.shards.size() + files.manifests.size(); }
@@ -100,7 +102,10 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   if (!is(t.line.size(), in_shards ? 0 : f.rows)) return false;
   const bool labels_fit = t.labels.empty() || is(t.labels.size(), f.rows) || is(t.labels.size(), 2 * f.rows) ||
                           is(t.labels.size(), 4 * f.rows);
-  if (!labels_fit) return false;
+  const bool tags_fit = t.tag_end.empty()
+                            ? t.tags.empty()
+                            : is(t.tag_end.size(), f.rows) && t.tag_end[t.tag_end.size() - 1] == t.tags.size();
+  if (!labels_fit || !tags_fit) return false;
   if (!is(t.places.size(), in_shards ? f.pictures : 0)) return false;
   if (!is(t.picture_bytes.size(), in_shards ? 0 : f.pictures)) return false;
   if (in_shards && f.pictures != f.rows) return false;

@@ -33,8 +33,14 @@ ManifestColumns folder_columns(ManifestColumns columns) {
   return columns;
 }
 
+Error no_words(const std::string& path) {
+  return Error{ErrorKind::kData, path, "lists of words with tags are not read from such files", "use .jsonl or .json"};
+}
+
 // Returns the file's digest.
 std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, ManifestBuilder* builder) {
+  const std::string ending = std::filesystem::path(file.path).extension().string();
+  if (columns.words && ending != ".jsonl" && ending != ".json") throw no_words(file.path);
   if (file.is_class_folder && columns.named_classes) return read_class_folder(file.path, builder);
   if (file.is_class_folder) return read_json_lines(file.path + "/metadata.jsonl", folder_columns(columns), builder);
   if (file.is_folder) {
@@ -46,7 +52,6 @@ std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, Ma
     }
     return read_json_lines(file.path, folder_columns(columns), builder);
   }
-  const std::string ending = std::filesystem::path(file.path).extension().string();
   if (ending == ".jsonl") return read_json_lines(file.path, columns, builder);
   if (ending == ".json") return read_json_array(file.path, columns, builder);
   if (ending == ".csv") return read_separated(file.path, ',', columns, builder);
@@ -98,6 +103,7 @@ Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
 
 Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) {
   ManifestBuilder builder(files, columns);
+  if (columns.words && !files.shards.empty()) throw no_words(files.shards.front());
   if (!files.shards.empty()) return builder.finish(read_shards(columns, &builder));
   std::vector<std::uint64_t> digests;
   for (const DataFile& file : files.manifests) {
@@ -132,43 +138,6 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
     result.value = static_cast<float>(result.label);
   }
   return result;
-}
-
-int Manifest::label_of(std::size_t place) const noexcept {
-  std::size_t label = tables_.labels.size() == figures_.rows ? tables_.labels[place] : 0;
-  if (tables_.labels.size() > figures_.rows) {
-    std::uint16_t wide = 0;
-    std::memcpy(&wide, tables_.labels.data() + sizeof wide * place, sizeof wide);
-    label = wide;
-  }
-  if (class_numbers_.empty()) return static_cast<int>(label);
-  return class_numbers_[std::min(label, class_numbers_.size() - 1)];
-}
-
-std::int64_t Manifest::first_row_of_class(std::size_t name) const noexcept {
-  std::size_t place = 0;
-  while (place + 1 < used_rows() && label_of(place) != static_cast<int>(name)) ++place;
-  return static_cast<std::int64_t>(place);
-}
-
-int Manifest::largest_label() const noexcept {
-  int largest = 0;
-  for (std::size_t place = 0; place < used_rows(); ++place) largest = std::max(largest, label_of(place));
-  return largest;
-}
-
-bool Manifest::has_one_label() const noexcept {
-  for (std::size_t place = 1; place < used_rows(); ++place) {
-    if (label_of(place) != label_of(0)) return false;
-  }
-  return true;
-}
-
-std::int64_t Manifest::first_row_of_label(int least) const noexcept {
-  for (std::int64_t row = 0; row < rows(); ++row) {
-    if (!is_taken_out(row) && label_of(place_of(row)) >= least) return row;
-  }
-  return -1;
 }
 
 void Manifest::find_class_names() {
@@ -364,7 +333,8 @@ std::size_t Manifest::resident_bytes() const noexcept {
   return tables_.text_end.size_bytes() + tables_.image_of_row.size_bytes() + tables_.line.size_bytes() +
          tables_.labels.size_bytes() + tables_.name_end.size_bytes() + tables_.places.size_bytes() +
          tables_.picture_bytes.size_bytes() + tables_.file_end.size_bytes() + tables_.texts.size_bytes() +
-         tables_.names.size_bytes() + tables_.class_names.size_bytes();
+         tables_.names.size_bytes() + tables_.class_names.size_bytes() + tables_.tag_end.size_bytes() +
+         tables_.tags.size_bytes();
 }
 
 bool Manifest::is_whole() const { return !mapping_ || mapping_->is_own() || mapping_->is_whole(); }

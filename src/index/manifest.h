@@ -18,8 +18,9 @@
 // not. Rows are in the order of the paths' bytes.
 //
 // In memory a row costs 16 bytes and its text, one more with labels (two beyond 256 classes, or with names; four where
-// they are values), 8 and the second text with pairs, and a picture 12 bytes and its path with a zero byte; in shards a
-// row costs 32 bytes, its texts and the name of its picture.
+// they are values; 8, a byte and two for each word, where words have tags), 8 and the second text with pairs, and a
+// picture 12 bytes and its path with a zero byte; in shards a row costs 32 bytes, its texts and the name of its
+// picture.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +57,9 @@ struct ManifestColumns {
   LabelValues values = LabelValues::kNone;
   const char* second_text_setting = "text_pair_column";  // as text_setting
   const char* text_setting = "caption_column";           // the key of [data] that names the column, for messages
+  // The column of the text is a list of words, that of labels a list of their tags: class numbers or names. In .jsonl
+  // and .json alone.
+  bool words = false;
 };
 
 inline constexpr std::int64_t kMostClasses = 65536;
@@ -63,7 +67,7 @@ inline constexpr std::int64_t kMostClasses = 65536;
 struct ManifestRow {
   std::string_view image_path;  // relative to Manifest::folder() unless absolute, and as written where all manifests
                                 // lie in one folder; data() ends with a zero byte. In shards: the member's name
-  std::string_view text;        // UTF-8
+  std::string_view text;        // UTF-8; of words all of them, each followed by a zero byte
   std::optional<std::string_view> second_text;  // of a pair
   int label = -1;                               // the number of its class; -1 without a label column, and of values
   float value = 0.0f;                           // the label where labels are values, or the number of its class
@@ -74,6 +78,14 @@ struct ManifestRow {
 // Nothing but spaces, tabs and line breaks, or nothing at all.
 inline bool is_empty_text(std::string_view text) noexcept {
   return text.find_first_not_of(" \t\n\v\f\r") == std::string_view::npos;
+}
+
+// Takes the first word off the text of a row of words, which has one.
+inline std::string_view take_word(std::string_view* words) noexcept {
+  const std::size_t end = words->find('\0');
+  const std::string_view word = words->substr(0, end);
+  words->remove_prefix(end == std::string_view::npos ? words->size() : end + 1);
+  return word;
 }
 
 class IndexMapping;
@@ -102,6 +114,10 @@ class Manifest {
   }
   bool has_pictures() const noexcept { return figures_.pictures > 0; }
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
+  // Whether rows are words with a tag each. Then what is said of labels below is said of tags.
+  bool has_tags() const noexcept { return !tables_.tag_end.empty(); }
+  // The number of the class of a row's word.
+  int tag(std::int64_t row, std::size_t word) const noexcept;
   bool has_values() const noexcept { return tables_.labels.size() == sizeof(float) * figures_.rows; }
   // In order of first use; none where labels are numbers.
   const std::vector<std::string>& class_names() const noexcept { return class_names_; }
@@ -197,6 +213,12 @@ class Manifest {
   std::size_t used_rows() const noexcept { return used_rows_ > 0 ? used_rows_ : figures_.rows; }
   std::size_t place_of(std::int64_t row) const noexcept;
   int label_of(std::size_t place) const noexcept;
+  std::size_t count_labels(std::size_t place) const noexcept;
+  int label_of(std::size_t place, std::size_t word) const noexcept;
+  int class_number(std::size_t label) const noexcept;
+  // The first of so many places that has a label for which the test holds; their count: none has.
+  template <typename Test>
+  std::size_t first_place(std::size_t count, const Test& test) const noexcept;
   const std::string& shard_of(std::int64_t image_id) const noexcept;
   std::size_t number_of_file(std::size_t place) const noexcept;
   void find_class_names();

@@ -29,6 +29,7 @@ std::string problem_of_texts(std::string_view first, std::string_view second) {
   return problem.empty() ? invalid_byte(second, " of the second text") : problem;
 }
 
+constexpr std::int64_t kMostLines = std::numeric_limits<std::uint32_t>::max();
 constexpr char kHowToWrite[] = "write texts in UTF-8";
 
 std::string shown_label(const ManifestLabel& label) {
@@ -72,7 +73,7 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view text, st
   const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
     return Error{ErrorKind::kData, where(), what, what_to_do};
   };
-  if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
+  if (line > kMostLines) throw refuse("too many lines", "split the manifest");
   if (has_pictures_ && image_path.empty()) throw refuse("the picture's path is empty", "");
   if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path contains a zero byte", "");
   if (is_url(image_path)) {
@@ -85,6 +86,22 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view text, st
   if (has_pictures_)
     manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
   manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
+}
+
+void ManifestBuilder::add_words(std::string_view words, Span<const ManifestLabel> tags, std::int64_t line) {
+  const auto where = [&] { return current_->path + ":" + std::to_string(line); };
+  if (line > kMostLines) throw Error{ErrorKind::kData, where(), "too many lines", "split the manifest"};
+  const std::string problem = problem_of_texts(words, "");
+  if (!problem.empty()) throw Error{ErrorKind::kData, where(), problem, kHowToWrite};
+  ManifestStore& store = *manifest_.store_;
+  for (const ManifestLabel& tag : tags) {
+    check_kind(tag, store.tags.empty(), where);
+    store.tags.push_back(static_cast<std::uint16_t>(tag.name.empty() ? tag.number : number_of_name(tag.name, where)));
+  }
+  store.tag_end.push_back(store.tags.size());
+  add_text(words);
+  ++manifest_.figures_.rows;
+  store.line.push_back(static_cast<std::uint32_t>(line));
 }
 
 void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view text,
@@ -113,27 +130,34 @@ void ManifestBuilder::add_row(std::string_view text, std::string_view second_tex
                 "set data.label_column to the column of labels"};
   }
   if (label.is_any()) add_label(label, where);
-  const auto add_text = [&](std::string_view one) {
-    store.texts.insert(store.texts.end(), one.begin(), one.end());
-    store.text_end.push_back(store.texts.size());
-    figures.longest_text_bytes = std::max<std::uint64_t>(figures.longest_text_bytes, one.size());
-  };
   add_text(text);
   if (has_pairs_) add_text(second_text);
   ++figures.rows;
+}
+
+void ManifestBuilder::add_text(std::string_view text) {
+  ManifestStore& store = *manifest_.store_;
+  store.texts.insert(store.texts.end(), text.begin(), text.end());
+  store.text_end.push_back(store.texts.size());
+  manifest_.figures_.longest_text_bytes = std::max<std::uint64_t>(manifest_.figures_.longest_text_bytes, text.size());
+}
+
+// Labels are names, or none is.
+void ManifestBuilder::check_kind(const ManifestLabel& label, bool is_first, const Where& where) const {
+  const bool is_named = !label.name.empty();
+  if (is_first || is_named != class_numbers_.empty()) return;
+  throw Error{ErrorKind::kData, where(),
+              "label " + shown_label(label) +
+                  (is_named ? " is a name, but the rows before have class numbers"
+                            : " is a number, but the rows before have class names"),
+              "use names or numbers throughout"};
 }
 
 void ManifestBuilder::add_label(const ManifestLabel& label, const Where& where) {
   ManifestStore& store = *manifest_.store_;
   const bool is_named = !label.name.empty();
   if (store.labels.empty()) label_bytes_ = is_named ? 2 : values_ != LabelValues::kNone ? sizeof(float) : class_bytes_;
-  if (!store.labels.empty() && is_named == class_numbers_.empty()) {
-    throw Error{ErrorKind::kData, where(),
-                "label " + shown_label(label) +
-                    (is_named ? " is a name, but the rows before have class numbers"
-                              : " is a number, but the rows before have class names"),
-                "use names or numbers throughout"};
-  }
+  check_kind(label, store.labels.empty(), where);
   unsigned char bytes[sizeof(float)];
   if (label_bytes_ == sizeof(float)) {
     const float value = label.value.value_or(static_cast<float>(label.number));
@@ -233,6 +257,8 @@ Manifest ManifestBuilder::finish(std::uint64_t digest) {
   store.texts.shrink_to_fit();
   store.names.shrink_to_fit();
   store.class_names.shrink_to_fit();
+  store.tag_end.shrink_to_fit();
+  store.tags.shrink_to_fit();
   manifest_.tables_ = store.tables();
   manifest_.find_class_names();
   ManifestFigures& figures = manifest_.figures_;

@@ -37,6 +37,8 @@ class ManifestBuilder {
   // Throws Error (kData) naming the line.
   void add(std::string_view image_path, std::string_view text, std::string_view second_text, const ManifestLabel& label,
            std::int64_t line);
+  // A row of words, each followed by a zero byte, with a tag each. Throws Error (kData) naming the line.
+  void add_words(std::string_view words, Span<const ManifestLabel> tags, std::int64_t line);
   // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
   void add_member(std::string_view name, const PicturePlace& place, std::string_view text, std::string_view second_text,
                   const ManifestLabel& label);
@@ -52,6 +54,8 @@ class ManifestBuilder {
  private:
   using Where = std::function<std::string()>;  // of a row, for messages
 
+  void add_text(std::string_view text);
+  void check_kind(const ManifestLabel& label, bool is_first, const Where& where) const;
   void add_row(std::string_view text, std::string_view second_text, const ManifestLabel& label, const Where& where);
   void add_label(const ManifestLabel& label, const Where& where);
   void settle_values();

@@ -8,6 +8,7 @@
 #include "src/base/utf8.h"
 #include "src/index/line_reader.h"
 #include "src/index/manifest_readers.h"
+#include "src/index/manifest_words.h"
 #include "src/json/json.h"
 #include "src/json/plain_object.h"
 
@@ -70,10 +71,16 @@ class RowReader {
       : file_(file), columns_(columns), builder_(builder) {}
 
   void read(std::string_view text, std::int64_t line) {
-    if (read_plain(text, line)) return;
+    if (!columns_.words && read_plain(text, line)) return;
     const Json row = parse_json(text, file_, line);
     const std::string where = file_ + ":" + std::to_string(line);
     if (!row.is_object()) throw Error{ErrorKind::kData, where, "not a JSON object", "write one object a row"};
+    if (columns_.words) {
+      words_.read(member_of(row, columns_.text, columns_.text_setting, where),
+                  member_of(row, columns_.label, "label_column", where), columns_, where);
+      builder_->add_words(words_.text(), words_.tags(), line);
+      return;
+    }
     static const std::string kNone;
     const auto string_of = [&](const std::string& column, const char* setting) -> const std::string& {
       return column.empty() ? kNone : string_column(row, column, setting, where);
@@ -122,6 +129,7 @@ class RowReader {
   const ManifestColumns& columns_;
   ManifestBuilder* builder_;
   PlainObject plain_;
+  WordReader words_;
 };
 
 // Whether an object or a list that begins in a line has no end there.
@@ -264,8 +272,9 @@ ManifestLabel value_of_text(std::string_view text) noexcept {
 
 std::string labels_to_use(const ManifestColumns& columns) {
   if (columns.values == LabelValues::kAlways) return "use a number in every row";
-  const std::string numbers =
-      columns.classes == 2 ? "use 0 or 1" : "use a class number from 0 to " + std::to_string(columns.classes - 1);
+  const std::string numbers = columns.classes == 2 ? "use 0 or 1"
+                                                   : std::string("use a ") + (columns.words ? "tag" : "class") +
+                                                         " number from 0 to " + std::to_string(columns.classes - 1);
   if (columns.values != LabelValues::kNone) return numbers + ", or names or decimal numbers in every row";
   return columns.named_classes ? numbers + ", or names in every row" : numbers;
 }

@@ -76,6 +76,11 @@ class ManifestPart {
     if (one.second_text) add_text(*one.second_text);
     const std::size_t label_bytes = from_.labels.size() / whole_.figures_.rows;
     for (std::size_t i = 0; i < label_bytes; ++i) to_.labels.push_back(from_.labels[label_bytes * place + i]);
+    if (whole_.has_tags()) {
+      const std::size_t tags = whole_.count_labels(place), end = from_.tag_end[place];
+      for (std::size_t i = end - tags; i < end; ++i) to_.tags.push_back(from_.tags[i]);
+      to_.tag_end.push_back(to_.tags.size());
+    }
     if (!from_.line.empty()) to_.line.push_back(from_.line[place]);
     if (!whole_.has_pictures()) return;
     std::uint32_t& number = numbers_[static_cast<std::size_t>(one.image_id)];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables that a manifest's index is made of: as views, wherever they lie, and as vectors while they are being
 // made. Beside the texts' and names' own bytes a row costs 16 bytes (with labels one more, two where they are names, or
-// of more than 256 classes, or four where they are values) and a picture 12 in folders, a row 32 in shards.
+// of more than 256 classes, or four where they are values; or eight, and two for each word, where words have tags) and
+// a picture 12 in folders, a row 32 in shards.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +32,8 @@ struct ManifestTables {
   Span<const char> texts;                   // all texts, end to end
   Span<const char> names;                   // all pictures' paths or members, each with its zero byte
   Span<const char> class_names;             // each with its zero byte
+  Span<const std::uint64_t> tag_end;        // per row of words; its tags begin where those of the row before end
+  Span<const std::uint16_t> tags;           // per word
 };
 
 // Figures of the whole manifest.
@@ -56,9 +59,12 @@ struct ManifestStore {
   std::vector<char> texts;
   std::vector<char> names;
   std::vector<char> class_names;
+  std::vector<std::uint64_t> tag_end;
+  std::vector<std::uint16_t> tags;
 
   ManifestTables tables() const {
-    return {text_end, image_of_row, line, labels, name_end, places, picture_bytes, file_end, texts, names, class_names};
+    return {text_end, image_of_row, line,  labels,      name_end, places, picture_bytes,
+            file_end, texts,        names, class_names, tag_end,  tags};
   }
 };
 

@@ -44,6 +44,7 @@ std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns
   add_text(&key, std::to_string(columns.classes));
   if (!columns.second_text.empty()) add_text(&key, columns.second_text);
   if (columns.named_classes) add_text(&key, "named classes");
+  if (columns.words) add_text(&key, "words");
   if (columns.values != LabelValues::kNone)
     add_text(&key, columns.values == LabelValues::kAlways ? "values" : "classes or values");
   return XXH3_64bits(key.data(), key.size());

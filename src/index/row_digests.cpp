@@ -98,6 +98,16 @@ class Walk {
   std::size_t bad_ = 0;
 };
 
+std::uint64_t hash_of_tags(const Manifest& manifest, std::int64_t row) noexcept {
+  std::uint64_t hash = 0;
+  std::string_view words = manifest.row(row).text;
+  for (std::size_t word = 0; !words.empty(); ++word) {
+    hash = hash_of(hash, static_cast<std::uint64_t>(manifest.tag(row, word)), word);
+    take_word(&words);
+  }
+  return hash;
+}
+
 }  // namespace
 
 std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept {
@@ -107,6 +117,7 @@ std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept {
   std::uint64_t texts = XXH3_64bits(one.text.data(), one.text.size());
   if (one.second_text) texts = hash_of(texts, XXH3_64bits(one.second_text->data(), one.second_text->size()), 2);
   std::uint64_t label = static_cast<std::uint64_t>(one.label);
+  if (manifest.has_tags()) label = hash_of_tags(manifest, row);
   if (manifest.has_values()) label = XXH3_64bits(&one.value, sizeof one.value);
   return static_cast<std::int64_t>(hash_of(texts, XXH3_64bits(name.data(), name.size()), label));
 }

@@ -40,7 +40,7 @@ namespace bascule {
 struct TextPlan {
   std::int64_t longest = 0;      // with those of the beginning and the end
   std::int64_t most_masked = 0;  // of a sample
-  std::int64_t cut = 0;          // texts that are longer than they may be; of two texts a sample only
+  std::int64_t cut = 0;          // texts that are longer than they may be, of two texts a sample only; or words cut off
   bool is_limit = false;         // nothing was measured: LoaderSettings::takes_limits
 };
 
@@ -68,8 +68,10 @@ struct LoaderSettings {
   // By number, of the model; where it reads two, rows are pairs, and each text of a row is one of the sample's.
   TextShape texts[kMaxTexts];
   std::string text_columns[kMaxTexts];  // where they stand, for messages
-  std::string source_prefix;            // before the first of two texts
-  bool pads_targets = false;            // the second is padded to its maximal length, with rows like any other
+  bool reads_words = false;             // the first text is words with tags; see TextSettings
+  std::vector<std::int32_t> further_labels;
+  std::string source_prefix;  // before the first of two texts
+  bool pads_targets = false;  // the second is padded to its maximal length, with rows like any other
   double mlm_probability = 0.15;
   Masking masking = Masking::kCounted;
   std::int64_t max_predictions = kNoPredictionLimit;

@@ -63,6 +63,8 @@ TextSettings text_settings(const LoaderSettings& settings, int number, const Str
   text.corpus = stream.corpus;
   text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows, number) >= 0;
   if (reads_text(settings, 1)) text.of_row = number == 0 ? RowTexts::kFirst : RowTexts::kSecond;
+  text.reads_words = settings.reads_words && number == 0;
+  if (text.reads_words) text.further_labels = settings.further_labels;
   text.column = settings.text_columns[number];
   text.shape = settings.texts[number];
   if (text.of_row == RowTexts::kFirst) text.prefix = settings.source_prefix;

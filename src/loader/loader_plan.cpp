@@ -39,7 +39,7 @@ void check_lengths(const LoaderSettings& settings, const StreamSettings& stream)
     const char* const key = length_of(settings, number, &stream);
     check_positions(text.shape, key);
     const std::int64_t special = special_tokens(text, *stream.manifest);
-    if (text.shape.max_length >= special + (text.of_row == RowTexts::kAll ? 0 : 1)) continue;
+    if (text.shape.max_length >= special + (text.of_row == RowTexts::kAll && !text.reads_words ? 0 : 1)) continue;
     refuse(key,
            std::to_string(text.shape.max_length) + ": a sample has " + std::to_string(special) + " special tokens");
   }
@@ -161,7 +161,9 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
   for (const StreamSettings& stream : settings.streams) {
     plan.streams.push_back(plan_stream(settings, stream));
     const StreamPlan& planned = plan.streams.back();
-    for (const TextPlan& text : planned.texts) plan.longest_text = std::max(plan.longest_text, text.longest);
+    // Of words, also of the token by which a text shows that is longer than planned.
+    const std::int64_t more = settings.reads_words ? 1 : 0;
+    for (const TextPlan& text : planned.texts) plan.longest_text = std::max(plan.longest_text, text.longest + more);
     if (reads_pictures(settings))
       plan.largest_file_bytes = std::max(plan.largest_file_bytes, largest_picture_bytes(*stream.manifest));
     plan.slots_bytes += static_cast<std::size_t>(planned.slots) * planned.slot_bytes;

@@ -18,6 +18,7 @@ void check_together(const Fields& fields) {
     BASCULE_CHECK(declares(FieldSource::kTokenIds, text) || !masks);
     const bool labels = declares(FieldSource::kLabelledRows, text);
     BASCULE_CHECK(labels == declares(FieldSource::kTokenLabels, text));
+    BASCULE_CHECK(labels || !declares(FieldSource::kLabelledWords, text));
     BASCULE_CHECK(declares(FieldSource::kTokenIds, text) || !(labels || declares(FieldSource::kDecoderIds, text)));
   }
   bool is_counted[kMaxStreams] = {};
@@ -81,6 +82,7 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
         text.labelled_stream = field.rows.stream;
         break;
       case FieldSource::kTokenLabels: cut(&text.token_labels); break;
+      case FieldSource::kLabelledWords: cut(&text.labelled_words); break;
       case FieldSource::kMatchLabels: cut(&slot->match_labels); break;
       case FieldSource::kClassLabels: cut(&slot->class_labels); break;
       case FieldSource::kLabelValues: cut(&slot->label_values); break;

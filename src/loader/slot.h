@@ -44,6 +44,7 @@ struct TextSlot {
   std::int32_t* decoder_ids = nullptr;
   std::int32_t* labelled_rows = nullptr;
   std::int32_t* token_labels = nullptr;
+  std::int32_t* labelled_words = nullptr;
   // Where the model declares such fields.
   int token_stream = 0, masked_stream = 0, read_stream = 0, labelled_stream = 0;
 

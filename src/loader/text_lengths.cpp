@@ -38,7 +38,8 @@ std::uint64_t key_of(const Manifest& manifest, const TextSettings& settings) {
                                               settings.tokenizer->digest(),
                                               static_cast<std::uint64_t>(settings.shape.max_length),
                                               XXH3_64bits(settings.prefix.data(), settings.prefix.size())};
-  return XXH3_64bits_withSeed(parts.data(), sizeof(parts), static_cast<std::uint64_t>(settings.of_row));
+  const std::uint64_t kind = static_cast<std::uint64_t>(settings.of_row) + (settings.reads_words ? 16 : 0);
+  return XXH3_64bits_withSeed(parts.data(), sizeof(parts), kind);
 }
 
 std::string record_path(const IndexCache& cache, std::uint64_t key) {
@@ -77,9 +78,24 @@ void cut_one(Span<std::int32_t> ids, Span<const std::int32_t> after) {
   std::copy(after.begin(), after.end(), ids.data() + end - 1);
 }
 
+// Counts the words that are cut off. Throws Error for a row none of whose words has a token.
+Status encode_words(const Manifest& manifest, const TextSettings& settings, std::int64_t row, Span<std::int32_t> ids,
+                    Span<std::int32_t> words_of, Encoded* encoded, Measured* measured, Span<std::byte> scratch) {
+  EncodedWords words;
+  BASCULE_TRY(settings.tokenizer->encode_words_into(manifest.row(row).text, ids, words_of, true, &words, scratch));
+  if (words.tokens == settings.tokenizer->special_tokens(false)) {
+    throw Error{ErrorKind::kData, manifest.where(row), "no word of column \"" + settings.column + "\" has a token",
+                "write a word that is not empty, or remove the row"};
+  }
+  encoded->tokens = words.tokens;
+  measured->lengths.cut += words.cut;
+  return ok_status();
+}
+
 Measured measure(const Manifest& manifest, const TextSettings& settings) {
   std::vector<std::byte> scratch(encode_scratch_bytes(settings, manifest.longest_text_bytes()));
   const std::int64_t most = settings.shape.max_length;
+  std::vector<std::int32_t> words_of(settings.reads_words ? static_cast<std::size_t>(most) : 0);
   const bool counts_cut = settings.of_row != RowTexts::kAll;
   // Where cut texts are counted, with room for a token by which they show.
   std::vector<std::int32_t> ids(static_cast<std::size_t>(most + (counts_cut ? 1 : 0)));
@@ -87,7 +103,9 @@ Measured measure(const Manifest& manifest, const TextSettings& settings) {
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
     if (manifest.has_empty_text(row)) continue;
     Encoded encoded;
-    const Status status = encode_text(manifest, settings, row, ids, &encoded, scratch);
+    const Status status = settings.reads_words
+                              ? encode_words(manifest, settings, row, ids, words_of, &encoded, &measured, scratch)
+                              : encode_text(manifest, settings, row, ids, &encoded, scratch);
     if (!status.ok()) {
       // Readers take UTF-8 alone, and the scratch is made for the longest text.
       throw Error{ErrorKind::kInternal, manifest.where(row), "the text cannot be tokenised"};

@@ -12,7 +12,7 @@ namespace bascule {
 
 struct TextLengths {
   std::int64_t longest = 0;  // tokens of the longest text, with those of the beginning and the end, and the prefix
-  std::int64_t cut = 0;      // texts that have more than settings.shape.max_length; pairs are not counted
+  std::int64_t cut = 0;      // texts that have more than settings.shape.max_length, but no pairs; or words behind that
 };
 
 // Whether the cache holds what text_lengths() is to say, so that it reads no text.

@@ -13,11 +13,20 @@ std::size_t label_bytes(std::int64_t longest) noexcept {
   return align_up(static_cast<std::size_t>(longest) * sizeof(std::int32_t), kCacheLine);
 }
 
-// A text is one that text_lengths() has seen pass. Padded, it fills `ids`.
+// A text is one that text_lengths() has seen pass. Padded, it fills `ids`. Of words, scratch.labels has their numbers.
 Encoded tokenise(const Manifest& manifest, const TextSettings& settings, std::int64_t row, Span<std::int32_t> ids,
                  TextScratch& scratch) noexcept {
   if (settings.corpus != nullptr) return settings.corpus->write(row, ids);
   Encoded encoded;
+  if (settings.reads_words) {
+    EncodedWords words;
+    const std::string_view text = manifest.row(row).text;
+    BASCULE_CHECK(settings.tokenizer
+                      ->encode_words_into(text, ids, scratch.labels.first(ids.size()), false, &words, scratch.tokenizer)
+                      .ok());
+    encoded.tokens = encoded.second_begin = words.tokens;
+    return encoded;
+  }
   BASCULE_CHECK(encode_text(manifest, settings, row, ids, &encoded, scratch.tokenizer).ok());
   if (settings.pads) {
     std::fill(ids.begin() + encoded.tokens, ids.end(), settings.shape.pad_id);
@@ -89,6 +98,23 @@ void label_text(const Appended& to) noexcept {
   }
 }
 
+// Appends the tokens that have their word's tag to the batch's list. words_of: as encode_words_into() writes them.
+void label_words(const Appended& to, const TextSample& sample, const Manifest& manifest, const TextSettings& settings,
+                 Span<const std::int32_t> words_of) noexcept {
+  const TextSlot& text = to.text();
+  std::int64_t& labelled = to.slot->batch.counts[text.labelled_stream];
+  for (std::size_t i = 0; i < to.ids.size(); ++i) {
+    const std::int32_t word = words_of[i];
+    const bool is_first = i == 0 || words_of[i - 1] != word;
+    if (word < 0 || (!is_first && settings.further_labels.empty())) continue;
+    BASCULE_CHECK(labelled < to.slot->bounds[text.labelled_stream]);
+    const int tag = manifest.tag(sample.text_row, static_cast<std::size_t>(word));
+    text.labelled_rows[labelled] = static_cast<std::int32_t>(to.first_row) + static_cast<std::int32_t>(i);
+    text.labelled_words[labelled] = word;
+    text.token_labels[labelled++] = is_first ? tag : settings.further_labels[static_cast<std::size_t>(tag)];
+  }
+}
+
 void write_positions(std::int32_t* positions, Span<const std::int32_t> ids, PositionRule rule) noexcept {
   std::int32_t counted = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) positions[i] = rule.next(ids[i], &counted);
@@ -121,6 +147,7 @@ std::int64_t special_tokens(const TextSettings& settings, const Manifest& manife
 
 std::size_t encode_scratch_bytes(const TextSettings& settings, std::size_t longest_text_bytes) noexcept {
   const std::size_t whole = longest_text_bytes + settings.prefix.size();
+  if (settings.reads_words) return settings.tokenizer->word_scratch_bytes(whole);
   return settings.tokenizer->scratch_bytes(whole) + (settings.prefix.empty() ? 0 : align_up(whole, kCacheLine));
 }
 
@@ -171,7 +198,11 @@ Status write_text(Slot* slot, int text, const TextSample& sample, const Manifest
   if (arrays.token_types != nullptr)
     write_types(arrays.token_types + first_row, encoded, settings.tokenizer->second_type());
   if (arrays.decoder_ids != nullptr) write_decoder_ids(arrays.decoder_ids + first_row, to.ids, settings.shape.start_id);
-  if (arrays.labelled_rows != nullptr) label_text(to);
+  if (settings.reads_words) {
+    label_words(to, sample, manifest, settings, scratch.labels.first(to.ids.size()));
+  } else if (arrays.labelled_rows != nullptr) {
+    label_text(to);
+  }
   if (arrays.row_keys != nullptr) write_keys(to, sample);
   const std::int64_t tokens = slot->batch.counts[arrays.token_stream] += encoded.tokens;
   if (arrays.offsets != nullptr) arrays.offsets[sample.b + 1] = static_cast<std::int32_t>(tokens);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/span.h"
 #include "src/base/status.h"
@@ -34,11 +35,15 @@ struct TextSettings {
   std::string column;  // of the row's text, for messages
   bool pads = false;   // a text is padded to its maximal length, with tokens like any other
   bool masks_tokens = false;
+  // The row's text is a list of words, whose tags are labels: of each word's first token; where further_labels are
+  // there, of the others too, by tag.
+  bool reads_words = false;
+  std::vector<std::int32_t> further_labels;
   TextShape shape;
   MaskingSettings masking;  // read where tokens are masked
 };
 
-// Working memory of one thread: a tokenizer's, and the labels of one text.
+// Working memory of one thread: a tokenizer's, and the labels, or numbers of words, of one text.
 class TextScratch {
  public:
   // A multiple of 64.
@@ -60,7 +65,8 @@ std::int64_t special_tokens(const TextSettings& settings, const Manifest& manife
 
 // Working memory to encode texts of at most this many bytes.
 std::size_t encode_scratch_bytes(const TextSettings& settings, std::size_t longest_text_bytes) noexcept;
-// Tokenizer::encode_into() of a row's text, behind its prefix. Of a text of a corpus nothing is to be encoded.
+// Tokenizer::encode_into() of a row's text, behind its prefix. Of a text of a corpus, or of words, nothing is to be
+// encoded.
 Status encode_text(const Manifest& manifest, const TextSettings& settings, std::int64_t row, Span<std::int32_t> ids,
                    Encoded* encoded, Span<std::byte> scratch) noexcept;
 

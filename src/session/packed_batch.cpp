@@ -26,7 +26,11 @@ std::int64_t tokens_of(const PaddedText& padded, std::int64_t s, const std::stri
 }  // namespace
 
 PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where)
-    : where_(where), pixels_(padded.pixels), label_values_(padded.label_values), label_shares_(padded.label_shares) {
+    : where_(where),
+      tags_(inputs.reads_words ? inputs.classes : 0),
+      pixels_(padded.pixels),
+      label_values_(padded.label_values),
+      label_shares_(padded.label_shares) {
   for (std::int64_t s = 0; s < padded.samples; ++s) {
     const std::uint64_t number = static_cast<std::uint64_t>(padded.first_sample + s);
     sample_keys_.push_back(row_key(number, 0));
@@ -70,8 +74,10 @@ void PackedBatch::add_text(const PaddedText& padded, const TextShape& shape, int
       refuse(where_, s,
              "more tokens than max_position_embeddings = " + std::to_string(shape.max_positions) + " allows");
     const std::int64_t label = has_labels ? padded.token_labels[at] : -100;
-    if (label >= shape.vocabulary_size)
-      refuse(where_, s, "label " + std::to_string(label) + " is outside the vocabulary");
+    if (label >= (tags_ > 0 ? tags_ : shape.vocabulary_size))
+      refuse(where_, s,
+             "label " + std::to_string(label) +
+                 (tags_ > 0 ? " is none of the " + std::to_string(tags_) + " tags" : " is outside the vocabulary"));
     const bool is_selected = label >= 0 || (has_labels && every_row);
     if (t == 0 || is_selected) {
       text.read_rows.push_back(row);
@@ -81,6 +87,7 @@ void PackedBatch::add_text(const PaddedText& padded, const TextShape& shape, int
       text.masked_among_read.push_back(static_cast<std::int32_t>(text.read_rows.size()) - 1);
       text.masked_rows.push_back(row);
       text.masked_labels.push_back(label >= 0 ? static_cast<std::int32_t>(label) : -100);
+      text.words.push_back(static_cast<std::int32_t>(t));
     }
     const std::int64_t type = padded.token_types.empty() ? 0 : padded.token_types[at];
     if (type < 0 || (shape.token_types > 0 && type >= shape.token_types))
@@ -132,6 +139,7 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kDecoderIds: batch.fields[i] = text.decoder_ids.data(); break;
       case FieldSource::kLabelledRows: batch.fields[i] = text.masked_rows.data(); break;
       case FieldSource::kTokenLabels: batch.fields[i] = text.masked_labels.data(); break;
+      case FieldSource::kLabelledWords: batch.fields[i] = text.words.data(); break;
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
       case FieldSource::kLabelValues: batch.fields[i] = label_values_.data(); break;

@@ -55,6 +55,7 @@ class PackedBatch {
     std::vector<std::int32_t> token_ids, decoder_ids, token_types, position_ids, offsets, read_rows, read_offsets,
         masked_among_read;
     std::vector<std::int32_t> masked_rows, masked_labels;  // of tokens with labels, masked or not
+    std::vector<std::int32_t> words;                       // the same: each token counts as one
     std::vector<std::uint64_t> row_keys, read_row_keys;
     std::vector<std::int64_t> padded_row;
   };
@@ -63,6 +64,7 @@ class PackedBatch {
                 bool every_row);
 
   const std::string where_;
+  const std::int64_t tags_;  // labels of tokens are below it; 0: they are tokens
   const std::vector<float> pixels_, label_values_, label_shares_;
   PackedText texts_[kMaxTexts];
   std::vector<std::int32_t> labels_, mixed_labels_;

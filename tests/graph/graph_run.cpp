@@ -75,7 +75,8 @@ Batch TestBatch::batch(const Fields& fields) const {
       case FieldSource::kMaskedAmongRead:
       case FieldSource::kDecoderIds:
       case FieldSource::kLabelledRows:
-      case FieldSource::kTokenLabels: break;  // none here
+      case FieldSource::kTokenLabels:
+      case FieldSource::kLabelledWords: break;  // none here
     }
   }
   return batch;
