@@ -152,7 +152,7 @@ REGISTERED = [
     # what, where it is registered, how it stands there; what it looks like elsewhere; further places for it
     ("the name of a family", "src/models", r'Family \w+ = \{\s*"(\w+)"', r"(?<![A-Za-z])(?i:{})(?![a-z])", ("src/text/",)),  # kinds of tokenizers have names of models
     ("the key of a head", "src/models", r'(?:\bhead\(|Head\[\] = )"(\w+)"', r"""["'`]{}\\?["'`]""", ()),
-    ("the key of a metric", "src/judge", r'constexpr Metric k\w+ = \{"(\w+)"', r"""["'`]{}\\?["'`]""", ()),
+    ("the key of a metric", "src/judge", r'constexpr Metric k\w+ = \{"(?!precision")(\w+)"', r"""["'`]{}\\?["'`]""", ()),  # precision is a key of [model] as well
 ]
 
 

@@ -30,6 +30,7 @@ import bert_relatives
 import random_models
 import random_pipelines
 import sequence_oracle
+import token_oracle
 
 EQUIVALENT_AUTOCAST_RUNS = 17  # with five, 10 to 30 % of equally good runs of PyTorch itself fail where the model is small
 EQUIVALENT_RUNS = 16  # with five in all, 3 to 5 % of equally good runs of PyTorch itself fail
@@ -49,6 +50,7 @@ def load_oracle(reference_dir, family="bridgetower"):
         (module.moved(model, seed * 1000 + number), batches) for number in range(EQUIVALENT_RUNS - 2)]
     if family == "bert" or family in bert_relatives.FAMILIES:
         sequence_oracle.add_sequence_head(module)
+        token_oracle.add_token_head(module)
     module.run_once = worst_autocast(module)
     return module
 

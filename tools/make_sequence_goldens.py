@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes cases of sequence classification with BERT, RoBERTa and DistilBERT in the form of tests/data/goldens-families, which that set lacks.
+"""Writes cases of sequence and token classification with BERT, RoBERTa and DistilBERT in the form of tests/data/goldens-families, which that set lacks.
 
     make_sequence_goldens.py [OUT_DIR] [--cases name,...]
 
 The reference set is found through BASCULE_REFERENCE_DIR, and its rules for BERT are those of these cases: outputs, gradients and a training run in float64 on the CPU, the error of plain
-float32 runs and of equivalent ones beside them, and what torch.autocast gets in bf16. Only the head and its labels differ (sequence_oracle.py). Needs torch, transformers and safetensors.
+float32 runs and of equivalent ones beside them, and what torch.autocast gets in bf16. Only the head and its labels differ (sequence_oracle.py, token_oracle.py). Needs torch, transformers and safetensors.
 """
 import argparse
 import os
@@ -17,12 +17,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 CASES = {
     "bert_sequence_classes": dict(
-        description="BertForSequenceClassification with three classes: ragged pairs with token types, gelu, heads of 12, weight decay, cosine schedule, run; the classifier reads the pooled "
+        description="BertForSequenceClassification with three classes: ragged pairs with token types, gelu, heads of 4, weight decay, cosine schedule, run; the classifier reads the pooled "
         "first row alone",
         family="bert", head="sequence_classification", seed=221,
-        config=dict(vocab_size=70, hidden_size=36, num_hidden_layers=2, num_attention_heads=3, intermediate_size=52, max_position_embeddings=32,
+        config=dict(vocab_size=24, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=17, max_position_embeddings=20,
                     id2label={0: "neither", 1: "entailed", 2: "contradicted"}, label2id={"neither": 0, "entailed": 1, "contradicted": 2}, problem_type="single_label_classification"),
-        batch=dict(lengths=[17, 6, 24, 5, 11], length=24), train=dict(weight_decay=0.05, lr_scheduler_type="cosine"), layers=False),
+        batch=dict(lengths=[11, 6, 16, 5, 9], length=16), train=dict(weight_decay=0.05, lr_scheduler_type="cosine"), layers=False),
     "bert_sequence_values": dict(
         description="BertForSequenceClassification as a regression (one label: mean squared error) of single texts, a text of one token, relu, heads of 8, gradient accumulation 2, bfloat16 file, "
         "run",
@@ -55,6 +55,23 @@ CASES = {
         family="distilbert", head="sequence_classification", seed=242,
         config=dict(vocab_size=18, dim=12, n_layers=1, n_heads=3, hidden_dim=20, max_position_embeddings=14, activation="silu", num_labels=1, problem_type="regression"),
         batch=dict(lengths=[9, 13, 1, 12], length=13, pairs=False), train=dict(gradient_accumulation_steps=2), save=dict(dtype="bfloat16"), layers=False),
+    "bert_tokens": dict(
+        description="BertForTokenClassification with five tags: ragged texts, a text of one token, gelu, heads of 4; tokens without a tag do not count",
+        family="bert", head="token_classification", seed=251,
+        config=dict(vocab_size=14, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=7, max_position_embeddings=14,
+                    id2label={0: "B-LOC", 1: "B-PER", 2: "I-LOC", 3: "I-PER", 4: "O"}, label2id={"B-LOC": 0, "B-PER": 1, "I-LOC": 2, "I-PER": 3, "O": 4}),
+        batch=dict(lengths=[9, 6, 12, 1], length=12, pairs=False), layers=False),
+    "roberta_tokens": dict(
+        description="RobertaForTokenClassification with three tags: a padding token inside a text, relu, heads of 4, bfloat16 file",
+        family="roberta", head="token_classification", seed=252,
+        config=dict(vocab_size=14, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=9, max_position_embeddings=14, type_vocab_size=1, hidden_act="relu",
+                    num_labels=3),
+        batch=dict(lengths=[8, 12, 3], length=12, pairs=False, padding_inside=True), save=dict(dtype="bfloat16"), layers=False),
+    "distilbert_tokens": dict(
+        description="DistilBertForTokenClassification with 21 tags: ragged texts, gelu, heads of 4",
+        family="distilbert", head="token_classification", seed=254,
+        config=dict(vocab_size=14, dim=8, n_layers=1, n_heads=2, hidden_dim=7, max_position_embeddings=12, num_labels=21),
+        batch=dict(lengths=[11, 7, 5], length=12, pairs=False), layers=False),
 }
 
 

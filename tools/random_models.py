@@ -3,8 +3,8 @@
 import functools
 import random
 
-BERT_HEADS = ["masked_lm", "pretraining", "sequence_classification"]
-RELATIVES_HEADS = ["masked_lm", "sequence_classification"]
+BERT_HEADS = ["masked_lm", "pretraining", "sequence_classification", "token_classification"]
+RELATIVES_HEADS = ["masked_lm", "sequence_classification", "token_classification"]
 BRIDGETOWER_HEADS = ["contrastive", "image_text_matching", "masked_lm", "base"]
 HEADS = {"bridgetower": BRIDGETOWER_HEADS, "bert": BERT_HEADS, "roberta": RELATIVES_HEADS, "distilbert": RELATIVES_HEADS}  # of families with several
 ACTIVATIONS = ["gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh", "sigmoid", "linear"]
@@ -127,6 +127,8 @@ def draw_bert(seed, with_run):
                 description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])))
     if head == "sequence_classification":
         draw_labels(draw, config)
+    if head == "token_classification":
+        config["num_labels"] = draw.choice([2, 3, 9, 33])
     if with_run:
         spec["train"] = dict(weight_decay=draw.choice([0.0, 0.01]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
         if draw.random() < 0.4:
@@ -161,6 +163,8 @@ def draw_relative(family, seed, with_run):
             spec["train"].update(optimizer="lamb", learning_rate=2e-2, eps=1e-6)
     if head == "sequence_classification":
         draw_labels(draw, config)
+    if head == "token_classification":
+        config["num_labels"] = draw.choice([2, 3, 9, 33])
         spec["batch"]["pairs"] = min(lengths) > 3 and draw.random() < 0.6
     return spec
 

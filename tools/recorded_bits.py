@@ -7,7 +7,7 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16; the demos of ViT, BERT and T5; classes and values of texts with BERT and its relatives. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16; the demos of ViT, BERT and T5; classes and values of texts, and tags of words, with BERT and its relatives. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "faults"))
 from bascule_run import instruction_sets  # noqa: E402
-from relatives import SETTINGS as RELATIVES, write_relatives, write_values  # noqa: E402
+from relatives import SETTINGS as RELATIVES, write_relatives, write_values, write_words  # noqa: E402
 from run_digests import digests  # noqa: E402: the path first
 from run_edited import NO_EVALUATION, edited  # noqa: E402
 
@@ -91,6 +91,14 @@ def values(updates, batch, evaluated, **changes):
     return texts, changes
 
 
+def tags(updates, batch, evaluated, all_tokens=False, **changes):
+    """Settings of a model that learns tags of words."""
+    texts, changes = labels(updates, batch, evaluated, **changes)
+    changes["model"]["head"] = '"token_classification"'
+    changes["data"].update(train_file='"words.jsonl"', validation_file='"words.jsonl"', text_column='"tokens"', label_column='"tags"', label_all_tokens=str(all_tokens).lower())
+    return texts, changes
+
+
 def t5(updates, batch, **changes):
     """Settings of the T5 demo's first updates."""
     keywords = DATA / "emoji-keywords"
@@ -126,6 +134,9 @@ RUNS = {
     "BERT, classes, 4 updates, bf16": lambda: labels(4, 8, **BF16),
     "RoBERTa, classes, 2 updates, bf16": lambda: labels(2, 8, 24, model={**RELATIVES["roberta"], **BF16["model"]}),
     "DistilBERT, values of pairs, 2 updates": lambda: values(2, 8, 24, model=RELATIVES["distilbert"]),
+    "BERT, tags, 2 updates": lambda: tags(2, 8, 24),
+    "RoBERTa, tags of all tokens, 2 updates, bf16": lambda: tags(2, 8, 24, True, model={**RELATIVES["roberta"], **BF16["model"]}),
+    "DistilBERT, tags, 2 updates": lambda: tags(2, 8, 24, model=RELATIVES["distilbert"]),
     "T5, 6 updates": lambda: t5(6, 16),
     "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
     f"{LONG}, bf16": lambda: demo(20, 64, **BF16),
@@ -152,6 +163,7 @@ def digests_of(start, name, isa):
         changes["machine"] = {"isa": f'"{isa}"', "threads": 2}
         write_relatives(pathlib.Path(folder))
         write_values(pathlib.Path(folder) / "values.jsonl")
+        write_words(pathlib.Path(folder) / "words.jsonl")
         settings = pathlib.Path(folder) / "settings.toml"
         settings.write_text(edited(text, changes))
         code, _, errors = output_of([*start, "run", settings])

@@ -52,6 +52,7 @@ struct JudgeShape {
   std::vector<JudgedLoss> losses;     // the terms of the loss, which is their sum; at most kMaxLossTerms
   std::int64_t counted_of_a_row = 1;  // the most rows of the first one that belong to one row of the predicted split
   std::int64_t longest_text = 0;      // tokens
+  std::vector<std::string> classes;   // their names by number, where the model names them
   // Where texts are generated: how ids become text, which id is no token of it, and the longest reference. Then the
   // outputs have "generated" (samples, most ids), "generated_counts", of ids, below 0 where none were generated, and
   // "generated_scores", floats.

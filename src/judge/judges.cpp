@@ -9,14 +9,14 @@
 namespace bascule {
 
 extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses, kPretraining, kTargetTokens,
-    kSequenceClasses, kSequenceValues;  // each in its own file
+    kSequenceClasses, kSequenceValues, kTokenTags;  // each in its own file
 
 namespace {
 
 std::vector<const JudgeKind*>& judges() {
   static std::vector<const JudgeKind*> all = {
-      &kContrastiveRetrieval, &kMatching,     &kMaskedTokens,    &kClasses,
-      &kPretraining,          &kTargetTokens, &kSequenceClasses, &kSequenceValues};
+      &kContrastiveRetrieval, &kMatching,        &kMaskedTokens,   &kClasses,  &kPretraining,
+      &kTargetTokens,         &kSequenceClasses, &kSequenceValues, &kTokenTags};
   return all;
 }
 

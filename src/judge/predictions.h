@@ -24,7 +24,7 @@ using AddPrediction = std::function<void(JsonStream& out, std::int64_t place, st
 
 // The keys of a row's texts.
 struct TextKeys {
-  const char* first = "caption";
+  const char* first = "caption";  // null: the judge says the text
   const char* second = "second_caption";
 };
 

@@ -7,6 +7,7 @@
 #include "src/models/class_labels.h"
 #include "src/models/config_values.h"
 #include "src/models/masked_words.h"
+#include "src/models/token_labels.h"
 
 namespace bascule {
 namespace {
@@ -38,6 +39,7 @@ NextSentence record_next_sentence(BertRecorder& r, const RowStream& last) {
 
 const char* architecture_of(const std::string& head) {
   if (head == kSequenceHead) return "BertForSequenceClassification";
+  if (head == kTokenHead) return "BertForTokenClassification";
   return head == kPretrainingHead ? "BertForPreTraining" : "BertForMaskedLM";
 }
 
@@ -49,9 +51,14 @@ class Bert final : public Model {
         masked_words_({kMaskedWords, config.hidden_act, config, kVariant, source}) {}
   // The head kSequenceHead.
   Bert(const BertConfig& config, const SequenceLabels& labels) : config_(config), labels_(labels) {}
+  // The head kTokenHead.
+  Bert(const BertConfig& config, const TokenLabels& tags) : config_(config), tags_(tags) {}
 
   const char* architecture() const override {
-    return architecture_of(labels_ ? kSequenceHead : pretrains_ ? kPretrainingHead : kMaskedWordsHead);
+    return architecture_of(labels_      ? kSequenceHead
+                           : tags_      ? kTokenHead
+                           : pretrains_ ? kPretrainingHead
+                                        : kMaskedWordsHead);
   }
   const char* body_prefix() const override { return kPrefix; }
   FileNames file_names() const override {
@@ -79,6 +86,7 @@ class Bert final : public Model {
   }
   void complete_config(Json* config) const override {
     if (labels_) write_sequence_labels(*labels_, config);
+    if (tags_) write_token_labels(*tags_, config);
     if (masked_words_) masked_words_->complete_config(config);
   }
   std::vector<std::string> notes() const override {
@@ -86,6 +94,7 @@ class Bert final : public Model {
   }
   ModelCardWords card() const override {
     if (labels_) return {"BERT", {"bert", "text-classification"}, "text-classification", "AutoTokenizer", ""};
+    if (tags_) return token_card("BERT", "bert");
     return {"BERT", {"bert", "fill-mask"}, "fill-mask", "AutoTokenizer", ""};
   }
 
@@ -97,6 +106,7 @@ class Bert final : public Model {
     inputs.reads_pairs = pretrains_;
     inputs.classes = kNextSentenceClasses;
     if (labels_) set_label_inputs(*labels_, &inputs);
+    if (tags_) set_tag_inputs(*tags_, &inputs);
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override;
@@ -111,11 +121,12 @@ class Bert final : public Model {
   BertConfig config_;
   bool pretrains_ = false;
   std::optional<SequenceLabels> labels_;     // of the head kSequenceHead alone
+  std::optional<TokenLabels> tags_;          // of the head kTokenHead alone
   std::optional<MaskedWords> masked_words_;  // of the others
 };
 
 Fields Bert::fields(const RecordOptions& options) const {
-  Fields fields = bert_fields(kVariant, options, labels_ ? &*labels_ : nullptr);
+  Fields fields = bert_fields(kVariant, options, labels_ ? &*labels_ : nullptr, tags_.has_value());
   if (pretrains_)
     fields.push_back({"next_sentence_labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels});
   return fields;
@@ -160,10 +171,14 @@ void Bert::record_label(BertRecorder& r, const RowStream& last, Use use, const R
 Recording Bert::record(Graph& graph, Use use, const RecordOptions& options) const {
   BertRecorder r(graph, config_, kVariant, options);
   Recording recording;
-  const LayerRows rows = labels_ ? LayerRows::kFirst : LayerRows::kRead;
+  const LayerRows rows = labels_ ? LayerRows::kFirst : tags_ ? LayerRows::kAll : LayerRows::kRead;
   const RowStream last = record_body(r, kBertParts, use, rows, &recording);
   if (labels_) {
     record_label(r, last, use, options, &recording);
+    return recording;
+  }
+  if (tags_) {
+    record_tags(r, kClassifier, config_.classifier_dropout, last, *tags_, options, &recording);
     return recording;
   }
   const MaskedWords::ResultNames results =
@@ -179,7 +194,7 @@ std::vector<FamilyHead> heads() {
   pretraining.words.reads_labels = pretraining.words.has_classes = pretraining.words.reads_pairs = true;
   pretraining.loss_terms = 2;
   pretraining.judge = "pretraining";
-  return {masked_words_head(), pretraining, sequence_classification_head()};
+  return {masked_words_head(), pretraining, sequence_classification_head(), token_classification_head()};
 }
 
 std::vector<std::unique_ptr<Model>> small_models() {
@@ -198,13 +213,18 @@ std::vector<std::unique_ptr<Model>> small_models() {
   values.outputs = 1;
   values.are_values = true;
   for (const SequenceLabels& labels : {classes, values}) models.push_back(std::make_unique<Bert>(config, labels));
+  models.push_back(std::make_unique<Bert>(config, small_tags()));
   return models;
 }
 
 std::unique_ptr<Model> open_bert(const ModelSource& source, const std::string& head) {
+  if (head == kTokenHead) {
+    return std::make_unique<Bert>(read_bert_config(source.config_path), read_token_labels(source.config_path, source));
+  }
   if (head != kMaskedWordsHead && head != kPretrainingHead && head != kSequenceHead) {
     refuse_config(source.config_path, "unknown head \"" + head + "\"",
-                  std::string("BERT has ") + kMaskedWordsHead + ", " + kPretrainingHead + " and " + kSequenceHead);
+                  std::string("BERT has ") + kMaskedWordsHead + ", " + kPretrainingHead + ", " + kSequenceHead +
+                      " and " + kTokenHead);
   }
   if (head == kSequenceHead) {
     return std::make_unique<Bert>(read_bert_config(source.config_path),

@@ -18,6 +18,7 @@ namespace bascule {
 // The streams of rows of such a model.
 inline constexpr int kTokenStream = kFirstModelStream;       // tokens of the packed texts
 inline constexpr int kMaskedStream = kFirstModelStream + 1;  // those that are predicted
+inline constexpr int kTaggedStream = kMaskedStream;          // or those that have a tag
 inline constexpr int kReadStream = kFirstModelStream + 2;    // those that the heads read: of each text the first too
 
 // Differences between the bodies of the families.
@@ -41,9 +42,10 @@ struct BertRecorder : Recorder {
   LayerShape layer;
 };
 
-// Those of the packed texts and, where there are `labels`, of the texts' labels; else of masked tokens and of the rows
-// that heads read.
-Fields bert_fields(const BertVariant& variant, const RecordOptions& options, const SequenceLabels* labels = nullptr);
+// Those of the packed texts and, where there are `labels`, of the texts' labels; or with has_tags, of tokens with tags;
+// else of masked tokens and of the rows that heads read.
+Fields bert_fields(const BertVariant& variant, const RecordOptions& options, const SequenceLabels* labels = nullptr,
+                   bool has_tags = false);
 
 std::string word_table_name(const BertVariant& variant);
 // The row of the padding token is zero when it is fresh, and looking it up trains it no more.

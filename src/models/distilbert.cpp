@@ -8,6 +8,7 @@
 #include "src/models/class_labels.h"
 #include "src/models/config_values.h"
 #include "src/models/masked_words.h"
+#include "src/models/token_labels.h"
 
 namespace bascule {
 namespace {
@@ -78,6 +79,7 @@ RowStream layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows)
 }
 
 const char* architecture_of(const std::string& head) {
+  if (head == kTokenHead) return "DistilBertForTokenClassification";
   return head == kSequenceHead ? "DistilBertForSequenceClassification" : "DistilBertForMaskedLM";
 }
 
@@ -97,8 +99,12 @@ class DistilBert final : public Model {
       : config_(config), masked_words_({kMaskedWords, config.hidden_act, config, kVariant, source}) {}
   // The head kSequenceHead.
   DistilBert(const BertConfig& config, const SequenceLabels& labels) : config_(config), labels_(labels) {}
+  // The head kTokenHead.
+  DistilBert(const BertConfig& config, const TokenLabels& tags) : config_(config), tags_(tags) {}
 
-  const char* architecture() const override { return architecture_of(labels_ ? kSequenceHead : kMaskedWordsHead); }
+  const char* architecture() const override {
+    return architecture_of(labels_ ? kSequenceHead : tags_ ? kTokenHead : kMaskedWordsHead);
+  }
   const char* body_prefix() const override { return kPrefix; }
   bool may_be_fresh(const std::string& tensor) const override {
     return tensor.rfind(kHeadPrefix, 0) == 0 || tensor.rfind(std::string(kPooler) + ".", 0) == 0 ||
@@ -112,6 +118,7 @@ class DistilBert final : public Model {
   }
   void complete_config(Json* config) const override {
     if (labels_) write_sequence_labels(*labels_, config);
+    if (tags_) write_token_labels(*tags_, config);
     if (masked_words_) masked_words_->complete_config(config);
   }
   std::vector<std::string> notes() const override {
@@ -120,6 +127,7 @@ class DistilBert final : public Model {
   ModelCardWords card() const override {
     if (labels_)
       return {"DistilBERT", {"distilbert", "text-classification"}, "text-classification", "AutoTokenizer", ""};
+    if (tags_) return token_card("DistilBERT", "distilbert");
     return {"DistilBERT", {"distilbert", "fill-mask"}, "fill-mask", "AutoTokenizer", ""};
   }
 
@@ -129,18 +137,24 @@ class DistilBert final : public Model {
     inputs.texts[0].max_positions = config_.max_position_embeddings;
     inputs.texts[0].token_types = 0;
     if (labels_) set_label_inputs(*labels_, &inputs);
+    if (tags_) set_tag_inputs(*tags_, &inputs);
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override {
-    return bert_fields(kVariant, options, labels_ ? &*labels_ : nullptr);
+    return bert_fields(kVariant, options, labels_ ? &*labels_ : nullptr, tags_.has_value());
   }
   Recording record(Graph& graph, Use use, const RecordOptions& options) const override {
     BertRecorder r(graph, config_, kVariant, options);
     Recording recording;
-    const RowStream last =
-        record_body(r, {embeddings, layer}, use, labels_ ? LayerRows::kFirst : LayerRows::kRead, &recording);
+    const RowStream last = record_body(r, {embeddings, layer}, use,
+                                       labels_ ? LayerRows::kFirst
+                                       : tags_ ? LayerRows::kAll
+                                               : LayerRows::kRead,
+                                       &recording);
     if (labels_)
       record_label_loss(graph, record_classifier(r, last, labels_->outputs), *labels_, options, &recording);
+    else if (tags_)
+      record_tags(r, kClassifier, config_.hidden_dropout_prob, last, *tags_, options, &recording);
     else
       masked_words_->record(r, last, use, options, {}, &recording);
     return recording;
@@ -149,6 +163,7 @@ class DistilBert final : public Model {
  private:
   BertConfig config_;
   std::optional<SequenceLabels> labels_;     // of the head kSequenceHead alone
+  std::optional<TokenLabels> tags_;          // of the head kTokenHead alone
   std::optional<MaskedWords> masked_words_;  // of the other
 };
 
@@ -163,6 +178,7 @@ std::vector<std::unique_ptr<Model>> small_models() {
   std::vector<std::unique_ptr<Model>> models;
   models.push_back(std::make_unique<DistilBert>(config));
   models.push_back(std::make_unique<DistilBert>(config, SequenceLabels{}));
+  models.push_back(std::make_unique<DistilBert>(config, small_tags()));
   return models;
 }
 
@@ -171,17 +187,22 @@ std::unique_ptr<Model> open_distilbert(const ModelSource& source, const std::str
     return std::make_unique<DistilBert>(read_distilbert_config(source.config_path),
                                         read_sequence_labels(source.config_path, source));
   }
+  if (head == kTokenHead) {
+    return std::make_unique<DistilBert>(read_distilbert_config(source.config_path),
+                                        read_token_labels(source.config_path, source));
+  }
   if (head != kMaskedWordsHead)
     refuse_config(source.config_path, "unknown head \"" + head + "\"",
-                  std::string("DistilBERT has ") + kMaskedWordsHead + " and " + kSequenceHead);
+                  std::string("DistilBERT has ") + kMaskedWordsHead + ", " + kSequenceHead + " and " + kTokenHead);
   return std::make_unique<DistilBert>(read_distilbert_config(source.config_path), source);
 }
 
 }  // namespace
 
 extern const Family kDistilBert;
-const Family kDistilBert = {"distilbert",    "", {masked_words_head(), sequence_classification_head()},
-                            {kBody},         {}, open_distilbert,
-                            architecture_of, {}, small_models};
+const Family kDistilBert = {
+    "distilbert",    "", {masked_words_head(), sequence_classification_head(), token_classification_head()},
+    {kBody},         {}, open_distilbert,
+    architecture_of, {}, small_models};
 
 }  // namespace bascule

@@ -40,6 +40,7 @@ struct ModelInputs {
   TextShape texts[kMaxTexts];
   bool reads_pairs = false;              // the first text is a pair, one sequence
   bool pairs_are_optional = false;       // or one text, throughout a split
+  bool reads_words = false;              // the first text is a list of words, and their tags are classes
   std::int64_t classes = 2;              // labels of rows are numbers below it
   std::vector<std::string> class_names;  // by number; empty: config.json says neither names nor how many there are
   bool has_values = false;               // labels are values, and there are no classes

@@ -8,6 +8,7 @@
 #include "src/models/class_labels.h"
 #include "src/models/config_values.h"
 #include "src/models/masked_words.h"
+#include "src/models/token_labels.h"
 
 namespace bascule {
 namespace {
@@ -37,6 +38,7 @@ BertVariant variant_of(const BertConfig& config) {
 }
 
 const char* architecture_of(const std::string& head) {
+  if (head == kTokenHead) return "RobertaForTokenClassification";
   return head == kSequenceHead ? "RobertaForSequenceClassification" : "RobertaForMaskedLM";
 }
 
@@ -62,8 +64,13 @@ class Roberta final : public Model {
   // The head kSequenceHead.
   Roberta(const BertConfig& config, const SequenceLabels& labels)
       : config_(config), variant_(variant_of(config)), labels_(labels) {}
+  // The head kTokenHead.
+  Roberta(const BertConfig& config, const TokenLabels& tags)
+      : config_(config), variant_(variant_of(config)), tags_(tags) {}
 
-  const char* architecture() const override { return architecture_of(labels_ ? kSequenceHead : kMaskedWordsHead); }
+  const char* architecture() const override {
+    return architecture_of(labels_ ? kSequenceHead : tags_ ? kTokenHead : kMaskedWordsHead);
+  }
   const char* body_prefix() const override { return kPrefix; }
   FileNames file_names() const override {
     // Where both biases are one a file may have either; where config.json ties what the weights do not, it is the
@@ -76,12 +83,15 @@ class Roberta final : public Model {
   bool may_be_fresh(const std::string& tensor) const override {
     return tensor.rfind(kHeadPrefix, 0) == 0 || tensor.rfind(std::string(kClassifier) + ".", 0) == 0;
   }
-  bool depends_on_classes(const std::string& tensor) const override { return tensor.rfind(kOutput, 0) == 0; }
+  bool depends_on_classes(const std::string& tensor) const override {
+    return tensor.rfind(tags_ ? kClassifier : kOutput, 0) == 0;
+  }
   std::vector<ParameterPiece> unused_tensors() const override {
     return masked_words_ ? masked_words_->unused_tensors() : std::vector<ParameterPiece>();
   }
   void complete_config(Json* config) const override {
     if (labels_) write_sequence_labels(*labels_, config);
+    if (tags_) write_token_labels(*tags_, config);
     if (masked_words_) masked_words_->complete_config(config);
   }
   std::vector<std::string> notes() const override {
@@ -89,6 +99,7 @@ class Roberta final : public Model {
   }
   ModelCardWords card() const override {
     if (labels_) return {"RoBERTa", {"roberta", "text-classification"}, "text-classification", "AutoTokenizer", ""};
+    if (tags_) return token_card("RoBERTa", "roberta");
     return {"RoBERTa", {"roberta", "fill-mask"}, "fill-mask", "AutoTokenizer", ""};
   }
 
@@ -98,17 +109,24 @@ class Roberta final : public Model {
     inputs.texts[0].max_positions = config_.max_position_embeddings;
     inputs.texts[0].positions = variant_.positions;
     if (labels_) set_label_inputs(*labels_, &inputs);
+    if (tags_) set_tag_inputs(*tags_, &inputs);
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override {
-    return bert_fields(variant_, options, labels_ ? &*labels_ : nullptr);
+    return bert_fields(variant_, options, labels_ ? &*labels_ : nullptr, tags_.has_value());
   }
   Recording record(Graph& graph, Use use, const RecordOptions& options) const override {
     BertRecorder r(graph, config_, variant_, options);
     Recording recording;
-    const RowStream last = record_body(r, kBertParts, use, labels_ ? LayerRows::kFirst : LayerRows::kRead, &recording);
+    const RowStream last = record_body(r, kBertParts, use,
+                                       labels_ ? LayerRows::kFirst
+                                       : tags_ ? LayerRows::kAll
+                                               : LayerRows::kRead,
+                                       &recording);
     if (labels_)
       record_label_loss(graph, record_classifier(r, last, labels_->outputs), *labels_, options, &recording);
+    else if (tags_)
+      record_tags(r, kClassifier, config_.classifier_dropout, last, *tags_, options, &recording);
     else
       masked_words_->record(r, last, use, options, {}, &recording);
     return recording;
@@ -118,6 +136,7 @@ class Roberta final : public Model {
   BertConfig config_;
   BertVariant variant_;
   std::optional<SequenceLabels> labels_;     // of the head kSequenceHead alone
+  std::optional<TokenLabels> tags_;          // of the head kTokenHead alone
   std::optional<MaskedWords> masked_words_;  // of the other
 };
 
@@ -134,6 +153,7 @@ std::vector<std::unique_ptr<Model>> small_models() {
   std::vector<std::unique_ptr<Model>> models;
   models.push_back(std::make_unique<Roberta>(config));
   models.push_back(std::make_unique<Roberta>(config, SequenceLabels{}));
+  models.push_back(std::make_unique<Roberta>(config, small_tags()));
   return models;
 }
 
@@ -142,9 +162,13 @@ std::unique_ptr<Model> open_roberta(const ModelSource& source, const std::string
     return std::make_unique<Roberta>(read_roberta_config(source.config_path),
                                      read_sequence_labels(source.config_path, source));
   }
+  if (head == kTokenHead) {
+    return std::make_unique<Roberta>(read_roberta_config(source.config_path),
+                                     read_token_labels(source.config_path, source));
+  }
   if (head != kMaskedWordsHead) {
     refuse_config(source.config_path, "unknown head \"" + head + "\"",
-                  std::string("RoBERTa has ") + kMaskedWordsHead + " and " + kSequenceHead);
+                  std::string("RoBERTa has ") + kMaskedWordsHead + ", " + kSequenceHead + " and " + kTokenHead);
   }
   return std::make_unique<Roberta>(read_roberta_config(source.config_path), source);
 }
@@ -152,8 +176,9 @@ std::unique_ptr<Model> open_roberta(const ModelSource& source, const std::string
 }  // namespace
 
 extern const Family kRoberta;
-const Family kRoberta = {"roberta",       "", {masked_words_head(), sequence_classification_head()},
-                         {kBody},         {}, open_roberta,
-                         architecture_of, {}, small_models};
+const Family kRoberta = {
+    "roberta",       "", {masked_words_head(), sequence_classification_head(), token_classification_head()},
+    {kBody},         {}, open_roberta,
+    architecture_of, {}, small_models};
 
 }  // namespace bascule

@@ -227,6 +227,7 @@ std::vector<Section> make_sections(const Report& report) {
       {"classes", "Classes", "Classes", classes_section(report)},
       {"class-examples", "Pictures and predictions", "Predictions", class_examples_section(report), false},
       {"text-mistakes", "Worst mistakes", "Mistakes", text_mistakes_section(report), false},
+      {"entities", "Entities", "Entities", entities_section(report), false},
       {"sentences", "Masked tokens", "Tokens", sentence_examples_section(report), false},
       {"texts", "Generated texts", "Texts", text_examples_section(report), false},
       {"time", "Time", "Time", time_section(report)},

@@ -27,6 +27,8 @@ std::string classes_section(const Report& report);
 std::string class_examples_section(const Report& report);
 // Texts that a classifier got wrong, or whose values are furthest off.
 std::string text_mistakes_section(const Report& report);
+// The figures of each type of entity, and the texts with the most mistakes, their entities marked; empty: none.
+std::string entities_section(const Report& report);
 // Sentences with their masked tokens and the guesses.
 std::string sentence_examples_section(const Report& report);
 std::string text_examples_section(const Report& report);

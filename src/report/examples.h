@@ -72,6 +72,22 @@ struct TextValue {
   double label = 0.0, predicted = 0.0;
 };
 
+// Words with tags.
+struct EntityFigures {
+  std::string type;
+  double precision = 0.0, recall = 0.0, f1 = 0.0;
+  std::int64_t labelled = 0, predicted = 0;
+};
+struct MarkedEntity {
+  std::string type;
+  std::size_t begin = 0, end = 0;  // words [begin, end)
+  bool right = false;              // labelled and predicted alike
+};
+struct TaggedText {
+  std::vector<std::string> words;
+  std::vector<MarkedEntity> labelled, predicted;  // in order
+};
+
 // Masked tokens.
 struct ShownToken {
   std::string text;            // that the model saw

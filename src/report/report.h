@@ -217,8 +217,10 @@ struct Report {
   std::vector<ClassAccuracy> class_accuracies;  // the least accurate first
   std::vector<Confusion> confusions;            // the most frequent first
   std::vector<ClassExample> class_examples;
-  std::vector<TextMistake> text_mistakes;  // those that the model was surest of first
-  std::vector<TextValue> text_values;      // those that are furthest off first
+  std::vector<TextMistake> text_mistakes;     // those that the model was surest of first
+  std::vector<TextValue> text_values;         // those that are furthest off first
+  std::vector<EntityFigures> entity_figures;  // by type
+  std::vector<TaggedText> tagged_texts;       // those with the most mistakes first
   std::vector<SentenceExample> sentence_examples;
   std::vector<TextExample> text_examples;  // the best first
 

@@ -31,9 +31,19 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() > kShown ? text + ", ..." : text;
 }
 
+// What a label that is not a value says of a row, or of a word.
+std::string label_word(const Manifest& manifest) { return manifest.has_tags() ? "tag" : "class"; }
+
 [[noreturn]] void refuse_one_class(const Manifest& manifest) {
-  throw Error(ErrorKind::kData, manifest.name(), "all rows have the same class",
-              "a classifier needs two classes or more");
+  const std::string word = label_word(manifest);
+  throw Error(ErrorKind::kData, manifest.name(),
+              std::string("all ") + (manifest.has_tags() ? "words" : "rows") + " have the same " + word,
+              manifest.has_tags() ? "a model needs two tags or more" : "a classifier needs two classes or more");
+}
+
+[[noreturn]] void refuse_numbers_without_names(const Manifest& manifest) {
+  throw Error(ErrorKind::kData, manifest.where(0), "tags are numbers, but the model's config.json does not name them",
+              "write the tags as strings, or their names into id2label of config.json");
 }
 
 // The kind of labels.
@@ -104,6 +114,7 @@ DataClasses classes_of_data(const RunData& data, const ModelInputs& model) {
   found.names = train->manifest->class_names();
   if (found.names.empty()) {
     if (!of_model.empty()) return {};
+    if (train->manifest->has_tags()) refuse_numbers_without_names(*train->manifest);
     const int largest = train->manifest->largest_label();
     for (int label = 0; label <= largest; ++label) found.names.push_back("LABEL_" + std::to_string(label));
     empty = empty_classes(*train->manifest, found.names.size());
@@ -113,12 +124,15 @@ DataClasses classes_of_data(const RunData& data, const ModelInputs& model) {
     std::sort(known.begin(), known.end());
     if (known == found.names) return {};
   }
+  const std::string classes = train->manifest->has_tags() ? " tags" : " classes";
   const std::string own =
-      "the " + std::to_string(found.names.size()) + " classes of the training data (" + some_of(found.names) + ")";
-  found.note = model.has_values   ? "using " + own + " and a new classifier in place of the folder's regression"
-               : of_model.empty() ? "the model has no class names; using " + own + " and a new classifier"
-                                  : "using " + own + " and a new classifier in place of the folder's " +
-                                        std::to_string(of_model.size()) + " classes";
+      "the " + std::to_string(found.names.size()) + classes + " of the training data (" + some_of(found.names) + ")";
+  found.note = model.has_values ? "using " + own + " and a new classifier in place of the folder's regression"
+               : of_model.empty()
+                   ? "the model has no " + std::string(train->manifest->has_tags() ? "names of tags" : "class names") +
+                         "; using " + own + " and a new classifier"
+                   : "using " + own + " and a new classifier in place of the folder's " +
+                         std::to_string(of_model.size()) + classes;
   found.note += empty;
   return found;
 }
@@ -151,15 +165,17 @@ void number_classes(RunData* data, const ModelInputs& model) {
                   "use data that the model was trained for");
     }
     if (model.has_values) continue;
+    if (own.empty() && split.manifest->has_tags() && names.empty()) refuse_numbers_without_names(*split.manifest);
     if (own.empty()) check_numbers(*split.manifest, model.classes);
     std::vector<std::int32_t> numbers_of_own;
     for (std::size_t i = 0; i < own.size(); ++i) {
       const auto known = numbers.find(own[i]);
       if (known == numbers.end()) {
+        const std::string word = label_word(*split.manifest);
         throw Error(ErrorKind::kData, split.manifest->where(split.manifest->first_row_of_class(i)),
-                    "unknown class \"" + shortened(own[i]) + "\"; the model's " + std::to_string(names.size()) +
-                        " classes are " + some_of(names),
-                    "add rows of this class to the training data, or remove these rows");
+                    "unknown " + word + " \"" + shortened(own[i]) + "\"; the model's " + std::to_string(names.size()) +
+                        (split.manifest->has_tags() ? " tags are " : " classes are ") + some_of(names),
+                    "add rows of this " + word + " to the training data, or remove these rows");
       }
       numbers_of_own.push_back(known->second);
     }

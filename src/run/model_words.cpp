@@ -45,7 +45,7 @@ ModelWords words_of_all_families() {
   }
   all.draws = true;
   for (HeadWords& head : all.heads)
-    head.reads_labels = head.has_classes = head.mixes_labels = head.reads_targets = true;
+    head.reads_labels = head.has_classes = head.mixes_labels = head.reads_targets = head.reads_words = true;
   return all;
 }
 

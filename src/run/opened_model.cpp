@@ -47,6 +47,16 @@ void check_target_columns(const OpenedModel& opened, const ModelSettings& model,
   }
 }
 
+// Words need the column of their tags; that of the words has a default.
+void check_tag_column(const OpenedModel& opened, const ModelSettings& model, const DataSettings& data,
+                      const SettingsOrigin& origin) {
+  if (!opened.inputs.reads_words || !data.label_column.empty()) return;
+  throw Error(
+      ErrorKind::kSettings, where_written(origin, "data.label_column"),
+      "model.head = \"" + model.head + "\" needs the tags of each row's words, but data.label_column is not set",
+      "name their column");
+}
+
 }  // namespace
 
 bool mixes_labels(const DataSettings& data, const TrainingSettings& training) {
@@ -120,6 +130,7 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
                 "data.text_column is set, but the model reads pictures", "name the column in data.caption_column");
   }
   check_target_columns(opened, model, data, origin);
+  check_tag_column(opened, model, data, origin);
   if (has_pairs && reads_rows(data, training) && data.text_pair_column.empty()) {
     throw Error(
         ErrorKind::kSettings, where_written(origin, "data.text_pair_column"),

@@ -14,6 +14,7 @@
 #include "src/run/held_out.h"
 #include "src/run/resume_check.h"
 #include "src/run/resume_files.h"
+#include "src/run/tagged_words.h"
 #include "src/run/targets.h"
 
 namespace bascule {
@@ -67,6 +68,7 @@ ManifestColumns columns_of(const RecordedRun& run) {
     const bool has_values = inputs.has_values || (train != nullptr && train->manifest->has_values());
     columns.values = has_values ? LabelValues::kAlways : LabelValues::kIfDecimal;
   }
+  columns.words = inputs.reads_words;
   columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;
   return columns;
 }
@@ -195,6 +197,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
     BASCULE_CHECK(loader.texts[text].max_length == 0);
     loader.texts[text].max_length = lengths[text];
   }
+  loader.reads_words = run->opened.inputs.reads_words;
   loader.source_prefix = settings.data.source_prefix;
   loader.pads_targets = reads_targets && !settings.data.ignore_pad_token_for_loss;
   loader.takes_limits = reads_targets && run->data.new_lengths == NewLengths::kAreLimits;
@@ -245,9 +248,11 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, &held_out, lender);
   if (!held_out.note().empty()) run->notes.push_back(held_out.note());
   take_classes(run);
+  if (loader.reads_words && settings.data.label_all_tokens) loader.further_labels = further_tags(run->opened.inputs);
   check_data(settings.origin, run->data, &run->resume);
   run->data.plan = plan_loader(loader);
   if (reads_targets) note_lengths(run);
+  if (loader.reads_words) note_cut_words(run);
 }
 
 }  // namespace bascule

@@ -131,6 +131,7 @@ void record_evaluation(RecordedRun* run, const FamilyHead& head) {
     shape.counted_of_a_row = std::max(plan.bounds[counted] / plan.bounds.samples(), plan.texts[0].most_masked);
   }
   shape.fields = run->opened.fields;
+  shape.classes = run->opened.inputs.class_names;
   shape.outputs = judged_outputs(recording, graph, nullptr);
   record_texts(run, bounds, &shape);
   run->graphs.judge = run->opened.judge_kind->make(shape);

@@ -70,7 +70,11 @@ constexpr Key kKeys[] = {
      "column with the target of each row, for heads that write a text; the source is in `text_column`", nullptr,
      "\"\""},
     {"data", "label_column", text<&Data::label_column>(true), kNumbers,
-     "column with each row's class, value or 0/1 label; empty: folders are classes"},
+     "column with each row's class, value, 0/1 label or list of tags; empty: folders are classes"},
+    {"data", "label_all_tokens", boolean<&Data::label_all_tokens>(), kNumbers,
+     "every token of a word has the word's tag, `I-X` for `B-X` behind the first token where the data has it; false: "
+     "only the first token has one",
+     nullptr, "false"},
     {"data", "max_seq_length", integer<&Data::max_seq_length>(2, 65536), kNumbers,
      "maximum length of a text in tokens, including the special ones; longer texts are truncated"},
     {"data", "source_prefix", text<&Data::source_prefix>(true), kNumbers,

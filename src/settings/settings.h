@@ -99,6 +99,7 @@ struct HeadWords {
   bool mixes_labels = false;                   // its loss takes two labels a sample
   bool reads_pairs = false;                    // of texts
   bool reads_targets = false;                  // a sample is two texts: a source, and the target that is made of it
+  bool reads_words = false;                    // a text is a list of words, and its label a list of their tags
 };
 struct ModelWords {
   std::vector<HeadWords> heads;        // the first is the default
@@ -137,10 +138,11 @@ struct DataSettings {
   double validation_share = 0.0;  // of train_file, held out in place of validation_file; 0: none
   std::string image_column = "image";
   std::string caption_column = "caption";
-  std::string text_column;       // "": caption_column
-  std::string text_pair_column;  // "": a sample has one text
-  std::string summary_column;    // of the target, whose source is in text_column
-  std::string label_column;      // "": labels are made by exchanging captions
+  std::string text_column;        // "": caption_column
+  std::string text_pair_column;   // "": a sample has one text
+  std::string summary_column;     // of the target, whose source is in text_column
+  std::string label_column;       // "": labels are made by exchanging captions
+  bool label_all_tokens = false;  // of words with tags; false: the first token of a word alone has its tag
   std::int64_t max_seq_length = 128;
   std::string source_prefix;  // put before each source
   std::int64_t max_source_length = 1024, max_target_length = 128;

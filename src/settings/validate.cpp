@@ -72,6 +72,13 @@ void check_columns(const Settings& s) {
                                                                  : "only the head " + heads + " reads pairs of texts"),
            heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
   }
+  if (data.label_all_tokens && !s.head()->reads_words) {
+    const std::string heads = heads_that(s, &HeadWords::reads_words, "\"");
+    refuse(s, "data.label_all_tokens",
+           "data.label_all_tokens is set, but " + (heads.empty() ? "no head of this model reads words with tags"
+                                                                 : "only the head " + heads + " reads words with tags"),
+           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
+  }
   for (const auto& [key, column] :
        {std::pair{"data.text_column", &data.text_column}, std::pair{"data.text_pair_column", &data.text_pair_column}}) {
     const bool is_taken = *column == data.label_column || (column != &data.text_column && *column == data.text_column);

@@ -31,8 +31,9 @@ constexpr std::size_t kTrain = 0, kEvaluation = 1;
 std::int64_t mixed(std::int64_t a, std::int64_t b, std::int64_t modulus) { return (a * 7919 + b * 104729) % modulus; }
 
 // Appends one text of a sample. has_labels: one token in three is labelled, with another one; is_target: it is what a
-// decoder predicts, and every token has itself for a label.
-void add_text(PaddedText* text, const TextShape& shape, std::int64_t sample, bool has_labels, bool is_target) {
+// decoder predicts, and every token has itself for a label; tags: above 0, two tokens in three have one below it.
+void add_text(PaddedText* text, const TextShape& shape, std::int64_t sample, bool has_labels, bool is_target,
+              std::int64_t tags) {
   const std::int64_t length = 3 + mixed(sample, is_target ? 5 : 1, kLongest - 2);
   for (std::int64_t t = 0; t < text->length; ++t) {
     const bool present = t < length;
@@ -41,7 +42,9 @@ void add_text(PaddedText* text, const TextShape& shape, std::int64_t sample, boo
         first_word + mixed(sample + 1, t * t + (is_target ? 8 : 3), shape.vocabulary_size - first_word);
     text->input_ids.push_back(present ? word : 0);
     text->attention_mask.push_back(present ? 1 : 0);
-    if (is_target) {
+    if (tags > 0) {
+      text->token_labels.push_back(present && (t + sample) % 3 != 1 ? mixed(sample, t, tags) : -100);
+    } else if (is_target) {
       text->token_labels.push_back(present ? word : -100);
     } else if (has_labels) {
       text->token_labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % shape.vocabulary_size : -100);
@@ -64,7 +67,8 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
   for (std::int64_t sample = first; sample < first + samples; ++sample) {
     for (int text = 0; text < kMaxTexts; ++text) {
       const bool is_target = field_from(fields, FieldSource::kTokenLabels, text) >= 0;
-      add_text(&batch.texts[text], inputs.texts[text], sample, masked, is_target);
+      add_text(&batch.texts[text], inputs.texts[text], sample, masked, is_target,
+               inputs.reads_words ? inputs.classes : 0);
     }
     if (matches) batch.labels.push_back(sample % 2);
     if (classifies) batch.labels.push_back(sample % inputs.classes);

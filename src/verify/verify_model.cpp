@@ -37,7 +37,7 @@ void complete_labels(const CaseFiles& files, const Fields& fields, std::int64_t 
   for (const Field& field : fields) {
     if (field.source == FieldSource::kMatchLabels || field.source == FieldSource::kClassLabels)
       complete(&batch->labels, batch->samples, 0);
-    if (field.source == FieldSource::kMaskedLabels)
+    if (field.source == FieldSource::kMaskedLabels || field.source == FieldSource::kTokenLabels)
       complete(&batch->texts[field.text].token_labels, batch->samples * batch->texts[field.text].length, -100);
     if (field.source == FieldSource::kLabelValues) complete(&batch->label_values, batch->samples, 0.0f);
   }

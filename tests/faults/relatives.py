@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of RoBERTa and DistilBERT for runs from scratch: tests/data holds none, and config.json is all that such a run reads of them. Rows with values, which no data there has either."""
+"""Small models of RoBERTa and DistilBERT for runs from scratch: tests/data holds none, and config.json is all that such a run reads of them. Rows with values, and words with tags, which no data there has either."""
 import json
 
 from bascule_run import EMOJI, ROOT
@@ -16,6 +16,15 @@ def write_relatives(folder):
     for kind, config in MODELS.items():
         (folder / kind).mkdir()
         (folder / kind / "config.json").write_text(json.dumps({"model_type": kind, **config}))
+
+
+def write_words(path, rows=240):
+    """Words of a name and of its keywords, whose tags depend on their letters."""
+    lines = (DATA / "emoji-keywords" / "train.jsonl").read_text().splitlines()[:rows]
+    with open(path, "w") as file:
+        for row in map(json.loads, lines):
+            words = row["text"].split() + row["summary"].split()
+            file.write(json.dumps({"tokens": words, "tags": [("O", "B-SHORT", "I-SHORT", "O", "B-LONG")[(len(word) + ord(word[0])) % 5] for word in words]}) + "\n")
 
 
 def write_values(path, rows=240):

@@ -29,6 +29,7 @@ CLASSES = {"model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "model_
            "data__label_column": '"label"', "data__max_seq_length": None}
 PAIRS = {"model__model_name_or_path": '"{f}/bert"', "model__tokenizer_name": None, "model__from_scratch": "true", "model__head": '"pretraining"', "data__train_file": '"{f}/columns.jsonl"',
          "data__text_pair_column": '"other_caption"', "data__label_column": '"label"'}
+WORDS = {**PAIRS, "model__head": '"token_classification"', "data__text_pair_column": None, "data__text_column": '"words"', "data__label_column": '"tags"'}
 # A family of tests/families: the keys of sources and targets do the same whatever the model is.
 TARGETS = {"program": "bascule_classifiers", "model__model_name_or_path": '"{f}/writer"', "model__tokenizer_name": None, "model__from_scratch": "true", "data__train_file": '"{f}/columns.jsonl"',
            "data__validation_file": '"{f}/columns.jsonl"', "data__text_column": '"caption"', "data__summary_column": '"other_caption"', "data__max_source_length": "16", "data__max_target_length": "8",
@@ -82,6 +83,7 @@ KEYS = {
     "data.max_eval_samples": (EVALUATION, CONTRASTIVE, "5"),
     "data.max_predict_samples": (EVALUATION, CONTRASTIVE, "4"),
     "data.label_column": (PARAMETERS, {**MATCHING, "data__train_file": '"{f}/columns.jsonl"'}, '"label"'),
+    "data.label_all_tokens": (PARAMETERS, WORDS, "true"),
     "data.max_seq_length": (PARAMETERS, CONTRASTIVE, "5"),
     "data.mlm_probability": (PARAMETERS, MASKED, "0.5"),
     "data.masking": (PARAMETERS, MASKED, '"bernoulli"'),
@@ -276,7 +278,8 @@ class EveryKey(unittest.TestCase):
         (cls.folder / "text_model" / "config.json").write_text(json.dumps({
             "model_type": "bert", "vocab_size": 4000, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16}))
         (cls.folder / "train.txt").write_text("".join(row["caption"] + "\n" + "\n" * (at % 4 == 3) for at, row in enumerate(ROWS)))
-        columns = [{**row, "other_image": str((DATA / "run_goldens" / ROWS[at - 1]["image"]).resolve()), "other_caption": ROWS[at - 2]["caption"], "label": at % 2} for at, row in enumerate(ROWS)]
+        columns = [{**row, "other_image": str((DATA / "run_goldens" / ROWS[at - 1]["image"]).resolve()), "other_caption": ROWS[at - 2]["caption"], "label": at % 2,
+                    "words": row["caption"].split(), "tags": [("O", "B-X", "I-X")[len(word) % 3] for word in row["caption"].split()]} for at, row in enumerate(ROWS)]
         large = {**ROWS[3], "image": "../images/jpeg/size_2485x2240_tie.jpg"}
         for name, rows in {"columns": columns, "other": ROWS[:6] + ROWS[8:14], "validation": ROWS[:9], "test": ROWS[5:12], "bad": ROWS[:3] + [{**ROWS[3], "image": str(cls.folder / "cut.jpg")}] + ROWS[4:],
                            "large": ROWS[:3] + [large] + ROWS[4:]}.items():

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from bascule_run import PROGRAM, ROOT, digest, run, settings
-from relatives import SETTINGS, write_relatives, write_values
+from relatives import SETTINGS, write_relatives, write_values, write_words
 
 DATA = ROOT / "tests" / "data"
 COMMON = {"model__tokenizer_name": None, "data__max_seq_length": None, "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "24",
@@ -36,6 +36,7 @@ LABELS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', 
           "data__validation_file": f'"{DATA}/emoji-keywords/train.jsonl"', "data__max_eval_samples": "200", "training__label_smoothing_factor": "0.1"}
 VALUES = {**LABELS, "data__train_file": '"values.jsonl"', "data__validation_file": '"values.jsonl"', "data__text_pair_column": '"text_pair"', "data__label_column": '"label"',
           "training__label_smoothing_factor": None, "training__optimizer": '"lamb"'}
+TAGS = {**LABELS, "model__head": '"token_classification"', "data__train_file": '"words.jsonl"', "data__validation_file": '"words.jsonl"', "data__text_column": '"tokens"', "data__label_column": '"tags"'}
 HEADS = {
     "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
     "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0", "training__optimizer": '"adafactor"',
@@ -47,6 +48,9 @@ HEADS = {
     "sequence_classification": LABELS,
     "sequence_classification of RoBERTa": with_model("roberta", {**LABELS, "training__gradient_accumulation_steps": "2"}),
     "sequence_classification of DistilBERT, values of pairs": with_model("distilbert", VALUES),
+    "token_classification": {**TAGS, "data__test_file": '"words.jsonl"', "data__max_predict_samples": "24"},
+    "token_classification of RoBERTa": with_model("roberta", {**TAGS, "training__gradient_accumulation_steps": "2", "data__label_all_tokens": "true"}),
+    "token_classification of DistilBERT": with_model("distilbert", TAGS),
     "conditional_generation": TARGETS,
     "conditional_generation, padded": {**TARGETS, "data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"},
     "conditional_generation, with texts": {**TARGETS, "data__test_file": f'"{DATA}/emoji-keywords/test.jsonl"', "training__predict_with_generate": "true",
@@ -56,7 +60,7 @@ HEADS = {
 
 def outcome(folder):
     history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
-    evaluated = [{key: value for key, value in line.items() if key == "step" or key.endswith(("loss", "accuracy", "rougeLsum"))} for line in history if "loss" not in line]
+    evaluated = [{key: value for key, value in line.items() if key == "step" or key.endswith(("loss", "accuracy", "f1", "rougeLsum"))} for line in history if "loss" not in line]
     names = ["model.safetensors", "ema/model.safetensors", "checkpoint-24/training_state.safetensors", "predictions.jsonl"]
     return [digest(folder / name) for name in names if (folder / name).exists()], evaluated[:-1]  # the last is of times
 
@@ -65,6 +69,7 @@ def prepared(folder, changes):
     """The settings of a run, beside what no folder of tests/data has."""
     write_relatives(folder)
     write_values(folder / "values.jsonl")
+    write_words(folder / "words.jsonl")
     return settings(folder, **changes)
 
 

@@ -195,6 +195,29 @@ TEST(BertSequences, ConfigJsonNamesTheLabelsAndTheirKind) {
   EXPECT_EQ(json_text(regression["id2label"]), R"({"0":"LABEL_0"})");
 }
 
+TEST(BertTokens, HaveAClassifierAndNoPooler) {
+  const std::vector<std::string> names = names_of("", true, "token_classification");
+  EXPECT_TRUE(has(names, "classifier.weight"));
+  for (const std::string& name : names) {
+    EXPECT_EQ(name.find("pooler"), std::string::npos) << name;
+    EXPECT_NE(name.rfind("cls.", 0), 0u) << name;
+  }
+}
+
+TEST(BertTokens, ConfigJsonNamesNewTags) {
+  const TemporaryFolder folder;
+  ModelSource source;
+  source.config_path = folder.write("config.json", text_with(R"("id2label": {"0": "no", "1": "yes"})"));
+  EXPECT_EQ(open_model(source, "token_classification")->inputs().class_names, (std::vector<std::string>{"no", "yes"}));
+  source.classes = {"B-X", "I-X", "O"};
+  const std::unique_ptr<Model> model = open_model(source, "token_classification");
+  EXPECT_EQ(model->inputs().classes, 3);
+  Json config = read_json_file(source.config_path);
+  model->complete_config(&config);
+  EXPECT_EQ(json_text(config["id2label"]), R"({"0":"B-X","1":"I-X","2":"O"})");
+  EXPECT_EQ(json_text(config["label2id"]), R"({"B-X":0,"I-X":1,"O":2})");
+}
+
 TEST(BertConfig, TheClassifierDropsAsTheLayersUnlessItHasARateOfItsOwn) {
   const auto rate = [](const std::string& members) {
     const TemporaryFolder folder;

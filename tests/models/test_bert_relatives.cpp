@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -100,9 +101,11 @@ TEST(Roberta, RefusesWhatItCannotBeWithTheKey) {
                  "max_position_embeddings = 4 leaves no position for a token between the special ones: the first has "
                  "position 2");
   EXPECT_EQ(refusal(roberta_with(R"("max_position_embeddings": 5)")), "");
-  EXPECT_NE(refusal(roberta_with(), "pretraining")
-                .find("unknown head \"pretraining\"; RoBERTa has masked_lm and sequence_classification"),
-            std::string::npos)
+  EXPECT_NE(
+      refusal(roberta_with(), "pretraining")
+          .find(
+              "unknown head \"pretraining\"; RoBERTa has masked_lm, sequence_classification and token_classification"),
+      std::string::npos)
       << refusal(roberta_with(), "pretraining");
 }
 
@@ -250,6 +253,27 @@ TEST(BertRelatives, ClassifiersDropWithARateOfTheirOwn) {
   EXPECT_EQ(places(distilbert_with(R"("seq_classif_dropout": 0.25)")),
             (Places{{"classifier/classifier.dropout", 0.25f}}));
   expect_refused(distilbert_with(R"("seq_classif_dropout": 1.0)"), "seq_classif_dropout");
+}
+
+TEST(BertRelatives, GiveTokensTagsBehindDropoutAlone) {
+  const std::string head = "token_classification";
+  for (const auto& [text, prefix, architecture] :
+       {std::tuple{roberta_with(), "roberta.", "RobertaForTokenClassification"},
+        {distilbert_with(), "distilbert.", "DistilBertForTokenClassification"}}) {
+    const std::unique_ptr<Model> model = open(text, head);
+    EXPECT_STREQ(model->architecture(), architecture);
+    EXPECT_EQ(without_body(record(*model).names, prefix),
+              (std::vector<std::string>{"classifier.bias", "classifier.weight"}));
+    EXPECT_TRUE(model->may_be_fresh("classifier.weight"));
+    EXPECT_TRUE(model->depends_on_classes("classifier.weight"));
+    EXPECT_TRUE(model->inputs().reads_words);
+    EXPECT_FALSE(model->inputs().reads_pairs);
+  }
+  using Places = std::vector<std::pair<std::string, float>>;
+  const auto places = [&](const std::string& text) { return dropped_in_head(*open(text, head)); };
+  EXPECT_EQ(places(roberta_with(R"("classifier_dropout": 0.25)")), (Places{{"classifier/classifier.dropout", 0.25f}}));
+  EXPECT_EQ(places(distilbert_with(R"("dropout": 0.5, "seq_classif_dropout": 0.25)")),
+            (Places{{"classifier/classifier.dropout", 0.5f}}));
 }
 
 TEST(BertRelatives, HaveClassesOrValues) {

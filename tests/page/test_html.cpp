@@ -85,12 +85,25 @@ TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
   report.class_accuracies.push_back({evil, 2, 1});
   report.confusions.push_back({evil, evil, 1});
   report.class_examples.push_back({picture, evil, {{evil, 0.5, false}, {evil, 0.25, true}}});
+  report.entity_figures.push_back({evil, 0.5, 0.5, 0.5, 1, 1});
+  report.tagged_texts.push_back({{evil, evil}, {{evil, 0, 2, true}}, {{evil, 1, 2, false}}});
   report.sentence_examples.push_back({{{evil, "", {}}, {evil, evil, {{evil, 0.5, true}}}}, true, true, false, 0.5});
   const std::string html = report_html(report);
   EXPECT_FALSE(contains(html, "<script"));
   EXPECT_EQ(count(html, "</style>"), 1u);
   EXPECT_EQ(unbalanced(html), "");
   EXPECT_GE(count(html, "&lt;/style&gt;&lt;script&gt;&quot;&#39;&amp;"), 25u);
+}
+
+TEST(Html, EntitiesAreMarkedInTheirWords) {
+  Report report;
+  report.entity_figures = {{"PER", 0.25, 0.5, 1.0 / 3.0, 2, 4}};
+  report.tagged_texts = {{{"a", "b", "c", "d"}, {{"PER", 1, 3, true}}, {{"LOC", 0, 1, false}, {"PER", 1, 3, true}}}};
+  const std::string html = report_html(report);
+  EXPECT_TRUE(contains(html, "a <mark class=\"right\">b c<sub>PER ✓</sub></mark> d</p>"));
+  EXPECT_TRUE(contains(html, "<mark>a<sub>LOC</sub></mark> <mark class=\"right\">b c<sub>PER ✓</sub></mark> d</p>"));
+  EXPECT_TRUE(contains(html, "33.3"));
+  EXPECT_EQ(unbalanced(html), "");
 }
 
 TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {

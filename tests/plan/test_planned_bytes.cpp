@@ -33,6 +33,7 @@ struct Planned {
 const std::map<std::string, Planned> kPlanned = {
     {"bert_base_masked_lm.toml", {6753243840, 90177536}},
     {"bert_base_sequence_classification.toml", {1638613440, 75497472}},
+    {"bert_base_token_classification.toml", {1777303616, 75497472}},
     {"bert_demo.toml", {92219776, 12582912}},
     {"bert_large_phase1.toml", {8855179392, 25165824}},
     {"bert_large_phase2.toml", {4426998720, 100663296}},

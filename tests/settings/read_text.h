@@ -25,7 +25,8 @@ inline ModelWords test_words(const std::string& folder = "") {
       folder.find("module-sentences") != std::string::npos)
     return {{{"masked_lm", false, false, true, {}, false, true},
              {"pretraining", true, false, true, {}, false, true},
-             {"sequence_classification", true, false, true, {}, false, true}},
+             {"sequence_classification", true, false, true, {}, false, true},
+             {"token_classification", true, false, true, {}, false, false, false, true}},
             {"bert"},
             {},
             {}};
@@ -42,7 +43,7 @@ inline ModelWords test_words(const std::string& folder = "") {
             {}};
   return {{{"contrastive", false, true, false, {}},
            {"image_text_matching", true, false, true, {}, true},
-           {"masked_lm", false, false, true, {"perplexity"}, false, true, true}},
+           {"masked_lm", false, false, true, {"perplexity"}, false, true, true, true}},
           {"vision_model", "text_model", "text_pooler"},
           {"text_pooler"},
           {"text_pooler"}};

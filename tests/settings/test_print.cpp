@@ -64,7 +64,8 @@ std::string text_with(const Key& key) {
     text += "model.head = \"image_text_matching\"\n";
   if (name == "data.dupe_factor" || name == "data.short_seq_probability") text += "model.head = \"masked_lm\"\n";
   if (name == "training.label_smoothing_factor") text += "model.head = \"masked_lm\"\n";
-  if (name == "data.text_pair_column" || name == "data.summary_column") text += "model.head = \"masked_lm\"\n";
+  if (name == "data.text_pair_column" || name == "data.summary_column" || name == "data.label_all_tokens")
+    text += "model.head = \"masked_lm\"\n";
   if (name == "data.random_resized_crop_scale" || name == "data.random_resized_crop_ratio")
     text += "data.augment = \"crop_flip\"\n";
   if (name == "data.rand_augment_magnitude" || name == "data.rand_augment_num_magnitude_bins")

@@ -181,6 +181,13 @@ TEST(Validate, LabelsBelongToMatchingAndColumnsDiffer) {
             std::string::npos);
 }
 
+TEST(Validate, OnlyHeadsThatReadWordsLabelAllTheirTokens) {
+  EXPECT_NE(
+      refusal_of(least_with("data", "label_all_tokens = true"))
+          .find("only the head \"masked_lm\" reads words with tags; remove it, or set model.head = \"masked_lm\""),
+      std::string::npos);
+}
+
 TEST(Validate, TextsOfAPairNeedAHeadThatReadsThemAndColumnsOfTheirOwn) {
   EXPECT_NE(refusal_of(least_with("data", "text_pair_column = \"b\"")).find("only the head \"masked_lm\" reads pairs"),
             std::string::npos);
