@@ -248,7 +248,7 @@ void add_search(CLI::App& app, Chosen* chosen) {
 
 void add_classify(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
-      app.add_subcommand("classify", "Say what pictures show, or which class or value texts have, with a classifier");
+      app.add_subcommand("classify", "Say what pictures show, which class or value texts have, or which entities");
   auto arguments = std::make_shared<ClassifyArguments>();
   as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
       ->required();

@@ -18,6 +18,7 @@
 #include "src/predict/finished_model.h"
 #include "src/predict/line_reader.h"
 #include "src/predict/logits.h"
+#include "src/predict/text_entities.h"
 #include "src/records/readable.h"
 #include "src/runtime/choose_isa.h"
 #include "src/session/packed_batch.h"
@@ -36,7 +37,8 @@ struct AskedText {
 
 struct EncodedText {
   std::vector<std::int32_t> ids;
-  std::size_t second_begin = 0;  // of the ids; of one text: all of them
+  std::size_t second_begin = 0;     // of the ids; of one text: all of them
+  std::vector<PlacedToken> placed;  // where tokens have tags: those that are not special
 };
 
 // A model, planned for a batch of so many texts of so many tokens.
@@ -52,20 +54,28 @@ class TextClassifier {
         threads_(threads_within(read_process_limits(), usable_cores(), 1), false) {
     BatchCounts bounds;
     bounds[kSamples] = batch;
-    const int stream = fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))].rows.stream;
-    bounds[stream] = batch * longest;
-    bounds.longest[stream] = longest;
+    for (const FieldSource source : {FieldSource::kTokenIds, FieldSource::kLabelledRows}) {
+      const int field = field_from(fields_, source);
+      if (field < 0) continue;
+      const int stream = fields_[static_cast<std::size_t>(field)].rows.stream;
+      bounds[stream] = batch * longest;
+      bounds.longest[stream] = longest;
+    }
     logits_ = reference_logits(model.record(session_.add_graph(bounds, fields_), Use::kReference, {}));
     seal_with_weights(&session_, model, folder, choose_isa("auto"), threads_);
   }
 
-  // (texts, outputs)
+  // (texts, outputs), or where tokens have tags (tokens of all texts, outputs)
   const float* run(const std::vector<EncodedText>& texts) {
     PaddedBatch padded;
     padded.samples = static_cast<std::int64_t>(texts.size());
     padded.labels.assign(texts.size(), 0);  // for the loss, which nobody reads
     padded.label_values.assign(texts.size(), 0.0f);
     PaddedText& text = padded.texts[0];
+    std::int64_t rows = inputs_.reads_words ? 0 : padded.samples;
+    for (const EncodedText& one : texts) {
+      if (inputs_.reads_words) rows += static_cast<std::int64_t>(one.ids.size());
+    }
     for (const EncodedText& one : texts) text.length = std::max(text.length, static_cast<std::int64_t>(one.ids.size()));
     for (const EncodedText& one : texts) {
       for (std::size_t t = 0; t < static_cast<std::size_t>(text.length); ++t) {
@@ -73,6 +83,7 @@ class TextClassifier {
         text.input_ids.push_back(is_there ? one.ids[t] : 0);
         text.attention_mask.push_back(is_there ? 1 : 0);
         text.token_types.push_back(is_there && t >= one.second_begin ? second_type_ : 0);
+        if (inputs_.reads_words) text.token_labels.push_back(is_there ? 0 : -100);
       }
     }
     const PackedBatch packed(padded, inputs_, false, "the text");
@@ -80,7 +91,7 @@ class TextClassifier {
     replay.batch = packed.batch(fields_);
     session_.tape(0).replay(threads_, replay);
     const float* const logits = session_.tape(0).at(logits_);
-    refuse_not_finite_logits(logits, padded.samples * inputs_.classes, folder_);
+    refuse_not_finite_logits(logits, rows * inputs_.classes, folder_);
     return logits;
   }
 
@@ -101,8 +112,10 @@ class Command {
       : arguments_(arguments),
         model_(model),
         has_values_(model.inputs().has_values),
+        has_tags_(model.inputs().reads_words),
         names_(class_names(arguments.folder, model.inputs().classes)),
-        tokenizer_(load_tokenizer(arguments.folder)) {
+        tokenizer_(load_tokenizer(arguments.folder)),
+        tokens_(has_tags_ ? load_token_texts(arguments.folder) : std::vector<std::string>()) {
     const TextShape shape = model.inputs().texts[0];
     const RunInputs run = read_run_inputs(arguments.folder);
     const std::int64_t most = shape.max_positions - shape.positions.first;
@@ -128,7 +141,7 @@ class Command {
       const std::vector<std::string> texts = lines.read(kLines, kMostBytesOfALine);
       if (texts.empty()) return;
       for (const std::string& text : texts) {
-        const std::size_t tab = text.find('\t');
+        const std::size_t tab = has_tags_ ? std::string::npos : text.find('\t');
         AskedText one{text.substr(0, tab), {}};
         if (tab != std::string::npos) one.second = text.substr(tab + 1);
         try {
@@ -166,6 +179,7 @@ class Command {
                     "write it in UTF-8");
       bytes = std::max(bytes, text.size());
     }
+    if (has_tags_) return encode_places(asked.first, where);
     EncodedText encoded;
     encoded.ids.resize(static_cast<std::size_t>(longest_));
     std::vector<std::byte> scratch(tokenizer_->scratch_bytes(bytes));
@@ -176,13 +190,45 @@ class Command {
         counts.tokens < longest_ ? static_cast<std::size_t>(counts.tokens) : tokenizer_->encode(texts).size();
     encoded.ids.resize(static_cast<std::size_t>(counts.tokens));
     encoded.second_begin = static_cast<std::size_t>(counts.second_begin);
-    if (all > encoded.ids.size()) {
-      std::fprintf(stderr, "bascule: %s has %zu tokens and is cut to %zu\n", where.c_str(), all, encoded.ids.size());
-    }
+    if (all > encoded.ids.size()) say_cut(where, all, encoded.ids.size());
     return encoded;
   }
 
+  EncodedText encode_places(const std::string& text, const std::string& where) const {
+    EncodedText encoded;
+    encoded.placed = tokenizer_->place_tokens(text);
+    const std::size_t special = static_cast<std::size_t>(tokenizer_->special_tokens(false));
+    const std::size_t room = static_cast<std::size_t>(longest_) - special;
+    if (encoded.placed.size() > room) {
+      say_cut(where, encoded.placed.size() + special, static_cast<std::size_t>(longest_));
+      encoded.placed.resize(room);
+    }
+    encoded.ids.assign(tokenizer_->before().begin(), tokenizer_->before().end());
+    for (const PlacedToken& token : encoded.placed) encoded.ids.push_back(token.id);
+    encoded.ids.insert(encoded.ids.end(), tokenizer_->after().begin(), tokenizer_->after().end());
+    encoded.second_begin = encoded.ids.size();
+    return encoded;
+  }
+
+  static void say_cut(const std::string& where, std::size_t all, std::size_t kept) {
+    std::fprintf(stderr, "bascule: %s has %zu tokens and is cut to %zu\n", where.c_str(), all, kept);
+  }
+
+  void answer_entities(const std::vector<AskedText>& asked, const std::vector<EncodedText>& encoded) {
+    const float* logits = classifier_->run(encoded);
+    const std::size_t before = tokenizer_->before().size();
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      say(asked[i], text_entities(asked[i].first, encoded[i].placed, logits + before * names_.size(), names_,
+                                  {*tokenizer_, tokens_}));
+      logits += encoded[i].ids.size() * names_.size();
+    }
+  }
+
   void answer(const std::vector<AskedText>& asked, const std::vector<EncodedText>& encoded) {
+    if (has_tags_) {
+      answer_entities(asked, encoded);
+      return;
+    }
     const float* logits = classifier_->run(encoded);
     for (const AskedText& one : asked) {
       if (has_values_) {
@@ -211,6 +257,19 @@ class Command {
     std::fwrite(text.data(), 1, text.size(), stdout);
   }
 
+  void say(const AskedText& asked, const std::vector<TextEntity>& entities) {
+    if (arguments_.json) {
+      add(asked, "entities", entities_json(entities));
+      return;
+    }
+    std::string text = shown(asked) + "\n";
+    for (const TextEntity& one : entities) {
+      text += shown_guess(one.score, one.type + "  " + one.text + "  [" + std::to_string(one.start) + ", " +
+                                         std::to_string(one.end) + ")");
+    }
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+
   void add(const AskedText& asked, const char* key, Json answer) {
     Json entry = {{"text", asked.first}, {key, std::move(answer)}};
     if (asked.second) entry["text_pair"] = *asked.second;
@@ -227,10 +286,11 @@ class Command {
 
   const ClassifyArguments& arguments_;
   const Model& model_;
-  const bool has_values_;
+  const bool has_values_, has_tags_;
   const std::vector<std::string> names_;
   const std::unique_ptr<const Tokenizer> tokenizer_;
-  std::int64_t longest_ = 0;  // tokens of a sequence
+  const std::vector<std::string> tokens_;  // by id, where they have tags
+  std::int64_t longest_ = 0;               // tokens of a sequence
   std::unique_ptr<TextClassifier> classifier_;
   AnswerDocument document_;
 };
@@ -241,6 +301,10 @@ int classify_texts_command(const ClassifyArguments& arguments, const Model& mode
   if (arguments.inputs.size() > 2) {
     throw Error(ErrorKind::kSettings, "command line", "more than two texts",
                 "name a text, or a text and the second one of its pair; - reads one a line of standard input");
+  }
+  if (model.inputs().reads_words && arguments.inputs.size() > 1) {
+    throw Error(ErrorKind::kSettings, "command line", "the model finds entities in one text, and there are two",
+                "name a text; - reads one a line of standard input");
   }
   Command command(arguments, model);
   return end_with_document(

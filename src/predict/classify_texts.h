@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule classify FOLDER "text" ["second text"]`: the classes, or the value, that a model gives texts.
+// `bascule classify FOLDER "text" ["second text"]`: the classes, or the value, that a model gives texts, or the
+// entities that it finds in them.
 #pragma once
 
 #include "src/models/model.h"

@@ -42,6 +42,22 @@ MediaSettings settings_by(const RunInputs& inputs, const std::string& folder, co
   }
 }
 
+// The family's head that the command asks: of several the one that config.json's architectures name, else the first.
+// Null: there is none.
+const FamilyHead* asked_head(const Family& family, const std::string& command, const std::string& path) {
+  const Json json = read_json_file(path);
+  const std::vector<std::string> classes = find_member(json, "architectures", path) == nullptr
+                                               ? std::vector<std::string>()
+                                               : get_strings(json, "architectures", path);
+  const FamilyHead* first = nullptr;
+  for (const FamilyHead& head : family.heads) {
+    if (head.command != command) continue;
+    if (first == nullptr) first = &head;
+    if (std::find(classes.begin(), classes.end(), family.architecture(head.words.name)) != classes.end()) return &head;
+  }
+  return first;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command) {
@@ -51,9 +67,8 @@ std::unique_ptr<Model> open_finished_model(const std::string& folder, const std:
                 "name the folder of a finished training; a run that only evaluates leaves no copy of its model");
   }
   const Family& family = family_of(path);
-  const auto head = std::find_if(family.heads.begin(), family.heads.end(),
-                                 [&](const FamilyHead& one) { return one.command == command; });
-  if (head == family.heads.end()) {
+  const FamilyHead* const head = asked_head(family, command, path);
+  if (head == nullptr) {
     std::vector<std::string> others;
     for (const Family* other : families()) {
       for (const FamilyHead& one : other->heads) {

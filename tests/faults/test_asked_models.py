@@ -110,8 +110,8 @@ class AskedModels(unittest.TestCase):
         self.refused(2, "has 15 tokens; the model takes 12 at most", "fill", self.folder, "[MASK]" + " the" * 12)
         self.refused(2, "UTF-8", "fill", self.folder, "[MASK] \udcff")
         self.refused(3, "among the weights: the head was never trained; train it first", "classify", self.folder, "a text")
-        self.refused(3, "bascule classify does not work with a bridgetower model; it needs a ViTForImageClassification, BertForSequenceClassification, "
-                     "RobertaForSequenceClassification or DistilBertForSequenceClassification", "classify", EMOJI / "model", "x.png")
+        self.refused(3, "bascule classify does not work with a bridgetower model; it needs a ViTForImageClassification, BertForSequenceClassification, BertForTokenClassification, "
+                     "RobertaForSequenceClassification, RobertaForTokenClassification, DistilBertForSequenceClassification or DistilBertForTokenClassification", "classify", EMOJI / "model", "x.png")
         self.refused(3, "bascule fill does not work with a vit model; it needs a BertForMaskedLM", "fill", CLASSES / "model", "[MASK]")
         (self.folder / "vocab.txt").unlink()
         self.refused(3, "vocab.txt; choose a folder with one of them\n", "fill", self.folder, "[MASK]")
