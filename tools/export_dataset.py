@@ -7,6 +7,7 @@
     tools/export_dataset.py AI-Lab-Makerere/beans --class_column labels --output data/beans
     tools/export_dataset.py Salesforce/wikitext --config wikitext-2-raw-v1 --text_column text --output data/wikitext
     tools/export_dataset.py abisee/cnn_dailymail --config 3.0.0 --output data/cnn_dailymail
+    tools/export_dataset.py eriktks/conll2003 --text_column tokens --tag_column ner_tags --output data/conll2003
     tools/export_dataset.py nyu-mll/glue --config mrpc --text_column sentence1 --text_pair_column sentence2 --class_column label --output data/mrpc
 
 SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
@@ -20,7 +21,8 @@ too, OUTPUT/<split>.jsonl has the columns text and summary; the names of these t
 cnn_dailymail, xsum, samsum and others in tools/summary_columns.py, and need not be given. With --text_column and --class_column,
 OUTPUT/<split>.jsonl has the columns text and label, and with --text_pair_column text_pair: labels are classes, or values where
 they are decimal numbers. Classes with names are written as their numbers in the data set, which decide what F1 is of; a line gives
-the id2label that names them in the model's config.json. A split whose labels are all -1, as those of GLUE's test files, has none and is left out.
+the id2label that names them in the model's config.json. With --text_column and --tag_column, of lists of words and their tags as in
+conll2003 and wnut_17, OUTPUT/<split>.jsonl has the columns tokens and tags, with the tags' names. A split whose labels are all -1, as those of GLUE's test files, has none and is left out.
 
 With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
 settings file names as "<split>-{00000..00041}.tar"; the command prints the name.
@@ -33,17 +35,16 @@ import argparse
 import hashlib
 import io
 import json
-import math
 import os
 import pathlib
 import sys
 import tarfile
 import time
 
+from exported_rows import BadRow, labelled_text, row_captions, row_class, row_label, row_lines, row_text, tagged_words
 from summary_columns import summary_columns
 
 JPEG_QUALITY = 95
-LONGEST_LINE = 2**20  # of a text corpus, as the program reads it
 PROGRESS_SECONDS = 2.0
 EXPORT_RECORD = "export.json"
 
@@ -52,10 +53,6 @@ class ExportError(Exception):
     def __init__(self, code, line):
         super().__init__(line)
         self.code = code
-
-
-class BadRow(Exception):
-    """A row that cannot become a line of the manifest."""
 
 
 def write_whole(path, data):
@@ -117,72 +114,6 @@ def picture_bytes(value, folder):
         return (folder / value).read_bytes()
     except (OSError, ValueError) as error:
         raise BadRow(f"the picture cannot be read: {error}") from None
-
-
-def row_captions(value):
-    captions = value if isinstance(value, (list, tuple)) else [value]
-    if not captions or not all(isinstance(c, str) and c.strip() for c in captions):
-        raise BadRow("the caption is empty or not text")
-    if any(0xD800 <= ord(character) <= 0xDFFF for caption in captions for character in caption):
-        raise BadRow("the caption is not valid Unicode")
-    return captions
-
-
-def row_label(value):
-    if value not in (0, 1):
-        raise BadRow(f"the label is {value!r}, not 0 or 1")
-    return int(value)
-
-
-def row_class(value, names):
-    """The name of a class, or its number where the data set names none."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "" or (isinstance(value, int) and value < 0):
-        raise BadRow(f"the class is {value!r}, neither a number nor a name")
-    if names and isinstance(value, int):
-        if value >= len(names):
-            raise BadRow(f"the class is {value}, but the data set names {len(names)}")
-        return names[value]
-    return value
-
-
-def row_text(value, column):
-    """A cell as it is, for a column of texts or summaries."""
-    if not isinstance(value, str) or not value.strip():
-        raise BadRow(f"the {column} is empty or not text")
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in value):
-        raise BadRow(f"the {column} is not valid Unicode")
-    return value
-
-
-def labelled_text(row, columns, class_names):
-    texts = {}
-    for ours in ("text", "text_pair"):
-        value = row[columns[ours]] if ours in columns else ""
-        if not isinstance(value, str):
-            raise BadRow(f"the {ours} is not text")
-        if any(0xD800 <= ord(character) <= 0xDFFF for character in value):
-            raise BadRow(f"the {ours} is not valid Unicode")
-        if ours in columns:
-            texts[ours] = value
-    label = row[columns["class"]]
-    is_value = isinstance(label, float) and math.isfinite(label)
-    if not is_value:
-        row_class(label, class_names)  # refuses what is no class
-    return {**texts, "label": label}
-
-
-def row_lines(value):
-    """The lines with text of a cell, or of a cell's texts."""
-    texts = value if isinstance(value, (list, tuple)) else [value]
-    if not all(isinstance(text, str) for text in texts):
-        raise BadRow("the text is not text")
-    lines = [" ".join(line.split()) for text in texts for line in text.splitlines()]
-    if any(0xD800 <= ord(character) <= 0xDFFF for line in lines for character in line):
-        raise BadRow("the text is not valid Unicode")
-    longest = max((len(line.encode()) for line in lines), default=0)
-    if longest > LONGEST_LINE:
-        raise BadRow(f"the text has a line of {longest} bytes, the longest allowed is {LONGEST_LINE}")
-    return [line for line in lines if line]
 
 
 class Texts:
@@ -308,6 +239,8 @@ def add_row(row, columns, destination, folder, class_names):
     """columns: our names -> the source's. Returns how many rows it became."""
     if "summary" in columns:
         return destination.add([json.dumps({ours: row_text(row[theirs], ours) for ours, theirs in columns.items()}, ensure_ascii=False)])
+    if "tag" in columns:
+        return destination.add([json.dumps(tagged_words(row, columns, class_names), ensure_ascii=False)])
     if "text" in columns and "class" in columns:
         return destination.add([json.dumps(labelled_text(row, columns, class_names), ensure_ascii=False)])
     if "text" in columns:
@@ -400,6 +333,8 @@ def tell_classes(tables, columns):
 
 def class_names_of(dataset, columns):
     """By number; None where the data set names no classes."""
+    if "tag" in columns:  # a list of classes
+        return getattr(getattr(dataset.features[columns["tag"]], "feature", None), "names", None)
     return getattr(dataset.features[columns["class"]], "names", None) if "class" in columns else None
 
 
@@ -450,6 +385,10 @@ def wanted_columns(options):
     has_pictures = options.class_column or options.label_column or options.caption_column
     if options.text_pair_column and not (options.text_column and options.class_column):
         raise ExportError(2, "--text_pair_column needs --text_column and --class_column")
+    if options.tag_column:
+        if not options.text_column or has_pictures or options.summary_column or options.shard_rows:
+            raise ExportError(2, "--tag_column needs --text_column, and no other column")
+        return {"text": options.text_column, "tag": options.tag_column}
     if options.text_column or options.summary_column:
         if options.label_column or options.shard_rows or (options.class_column and options.summary_column):
             raise ExportError(2, "--text_column, --summary_column: texts have neither shards nor --label_column, and summaries no classes")
@@ -472,7 +411,7 @@ def wanted_columns(options):
 
 def of_texts(columns):
     """What a split without pictures becomes."""
-    return Rows if "summary" in columns or {"text", "class"} <= set(columns) else Texts if "text" in columns else None
+    return Rows if {"summary", "tag"} & set(columns) or {"text", "class"} <= set(columns) else Texts if "text" in columns else None
 
 
 def has_no_labels(rows, columns):
@@ -559,6 +498,7 @@ def parse(arguments):
     parser.add_argument("--class_column", metavar="NAME", help="column with classes, for image classification, or with --text_column for texts; no captions are exported")
     parser.add_argument("--text_column", metavar="NAME", help="column with texts, for a text corpus; no pictures are exported")
     parser.add_argument("--text_pair_column", metavar="NAME", help="column with the second text of each row, beside --text_column and --class_column")
+    parser.add_argument("--tag_column", metavar="NAME", help="column with a list of tags, beside --text_column with a list of words")
     parser.add_argument("--summary_column", metavar="NAME", help="column with the summary of each text; no pictures are exported")
     parser.add_argument("--split", action="append", metavar="NAME", help="only this split; may be repeated")
     parser.add_argument("--make_test_split", action="store_true",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Turns the command line of a script into a settings file of Bascule: run_image_classification.py, run_mlm.py, run_glue.py,
-run_classification.py and run_summarization.py of Transformers or Optimum Habana, run_bridgetower.py and text_to_image_generation.py of Optimum Habana.
+run_classification.py, run_ner.py and run_summarization.py of Transformers or Optimum Habana, run_bridgetower.py and text_to_image_generation.py of Optimum Habana.
 
     tools/settings_from_command_line.py python gaudi_spawn.py --use_mpi --world_size 8 run_bridgetower.py ... > my.toml
     tools/settings_from_command_line.py < command.sh > my.toml        (quotes, comments and line ends as in a shell)

@@ -264,6 +264,41 @@ def classification_data(c):
         c.notes.append("write the labels as decimal numbers (3.0), or \"num_labels\": 1 into the model's config.json: integers are classes otherwise")
 
 
+def tagger_model(c):
+    name = c.text("model_name_or_path")
+    if name is None:
+        raise CommandLineError("--model_name_or_path is missing")
+    known_model(c, name, MASKED_WORDS, r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer", r"(?<!xlm)(^|[/_-])(distil)?roberta|(^|[/_-])distilbert")
+    c.set("model.model_name_or_path", *place_of(c, name, False))
+    c.set("model.head", "token_classification")
+    if "tokenizer_name" in c.flags:
+        c.set("model.tokenizer_name", *place_of(c, c.text("tokenizer_name"), False))
+
+
+def tagger_data(c):
+    task = c.text("task_name", "ner")
+    words, tags = c.text("text_column_name", "tokens"), c.text("label_column_name", f"{task}_tags")
+    if "max_seq_length" not in c.flags:
+        c.set("data.max_seq_length", 512, "the script cuts where the model's positions end")
+    for flag, ours in (("text_column_name", "words"), ("label_column_name", "tags")):
+        if flag not in c.flags:
+            c.notes.append(f"name the column of {ours} if it is not {words if ours == 'words' else tags}: the script takes the {'first' if ours == 'words' else 'second'} one then")
+    if "dataset_name" in c.flags:
+        exported(c, {"text": words, "tag": tags}, "jsonl")
+        words, tags = "tokens", "tags"
+    else:
+        files = {split: c.text(f"{split}_file") for split in ("train", "validation", "test")}
+        if not any(files.values()):
+            raise CommandLineError("--dataset_name, --train_file and --validation_file are missing")
+        for split, file in files.items():
+            if file is not None:
+                c.set(f"data.{split}_file", file)
+                if not file.endswith((".json", ".jsonl")):
+                    c.notes.append(f"write {file} as JSON lines: lists of words are not read from other files")
+    c.set("data.text_column", words)
+    c.set("data.label_column", tags)
+
+
 # Of both classifiers of texts.
 OF_CLASSIFIERS = {
     "overwrite_cache": "Bascule keeps no cache of tokenised texts", "pad_to_max_length": "padding is never computed", "use_fast_tokenizer": "there is one tokenizer",
@@ -309,6 +344,11 @@ SCRIPTS = {
          "train_split_name": "name the split's file", "validation_split_name": "name the split's file", "test_split_name": "name the split's file",
          "remove_splits": "name the splits' files", "remove_columns": "only the columns named in the settings are read"},
         classifier_model, classification_data),
+    "run_ner.py": training_script(
+        {"max_seq_length": ("data.max_seq_length", int), "label_all_tokens": ("data.label_all_tokens", parse_bool), **SMOOTHED},
+        {"task_name", "tokenizer_name", "train_file", "validation_file", "test_file", "text_column_name", "label_column_name"},
+        {**OF_CLASSIFIERS, "return_entity_level_metrics": "report.html has the figures of each type", "preprocessing_num_workers": "texts are tokenised when they are loaded"},
+        tagger_model, tagger_data),
     "run_summarization.py": training_script(
         {"max_source_length": ("data.max_source_length", int), "max_target_length": ("data.max_target_length", int),
          "val_max_target_length": ("data.val_max_target_length", int), "pad_to_max_length": ("data.pad_to_max_length", parse_bool),

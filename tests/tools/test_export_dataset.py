@@ -342,6 +342,23 @@ class DataSets(InAFolder):
             self.assertIn("its labels are all -1", " ".join(said))
             self.assertEqual('"id2label": {"0": "not_equivalent", "1": "equivalent"}' in " ".join(said), feature is names)
 
+    def test_words_with_tags_become_rows(self):
+        classes = self.datasets.ClassLabel(names=["O", "B-PER"])
+        for number, (feature, tags, expected) in enumerate(((classes, [[1, 0], [0]], [["B-PER", "O"], ["O"]]), (self.datasets.Value("string"), [["x", "y"], ["z"]], [["x", "y"], ["z"]]))):
+            source, output = self.folder / f"words{number}", self.folder / f"words-out{number}"
+            features = self.datasets.Features(id=self.datasets.Value("string"), tokens=self.datasets.Sequence(self.datasets.Value("string")), ner_tags=self.datasets.Sequence(feature))
+            table = self.datasets.Dataset.from_dict({"id": ["0", "1"], "tokens": [["Ünï", "fox"], ["a"]], "ner_tags": tags}, features=features)
+            self.datasets.DatasetDict({"train": table}).save_to_disk(source)
+            code, said = run(source, "--output", output, "--text_column", "tokens", "--tag_column", "ner_tags")
+            self.assertEqual(code, 0, said)
+            self.assertEqual(lines_of(output / "train.jsonl"), [{"tokens": ["Ünï", "fox"], "tags": expected[0]}, {"tokens": ["a"], "tags": expected[1]}])
+        features = self.datasets.Features(tokens=self.datasets.Sequence(self.datasets.Value("string")), tags=self.datasets.Sequence(classes))
+        self.datasets.Dataset.from_dict({"tokens": [["a", "b"]], "tags": [[0]]}, features=features).save_to_disk(self.folder / "short")
+        code, said = run(self.folder / "short", "--output", self.folder / "short-out", "--text_column", "tokens", "--tag_column", "tags")
+        self.assertEqual(code, 3)
+        self.assertIn("there are not as many tags as words", " ".join(said))
+        self.assertEqual(run(self.folder / "short", "--output", self.folder / "other", "--tag_column", "tags")[0], 2)
+
     def test_columns_of_known_data_sets_need_no_name(self):
         for name, text in (("cnn_dailymail", "article"), ("xsum", "document"), ("samsum", "dialogue")):
             summary = "highlights" if name == "cnn_dailymail" else "summary"

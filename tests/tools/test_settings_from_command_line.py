@@ -231,6 +231,23 @@ class SettingsFromCommandLine(unittest.TestCase):
             self.assertIn(f"--output data/glue-{task} --text_column {text}{pair_column} --class_column label --config {task}", "\n".join(said))
             self.assertEqual(settings.get("data.text_pair_column"), '"text_pair"' if pair else None, task)
 
+    def test_words_with_tags(self):
+        common = " --model_name_or_path distilbert-base-cased --output_dir o --do_train --do_eval "
+        keys = lambda settings: {key: value for key, value in settings.items() if key.startswith("data.")}
+        code, settings, said = convert("run_ner.py --dataset_name conll2003 --return_entity_level_metrics" + common)
+        self.assertEqual((code, settings["model.head"]), (0, '"token_classification"'))
+        self.assertEqual(keys(settings), {"data.train_file": '"data/conll2003/train.jsonl"', "data.validation_file": '"data/conll2003/validation.jsonl"', "data.text_column": '"tokens"',
+                                          "data.label_column": '"tags"', "data.max_seq_length": "512"})
+        self.assertIn("conll2003 --output data/conll2003 --text_column tokens --tag_column ner_tags", "\n".join(said))
+        self.assertIn("not carried over: --return_entity_level_metrics: report.html has the figures of each type", said)
+        _, settings, said = convert("run_ner.py --dataset_name conll2003 --task_name pos --label_all_tokens --max_seq_length 64" + common)
+        self.assertEqual((settings["data.label_all_tokens"], settings["data.max_seq_length"]), ("true", "64"))
+        self.assertIn("--tag_column pos_tags", "\n".join(said))
+        _, settings, said = convert("run_ner.py --train_file a.json --validation_file b.csv --text_column_name words --label_column_name labels" + common)
+        self.assertEqual(keys(settings), {"data.train_file": '"a.json"', "data.validation_file": '"b.csv"', "data.text_column": '"words"', "data.label_column": '"labels"', "data.max_seq_length": "512"})
+        self.assertIn("to do: write b.csv as JSON lines: lists of words are not read from other files", said)
+        self.assertIn("--train_file and --validation_file are missing", convert("run_ner.py" + common)[2][0])
+
     def test_bert_from_scratch(self):
         text = "run_mlm.py --output_dir o --do_train --train_file a.txt --tokenizer_name org/pieces "
         _, settings, said = convert(text + "--model_type bert --config_overrides hidden_size=64")
