@@ -6,15 +6,10 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/json/json.h"
+#include "src/update/optimizer.h"
 
 namespace bascule {
 namespace {
-
-// The update reads gradients for their norm; then AdamW reads four ranges and writes three, LAMB does as much at least.
-// Adafactor reads gradients for their squares, makes them directions, and reads both and writes one for the step.
-double update_bytes_of_parameter(Optimizer optimizer) {
-  return (optimizer == Optimizer::kAdafactor ? 7.0 : 8.0) * sizeof(float);
-}
 
 Json column_json(const BenchColumn& column) {
   Json phases = Json::object();

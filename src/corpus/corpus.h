@@ -38,6 +38,7 @@ class Corpus {
          const CorpusRules& rules);
 
   std::int64_t rows() const noexcept { return rows_; }
+  const TokenStore& store() const noexcept { return *store_; }
   // Tokens of the longest sample.
   std::int64_t longest() const noexcept { return longest_; }
   // The tokens of a sample; there is room for longest() ids.

@@ -121,12 +121,26 @@ StreamSettings stream_of(const RecordedRun& run, Split split) {
   return stream;
 }
 
-// lender: as in plan_data().
-void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file, HeldOut* held_out,
-               RunData* lender) {
-  if (!wanted) return;
+const PathsSetting& file_of(const DataSettings& data, Split split) {
+  return split == Split::kTrain        ? data.train_file
+         : split == Split::kValidation ? data.evaluation_file()
+                                       : data.test_file;
+}
+
+}  // namespace
+
+std::vector<Split> splits_read(const TrainingSettings& training) {
+  std::vector<Split> splits;
+  if (training.do_train) splits.push_back(Split::kTrain);
+  if (training.do_eval) splits.push_back(Split::kValidation);
+  if (training.do_predict) splits.push_back(Split::kTest);
+  return splits;
+}
+
+void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lender) {
   const Settings& settings = run->settings;
   const DataSettings& data = settings.data;
+  const PathsSetting& file = file_of(data, split);
   RecordedSplit recorded;
   recorded.split = split;
   const LoaderSettings& loader = run->data.loader;
@@ -173,9 +187,7 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   run->data.splits.push_back(std::move(recorded));
 }
 
-}  // namespace
-
-void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* lender) {
+void set_up_loader(RecordedRun* run, const media_engine_driver* engine) {
   const Settings& settings = run->settings;
   LoaderSettings& loader = run->data.loader;
   loader.fields = run->opened.fields;
@@ -242,16 +254,20 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
     loader.device_options = media_options(settings.media_engine.simulation, settings.origin, engine);
   loader.device_fallback = settings.media_engine.fallback;
   check_texts(loader);  // before a corpus is tokenised
-  HeldOut held_out(settings, loader.cache);
-  add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, &held_out, lender);
-  add_split(run, Split::kValidation, settings.training.do_eval, settings.data.evaluation_file(), &held_out, lender);
-  add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, &held_out, lender);
+}
+
+void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* lender) {
+  set_up_loader(run, engine);
+  HeldOut held_out(run->settings, run->data.loader.cache);
+  for (const Split split : splits_read(run->settings.training)) open_split(run, split, &held_out, lender);
   if (!held_out.note().empty()) run->notes.push_back(held_out.note());
   take_classes(run);
-  if (loader.reads_words && settings.data.label_all_tokens) loader.further_labels = further_tags(run->opened.inputs);
-  check_data(settings.origin, run->data, &run->resume);
+  LoaderSettings& loader = run->data.loader;
+  if (loader.reads_words && run->settings.data.label_all_tokens)
+    loader.further_labels = further_tags(run->opened.inputs);
+  check_data(run->settings.origin, run->data, &run->resume);
   run->data.plan = plan_loader(loader);
-  if (reads_targets) note_lengths(run);
+  if (reads_text(loader, 1)) note_lengths(run);
   if (loader.reads_words) note_cut_words(run);
 }
 

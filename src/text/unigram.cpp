@@ -267,6 +267,7 @@ std::unique_ptr<const Tokenizer> load_unigram(const TokenizerFolder& folder) {
   TokenizerFacts facts;
   facts.between = facts.after = {files.end};
   facts.pad_id = files.pad;
+  facts.unknown_id = files.unknown;
   for (const AddedToken& token : files.added) {
     if (token.special) facts.special_ids.push_back(token.id);
   }

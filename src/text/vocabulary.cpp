@@ -235,6 +235,7 @@ Vocabulary make_vocabulary(const BpeFiles& files, TokenizerFacts* facts) {
   if (!files.unknown_byte.empty()) vocabulary.unknown_byte_token = required_id(files.unknown_byte, files);
   vocabulary.merges = merge_table(files);
   vocabulary.words = word_table(words, vocabulary);
+  facts->unknown_id = vocabulary.unknown_byte_token;
   set_added(files, &vocabulary, facts);
   const std::int32_t end = required_id(files.eos, files);
   facts->before = {required_id(files.bos, files)};

@@ -62,4 +62,11 @@ struct OptimizerKind {
 // its norm (kernels/lamb.h). Adafactor (kernels/adafactor.h): means of squares by row and column of each matrix.
 const OptimizerKind& optimizer_kind(Optimizer optimizer);
 
+// The memory traffic of an update, in bytes for each trained parameter. It reads gradients for their norm; then AdamW
+// reads four ranges and writes three, LAMB does as much at least. Adafactor reads gradients for their squares, makes
+// them directions, and reads both and writes one for the step.
+constexpr double update_bytes_of_parameter(Optimizer optimizer) {
+  return (optimizer == Optimizer::kAdafactor ? 7.0 : 8.0) * sizeof(float);
+}
+
 }  // namespace bascule
