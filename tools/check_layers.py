@@ -118,7 +118,9 @@ OURS = [
     ("src/run_list/", [*JSON, *FILES, *rooms("settings records checkpoint judge pictures page run_folder")]),
     # A run that draws, from its settings to its files, and the command that draws one picture.
     ("src/draw_run/", [*BELOW_RUN, *SESSION, *rooms("report page bringup sampling draw run_folder")]),
-    ("src/commands/", [*RUN, *rooms("draw draw_run report page train sealed finish bringup predict search reproduce verify run_folder run_list")]),
+    # The data of a run before it is trained on: what a run reads, with the figures of a machine's profile.
+    ("src/doctor/", [*RUN, *rooms("draw draw_run bringup page report sampling")]),
+    ("src/commands/", [*RUN, *rooms("draw draw_run report page train sealed finish bringup predict search reproduce verify run_folder run_list doctor")]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.

@@ -14,6 +14,7 @@
 #include "src/commands/command_line.h"
 #include "src/commands/commands_on_runs.h"
 #include "src/commands/decode.h"
+#include "src/commands/doctor.h"
 #include "src/commands/plan.h"
 #include "src/commands/run.h"
 #include "src/commands/settings_command.h"
@@ -59,6 +60,22 @@ void add_plan(CLI::App& app, Chosen* chosen) {
     if (gib->count() > 0) arguments->memory_gib = *memory;
     *chosen = [=] { return plan_command(*arguments); };
   });
+}
+
+void add_doctor(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Look for faults in the data of a run: equal, cut, damaged, mislabelled rows; and what training takes");
+  auto arguments = std::make_shared<DoctorArguments>();
+  add_settings(command, &arguments->settings);
+  as_path(
+      command->add_option("--profile", arguments->profile,
+                          "also predict the time of an epoch on the machine of this profile, which `bringup --save` "
+                          "wrote"));
+  as_output_file(
+      command->add_option("--html", arguments->html, "write the result as a page with pictures to this file"));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->footer("Exit code 0: the run would train. 3: its data would stop it. 4: it does not fit the memory.");
+  command->callback([=] { *chosen = [=] { return doctor_command(*arguments); }; });
 }
 
 void add_settings_command(CLI::App& app, Chosen* chosen) {
@@ -367,6 +384,7 @@ void add_draw(CLI::App& app, Chosen* chosen) {
 void add_commands(CLI::App& app, Chosen* chosen) {
   add_run(app, chosen);
   add_plan(app, chosen);
+  add_doctor(app, chosen);
   add_settings_command(app, chosen);
   add_commands_on_runs(app, chosen);
   add_verify(app, chosen);

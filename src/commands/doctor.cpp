@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/doctor.h"
+
+#include <cstdio>
+
+#include "src/bringup/profile.h"
+#include "src/commands/check_outputs.h"
+#include "src/doctor/doctor.h"
+#include "src/doctor/document.h"
+#include "src/doctor/page.h"
+#include "src/doctor/terminal.h"
+#include "src/files/durable_write.h"
+#include "src/index/data_files.h"
+#include "src/run/model_words.h"
+#include "src/run/plan_data.h"
+#include "src/runtime/choose_products.h"
+
+namespace bascule {
+namespace {
+
+// Before any work.
+void check_page(const DoctorArguments& arguments, const Settings& settings) {
+  CommandReads reads;
+  reads.files = {{arguments.settings.file, "the settings file"},
+                 {arguments.profile, "the profile of --profile"},
+                 {settings.distributed.hostfile.resolved, "the file of distributed.hostfile"},
+                 {settings.draw.prompts_file.resolved, "the file of draw.prompts_file"},
+                 {settings.draw.latents_file.resolved, "the file of draw.latents_file"}};
+  reads.folders = {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
+                   settings.run.output_dir.resolved, settings.run.resume_checkpoint.resolved};
+  for (const PathsSetting* paths :
+       {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
+    if (!paths->is_given()) continue;
+    const DataFiles files = find_data_files(*paths);
+    for (const DataFile& file : files.manifests) reads.files.push_back({file.path, "a file of the data"});
+    for (const std::string& shard : files.shards) reads.files.push_back({shard, "a file of the data"});
+  }
+  check_outputs({{"--html", arguments.html}}, reads);
+}
+
+}  // namespace
+
+int doctor_command(const DoctorArguments& arguments) {
+  const Settings settings = settings_of_run(arguments.settings, model_words);
+  if (!arguments.html.empty()) check_page(arguments, settings);
+  refuse_unsupported(settings);
+  require_products(settings.machine, settings.origin);
+  BringUp profile;
+  DoctorOptions options;
+  if (!arguments.profile.empty()) {
+    profile = read_profile(arguments.profile);
+    options = {&profile, arguments.profile};
+  }
+  const Diagnosis diagnosis = diagnose(settings, options);
+  if (!arguments.html.empty()) write_output_file(arguments.html, diagnosis_html(diagnosis));
+  std::fputs((arguments.json ? diagnosis_json(diagnosis) : diagnosis_text(diagnosis)).c_str(), stdout);
+  return diagnosis.exit_code;
+}
+
+}  // namespace bascule

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/doctor/data.h"
+
+#include <utility>
+
+#include "firmware_shims/media_engine.h"
+#include "src/base/error.h"
+#include "src/base/shown_path.h"
+#include "src/run/plan_data.h"
+
+namespace bascule {
+namespace {
+
+Settings with_bad_samples(Settings settings) {
+  settings.data.on_bad_sample = OnBadSample::kSkip;
+  return settings;
+}
+
+}  // namespace
+
+OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
+    : stops_at_bad_samples_(settings.data.on_bad_sample == OnBadSample::kStop),
+      settings_(with_bad_samples(settings)),
+      run_(settings_) {
+  run_.place = planned_place(settings_.distributed, settings_.origin);
+  run_.opened = open_model_of(settings_.model, settings_.data, settings_.training, settings_.origin);
+  // A simulated device decodes to the same pixels.
+  set_up_loader(&run_, media_engine_host());
+  for (const Split split : splits_read(settings_.training)) {
+    try {
+      open_split(&run_, split);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kData) throw;
+      findings->push_back(
+          {Level::kFails, "unreadable_data",
+           std::string(split_name(split)) + " cannot be read: " + error.where() + ": " + error.problem(),
+           error.what_to_do(), 1});
+    }
+  }
+}
+
+std::string OpenedData::where(std::size_t split, std::int64_t row) const {
+  return shown_path(run_.data.splits[split].manifest->where(row));
+}
+
+std::string advice_for_shared(const OpenedData& opened, std::size_t in) {
+  const char* const why = opened.data().splits[in].split == Split::kTrain
+                              ? "figures of samples that were trained on say little"
+                              : "the best model is chosen by the same samples that judge it";
+  return std::string("remove them from one of the two: ") + why;
+}
+
+}  // namespace bascule

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/doctor/labels.h"
+
+#include <algorithm>
+#include <map>
+
+#include "src/base/utf8.h"
+#include "src/doctor/say.h"
+
+namespace bascule {
+namespace {
+
+constexpr double kUnbalanced = 10.0;  // the largest class to the smallest
+constexpr std::size_t kNamed = 5;
+
+// A name of the data, or a number and, where the model's folder has names, its name there.
+std::string class_name(const Manifest& manifest, const ModelInputs& model, int label) {
+  const std::vector<std::string>& names = manifest.class_names();
+  const std::size_t number = static_cast<std::size_t>(label);
+  if (!names.empty()) return printable_line(names[number]);
+  const bool is_named = number < model.class_names.size() && model.class_names[number].rfind("LABEL_", 0) != 0;
+  return std::to_string(label) + (is_named ? " (" + printable_line(model.class_names[number]) + ")" : "");
+}
+
+// "a, b, c and 4 more"
+std::string some_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kNamed ? text + " and " + std::to_string(names.size() - kNamed) + " more" : text;
+}
+
+std::string classes_text(const std::vector<std::string>& names) {
+  return (names.size() == 1 ? "the class " : "the " + std::to_string(names.size()) + " classes ") + some_of(names);
+}
+
+bool less_rows(const ClassCount& a, const ClassCount& b) { return a.rows < b.rows; }
+
+void find_unbalanced(const SplitFigures& train, std::vector<Finding>* findings) {
+  const auto [least, most] = std::minmax_element(train.classes.begin(), train.classes.end(), less_rows);
+  if (static_cast<double>(most->rows) < kUnbalanced * static_cast<double>(least->rows)) return;
+  findings->push_back({Level::kWarning, "unbalanced_classes",
+                       "train: the class " + most->name + " has " + counted(most->rows, "row") + ", the class " +
+                           least->name + " " + count_text(least->rows) + "; a model that always says " + most->name +
+                           " is right for " + share_text(most->rows, train.rows) + " of the rows",
+                       "judge by F1 or by the accuracy of each class, or add rows of the rare classes",
+                       static_cast<std::int64_t>(train.classes.size())});
+}
+
+std::vector<std::string> names_only_in(const SplitFigures& split, const SplitFigures& other) {
+  std::vector<std::string> names;
+  for (const ClassCount& one : split.classes) {
+    const auto same = [&](const ClassCount& theirs) { return theirs.name == one.name; };
+    if (std::none_of(other.classes.begin(), other.classes.end(), same)) names.push_back(one.name);
+  }
+  return names;
+}
+
+void compare_classes(const SplitFigures& train, const SplitFigures& split, bool have_names,
+                     std::vector<Finding>* findings) {
+  const std::vector<std::string> missing = names_only_in(train, split), unknown = names_only_in(split, train);
+  if (!missing.empty()) {
+    findings->push_back({Level::kWarning, "classes_missing",
+                         split.name + ": no row is of " + classes_text(missing) + ", which train has",
+                         "add rows: figures of this split say nothing about what they lack",
+                         static_cast<std::int64_t>(missing.size())});
+  }
+  if (!unknown.empty()) {
+    findings->push_back(
+        {have_names ? Level::kFails : Level::kWarning, "classes_not_in_training",
+         split.name + ": " + classes_text(unknown) + (unknown.size() == 1 ? " has" : " have") + " no row in train",
+         "add rows to the training data, or remove these", static_cast<std::int64_t>(unknown.size())});
+  }
+}
+
+// Equal samples that have different labels, in the whole data.
+void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& samples, std::vector<Finding>* findings) {
+  const auto label_of = [&](RowOfSplit row) {
+    const Manifest& manifest = *opened.data().splits[row.split].manifest;
+    const ManifestRow values = manifest.row(row.row);
+    return manifest.has_values() ? std::to_string(values.value)
+                                 : class_name(manifest, opened.model().inputs, values.label);
+  };
+  std::vector<const RowDigests*> digests;
+  for (const RowDigests& split : samples) digests.push_back(&split);
+  struct Conflict {
+    RowOfSplit row, other;
+  };
+  std::vector<Conflict> first;
+  std::int64_t count = 0;
+  find_equal_rows(digests, [&](const std::vector<RowOfSplit>& group) {
+    const std::string label = label_of(group[0]);
+    const auto other = std::find_if(group.begin(), group.end(), [&](RowOfSplit row) { return label_of(row) != label; });
+    if (other == group.end()) return;
+    ++count;
+    const auto place = std::upper_bound(first.begin(), first.end(), group[0],
+                                        [](RowOfSplit row, const Conflict& conflict) { return row < conflict.row; });
+    first.insert(place, {group[0], *other});
+    if (first.size() > kMostExamples) first.pop_back();
+  });
+  if (count == 0) return;
+  Finding finding = {Level::kWarning, "conflicting_labels",
+                     counted(count, "sample") + (count == 1 ? " occurs" : " occur") + " with different labels",
+                     "correct the labels: equal samples get one answer", count};
+  for (const Conflict& conflict : first) {
+    finding.examples.push_back({opened.where(conflict.row.split, conflict.row.row) + " is " + label_of(conflict.row) +
+                                    ", and equal to " + opened.where(conflict.other.split, conflict.other.row) + ", " +
+                                    label_of(conflict.other),
+                                {}});
+  }
+  findings->push_back(std::move(finding));
+}
+
+}  // namespace
+
+bool has_own_labels(const RecordedSplit& split) { return split.corpus == nullptr && split.manifest->has_labels(); }
+
+void count_labels(const RecordedSplit& split, const ModelInputs& model, SplitFigures* figures) {
+  const Manifest& manifest = *split.manifest;
+  if (!has_own_labels(split)) return;
+  if (manifest.has_values()) {
+    ValueFigures values;
+    for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+      const double value = static_cast<double>(manifest.row(row).value);
+      values.least = row == 0 ? value : std::min(values.least, value);
+      values.most = row == 0 ? value : std::max(values.most, value);
+      values.mean += value / static_cast<double>(manifest.rows());
+    }
+    figures->values = values;
+    return;
+  }
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(manifest.largest_label()) + 1);
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) ++rows[static_cast<std::size_t>(manifest.row(row).label)];
+  for (std::size_t label = 0; label < rows.size(); ++label) {
+    if (rows[label] > 0)
+      figures->classes.push_back({class_name(manifest, model, static_cast<int>(label)), rows[label]});
+  }
+  if (manifest.class_names().empty()) return;
+  std::sort(figures->classes.begin(), figures->classes.end(),
+            [](const ClassCount& a, const ClassCount& b) { return a.name < b.name; });
+}
+
+void find_in_labels(const OpenedData& opened, const std::vector<SplitFigures>& figures,
+                    const std::vector<RowDigests>& samples, std::vector<Finding>* findings) {
+  if (figures.empty() || !has_own_labels(opened.data().splits.front())) return;
+  const SplitFigures& train = figures.front();
+  if (train.values && train.values->least == train.values->most) {
+    findings->push_back({Level::kWarning, "one_value", train.name + ": all labels are the same value",
+                         "a regression has nothing to learn here", train.rows});
+  }
+  if (opened.data().splits.front().split == Split::kTrain && !train.classes.empty()) {
+    if (train.classes.size() == 1) {
+      findings->push_back({Level::kFails, "one_class", "train: all rows have the class " + train.classes[0].name,
+                           "a classifier needs two classes or more", train.rows});
+    }
+    find_unbalanced(train, findings);
+    const bool have_names = !opened.data().splits.front().manifest->class_names().empty();
+    for (std::size_t split = 1; split < figures.size(); ++split) {
+      if (has_own_labels(opened.data().splits[split])) compare_classes(train, figures[split], have_names, findings);
+    }
+  }
+  find_conflicts(opened, samples, findings);
+}
+
+}  // namespace bascule

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/doctor/page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "src/base/shown_path.h"
+#include "src/doctor/histogram.h"
+#include "src/doctor/say.h"
+#include "src/doctor/terminal.h"
+#include "src/page/html_cells.h"
+#include "src/page/html_parts.h"
+#include "src/page/html_text.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/pictures/png_file.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::int64_t kShownSide = 96;  // pixels
+
+constexpr const char* kStyle = R"css(
+.finding{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px;margin:0 0 12px;break-inside:avoid}
+.finding h3{margin:0 0 4px;font-size:15px}.finding p{margin:0 0 8px;color:var(--soft)}
+.level{font-size:12px;font-weight:620;border-radius:99px;padding:1px 10px;margin-right:8px;background:var(--wash);color:var(--ink)}
+.fails .level{background:var(--bad-wash);color:var(--bad)}.fails{border-color:var(--bad)}
+.examples{list-style:none;margin:0;padding:0}.examples li{display:flex;gap:10px;align-items:center;padding:5px 0;border-top:1px solid var(--line);min-width:0}
+.examples img{flex:none;width:64px;height:64px;object-fit:contain;border-radius:6px;background:var(--wash)}
+.examples code{min-width:0;overflow-wrap:anywhere}
+)css";
+
+// Pictures as small PNG files, each decoded once.
+class Shown {
+ public:
+  Shown() : decoder_(settings(), true), pixels_(static_cast<std::size_t>(3 * kShownSide * kShownSide)) {}
+
+  // An <img>; "" for a picture that cannot be decoded.
+  std::string element(const std::string& path) {
+    const auto known = files_.find(path);
+    const std::string& url = known != files_.end() ? known->second : files_[path] = url_of(path);
+    return url.empty() ? "" : "<img src=\"" + url + "\" alt=\"" + html_escape(shown_path(path)) + "\">";
+  }
+
+ private:
+  static MediaSettings settings() {
+    MediaSettings settings = default_media_settings();
+    settings.driver = media_engine_host();
+    settings.image_side = kShownSide;
+    settings.preprocessing = Preprocessing::kProcessor;
+    settings.processor.makes_squares = true;
+    settings.interpolation = Interpolation::kBilinear;
+    settings.processor.interpolation = Interpolation::kBilinear;
+    return settings;
+  }
+
+  std::string url_of(const std::string& path) {
+    if (!decoder_.decode(path, pixels_.data(), nullptr).empty()) return "";
+    const std::size_t plane = static_cast<std::size_t>(kShownSide * kShownSide);
+    std::vector<std::uint8_t> bytes(3 * plane);
+    for (std::size_t i = 0; i < plane; ++i) {
+      for (std::size_t color = 0; color < 3; ++color)
+        bytes[3 * i + color] =
+            static_cast<std::uint8_t>(std::clamp(std::nearbyint(pixels_[color * plane + i]), 0.0f, 255.0f));
+    }
+    const std::string file = png_content({bytes.data(), kShownSide, kShownSide});
+    return picture_url(std::vector<std::uint8_t>(file.begin(), file.end()));
+  }
+
+  PictureDecoder decoder_;
+  std::vector<float> pixels_;
+  std::map<std::string, std::string> files_;
+};
+
+std::string finding_html(const Finding& finding, Shown* shown) {
+  std::string out = std::string("<article class=\"finding ") + level_name(finding.level) +
+                    "\"><h3><span class=\"level\">" + level_name(finding.level) + "</span> " +
+                    html_escape(finding.what) + "</h3>\n";
+  if (!finding.what_to_do.empty()) out += "<p>" + html_escape(finding.what_to_do) + "</p>\n";
+  if (finding.examples.empty()) return out + "</article>\n";
+  out += "<ul class=\"examples\">\n";
+  for (const Example& example : finding.examples) {
+    out += "<li>";
+    for (const std::string& picture : example.pictures) out += shown->element(picture);
+    out += "<code dir=\"auto\">" + html_escape(example.text) + "</code></li>\n";
+  }
+  return out + "</ul></article>\n";
+}
+
+std::string pairs_table(const std::vector<NamedLine>& lines) {
+  std::string out = "<table class=\"pairs\">\n";
+  for (const NamedLine& line : lines)
+    out += "<tr><th scope=\"row\">" + html_escape(line.name) + "</th><td>" + html_escape(line.value) + "</td></tr>\n";
+  return out + "</table>\n";
+}
+
+std::string lengths_table(const std::string& heading, const TextFigures& figures) {
+  const std::vector<LengthBar> bars = length_bars(figures);
+  std::int64_t most = 1;
+  for (const LengthBar& bar : bars) most = std::max(most, bar.texts);
+  std::string body;
+  for (const LengthBar& bar : bars) {
+    const bool is_cut = figures.limit > 0 && std::min(bar.to, figures.longest) > figures.limit;
+    const char* const cut = !is_cut || bar.texts == 0 ? "" : bar.from > figures.limit ? "cut" : "partly cut";
+    body += "<tr><th scope=\"row\">" + count_text(bar.from) + (bar.to > bar.from ? " to " + count_text(bar.to) : "") +
+            "</th>" + number_cell(count_text(bar.texts)) + "<td>" + cut +
+            "</td><td class=\"bar\"><span style=\"width:" +
+            html_number(100.0 * static_cast<double>(bar.texts) / static_cast<double>(most)) + "%\"></span></td></tr>\n";
+  }
+  return "<h3>" + html_escape(heading) + "</h3>\n" +
+         wide_table(heading,
+                    text_head("tokens") + number_head(figures.kind) + text_head("at the limit") +
+                        "<th scope=\"col\" class=\"bar-head\">share</th>",
+                    body);
+}
+
+std::string classes_table(const std::vector<SplitFigures>& splits) {
+  std::map<std::string, std::vector<std::int64_t>> rows;
+  for (std::size_t split = 0; split < splits.size(); ++split) {
+    for (const ClassCount& one : splits[split].classes) {
+      std::vector<std::int64_t>& counts = rows[one.name];
+      counts.resize(splits.size());
+      counts[split] = one.rows;
+    }
+  }
+  if (rows.empty()) return "";
+  std::string head = text_head("class"), body;
+  for (const SplitFigures& split : splits) head += number_head(split.name);
+  for (const auto& [name, counts] : rows) {
+    body += "<tr><th scope=\"row\">" + html_escape(name) + "</th>";
+    for (const std::int64_t count : counts) body += number_cell(count_text(count));
+    body += "</tr>\n";
+  }
+  return "<section><h2>Classes</h2>\n<div class=\"card\">" + wide_table("Rows of each class", head, body, true) +
+         "</div></section>\n";
+}
+
+std::string data_section(const Diagnosis& diagnosis) {
+  std::string out = "<section><h2>Data</h2>\n<div class=\"card\">\n";
+  for (const SplitFigures& split : diagnosis.splits) {
+    out += "<h3>" + html_escape(split.name) + "</h3>\n<p class=\"lead\">" + counted(split.rows, "row") + ", " +
+           html_escape(split.file) + "</p>\n";
+    const std::vector<NamedLine> lines = lines_of(split);
+    if (!lines.empty()) out += pairs_table(lines);
+  }
+  const std::vector<NamedLine> lines = lines_of(diagnosis);
+  if (!lines.empty()) out += "<h3>training</h3>\n" + pairs_table(lines);
+  return out + "</div></section>\n";
+}
+
+std::string lengths_section(const Diagnosis& diagnosis) {
+  std::string tables;
+  for (const SplitFigures& split : diagnosis.splits) {
+    for (const TextFigures& figures : split.texts)
+      tables += lengths_table("Tokens of " + figures.kind + ", " + split.name, figures);
+  }
+  return tables.empty() ? "" : "<section><h2>Lengths</h2>\n<div class=\"card\">" + tables + "</div></section>\n";
+}
+
+}  // namespace
+
+std::string diagnosis_html(const Diagnosis& diagnosis) {
+  Shown shown;
+  std::string findings;
+  for (const Finding& finding : diagnosis.findings) findings += finding_html(finding, &shown);
+  const std::string title = html_escape(diagnosis.settings_file);
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+         "'unsafe-inline'\">\n<title>" +
+         title + " · Bascule doctor</title>\n<style>" + html_style() + kStyle +
+         "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule doctor</div>\n<h1>" + title +
+         "</h1>\n<p class=\"sub\">" + html_escape(verdict_of(diagnosis)) + "</p>\n</header>\n<main>\n" +
+         (findings.empty() ? "" : "<section><h2>Findings</h2>\n" + findings + "</section>\n") +
+         data_section(diagnosis) + classes_table(diagnosis.splits) + lengths_section(diagnosis) +
+         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and loads nothing from the "
+         "network.</footer>\n</body>\n</html>\n";
+}
+
+}  // namespace bascule

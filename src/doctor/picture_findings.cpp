@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <system_error>
+
+#include "src/base/shown_path.h"
+#include "src/doctor/across_splits.h"
+#include "src/doctor/pictures.h"
+#include "src/doctor/say.h"
+#include "src/loader/media.h"
+
+namespace bascule {
+namespace {
+
+// Huge: with so many times the pixels that the model reads, and more than this.
+constexpr double kHugeTimes = 256.0, kHugePixels = 4e6;
+constexpr std::int64_t kTinyTimes = 4;       // shorter side times this is less than the model's
+constexpr std::int64_t kElongatedTimes = 4;  // the longer side is more than this many times the shorter
+
+std::string name_of(const OpenedData& opened, std::size_t split) {
+  return split_name(opened.data().splits[split].split);
+}
+
+std::string location(const OpenedData& opened, std::size_t split, std::int64_t picture) {
+  return opened.data().splits[split].manifest->picture_location(picture);
+}
+
+std::string size_text(const PictureRecord& record) {
+  return std::to_string(record.width) + " x " + std::to_string(record.height);
+}
+
+std::string reason_text(std::int64_t reason) {
+  return reason < 0 ? std::generic_category().message(static_cast<int>(-reason)) : picture_reason_text(reason);
+}
+
+using IsOne = std::function<bool(const PictureRecord& record)>;
+using Says = std::function<std::string(const PictureRecord& record)>;
+
+// A finding about the pictures that `is_one` chooses; none where there are none. what: what follows "3 of 9 pictures".
+void find_those(const OpenedData& opened, const SplitPictures& pictures, Level level, const char* check,
+                const IsOne& is_one, const Says& says, const std::function<std::string(std::int64_t)>& what,
+                const char* what_to_do, std::vector<Finding>* findings) {
+  Finding finding;
+  finding.level = level;
+  finding.check = check;
+  finding.what_to_do = what_to_do;
+  for (std::size_t picture = 0; picture < pictures.records.size(); ++picture) {
+    const PictureRecord& record = pictures.records[picture];
+    if (!is_one(record)) continue;
+    if (++finding.count > static_cast<std::int64_t>(kMostExamples)) continue;
+    const std::string place = location(opened, pictures.split, static_cast<std::int64_t>(picture));
+    finding.examples.push_back({shown_path(place) + ": " + says(record), {}});
+    if (record.width > 0) finding.examples.back().pictures.push_back(place);
+  }
+  if (finding.count == 0) return;
+  finding.what = name_of(opened, pictures.split) + ": " + count_text(finding.count) + " of " +
+                 counted(static_cast<std::int64_t>(pictures.records.size()), "picture") + " " + what(finding.count);
+  findings->push_back(std::move(finding));
+}
+
+void find_in_split(const OpenedData& opened, const SplitPictures& pictures, bool stops,
+                   std::vector<Finding>* findings) {
+  const Level bad = stops ? Level::kFails : Level::kWarning;
+  const std::int64_t side = opened.data().loader.image_side;
+  const auto is_usable = [](const PictureRecord& record) { return record.reason == 0 && record.width > 0; };
+  const auto says_size = [](const PictureRecord& record) { return size_text(record) + " pixels"; };
+  const auto find = [&](Level level, const char* check, const IsOne& is_one, const Says& says,
+                        const std::function<std::string(std::int64_t)>& what, const char* what_to_do) {
+    find_those(opened, pictures, level, check, is_one, says, what, what_to_do, findings);
+  };
+  find(
+      bad, "missing_pictures", [](const PictureRecord& record) { return record.reason == -ENOENT; },
+      [](const PictureRecord&) { return std::string("the file is missing"); },
+      [](std::int64_t count) { return std::string(verb_of(count)) + " missing"; },
+      "correct the paths, remove the rows, or set data.on_bad_sample = \"skip\"");
+  find(
+      bad, "damaged_pictures",
+      [](const PictureRecord& record) { return record.reason != 0 && record.reason != -ENOENT; },
+      [](const PictureRecord& record) { return reason_text(record.reason); },
+      [](std::int64_t) { return std::string("cannot be used"); },
+      "repair them, remove the rows, or set data.on_bad_sample = \"skip\"");
+  find(
+      Level::kWarning, "huge_pictures",
+      [&](const PictureRecord& record) {
+        const double pixels = static_cast<double>(record.width) * static_cast<double>(record.height);
+        return is_usable(record) && pixels > kHugePixels && pixels > kHugeTimes * static_cast<double>(side * side);
+      },
+      says_size,
+      [&](std::int64_t count) {
+        return std::string(has_of(count)) + " more than 256 times the pixels of the " + std::to_string(side) + " x " +
+               std::to_string(side) + " that the model reads";
+      },
+      "scale them down once: every epoch decodes them anew");
+  find(
+      Level::kWarning, "tiny_pictures",
+      [&](const PictureRecord& record) {
+        return is_usable(record) && kTinyTimes * std::min(record.width, record.height) < side;
+      },
+      says_size,
+      [&](std::int64_t count) {
+        return std::string(verb_of(count)) + " less than a quarter as large as the " + std::to_string(side) + " x " +
+               std::to_string(side) + " pixels that the model reads";
+      },
+      "find larger ones: scaled up, they show little");
+  find(
+      Level::kWarning, "elongated_pictures",
+      [&](const PictureRecord& record) {
+        return is_usable(record) &&
+               std::max(record.width, record.height) > kElongatedTimes * std::min(record.width, record.height);
+      },
+      says_size,
+      [](std::int64_t count) {
+        return std::string(verb_of(count)) + " more than four times as long as " + (count == 1 ? "it is" : "they are") +
+               " wide";
+      },
+      "cut them: the model reads a square, which has a part of them or squeezes them");
+}
+
+// What find_equal_pictures() says of pictures that several splits, or one, have twice.
+struct Sameness {
+  const char *in_two, *in_one;  // checks
+  const char* how;              // " as the same file"
+};
+
+void add_equal(const OpenedData& opened, const std::vector<SplitPictures>& pictures, const EqualContent& content,
+               const Sameness& same, std::vector<Finding>* findings) {
+  const auto add = [&](const SharedRows& shared, Level level, const char* check, const std::string& end,
+                       const std::string& what_to_do) {
+    Finding finding{level, check,
+                    name_of(opened, shared.of) + ": " + count_text(shared.rows) + " of " +
+                        counted(static_cast<std::int64_t>(pictures[shared.of].records.size()), "picture") + " " + end,
+                    what_to_do, shared.rows};
+    for (const auto& [picture, other] : shared.examples) {
+      const std::string one = location(opened, picture.split, picture.row);
+      const std::string two = location(opened, other.split, other.row);
+      finding.examples.push_back({shown_path(one) + " and " + shown_path(two), {one, two}});
+    }
+    findings->push_back(std::move(finding));
+  };
+  for (const SharedRows& shared : content.shared) {
+    add(shared, Level::kWarning, same.in_two,
+        std::string(verb_of(shared.rows)) + " in " + name_of(opened, shared.in) + " too" + same.how,
+        advice_for_shared(opened, shared.in));
+  }
+  for (const SharedRows& shared : content.repeated)
+    add(shared, Level::kNote, same.in_one,
+        std::string(shared.rows == 1 ? "repeats" : "repeat") + " an earlier one" + same.how, "");
+}
+
+// Each picture that can be used, once for all files with the same bytes.
+struct Unlike {
+  std::vector<RowOfSplit> pictures;
+  std::vector<Thumbnail> thumbnails;
+};
+
+Unlike with_other_bytes(const std::vector<SplitPictures>& pictures, const std::vector<const RowDigests*>& digests) {
+  std::vector<std::vector<bool>> is_repeated;
+  for (const SplitPictures& split : pictures) is_repeated.emplace_back(split.records.size(), false);
+  find_equal_rows(digests, [&](const std::vector<RowOfSplit>& group) {
+    for (std::size_t i = 1; i < group.size(); ++i) is_repeated[group[i].split][group[i].row] = true;
+  });
+  Unlike unlike;
+  for (std::size_t split = 0; split < pictures.size(); ++split) {
+    for (std::size_t picture = 0; picture < pictures[split].records.size(); ++picture) {
+      if (!pictures[split].records[picture].has_thumbnail || is_repeated[split][picture]) continue;
+      unlike.pictures.push_back({static_cast<std::uint32_t>(split), static_cast<std::uint32_t>(picture)});
+      unlike.thumbnails.push_back(pictures[split].thumbnails[picture]);
+    }
+  }
+  return unlike;
+}
+
+}  // namespace
+
+void find_in_pictures(const OpenedData& opened, const std::vector<SplitPictures>& pictures,
+                      std::vector<Finding>* findings) {
+  for (const SplitPictures& split : pictures) find_in_split(opened, split, opened.stops_at_bad_samples(), findings);
+}
+
+void find_equal_pictures(const OpenedData& opened, const std::vector<SplitPictures>& pictures,
+                         std::vector<Finding>* findings) {
+  if (pictures.empty()) return;
+  std::vector<const RowDigests*> digests;
+  for (const SplitPictures& split : pictures) digests.push_back(&split.digests);
+  add_equal(opened, pictures, equal_content(digests),
+            {"pictures_in_two_splits", "repeated_pictures", ", the same file byte for byte"}, findings);
+  const Unlike unlike = with_other_bytes(pictures, digests);
+  EqualContentCounter alike(pictures.size());
+  for (const std::vector<std::uint32_t>& group : find_alike(unlike.thumbnails)) {
+    std::vector<RowOfSplit> members;
+    for (const std::uint32_t member : group) members.push_back(unlike.pictures[member]);
+    alike.add(members);
+  }
+  add_equal(opened, pictures, alike.content(),
+            {"alike_pictures_in_two_splits", "alike_pictures", ", the same when scaled down"}, findings);
+}
+
+}  // namespace bascule

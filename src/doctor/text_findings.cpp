@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "src/base/shown_path.h"
+#include "src/doctor/across_splits.h"
+#include "src/doctor/say.h"
+#include "src/doctor/texts.h"
+
+namespace bascule {
+namespace {
+
+// From this share on it is a warning.
+constexpr double kMuchCut = 0.01, kMuchUnknown = 0.01, kManySentences = 0.05;
+
+bool is_at_least(std::int64_t part, std::int64_t all, double share) {
+  return static_cast<double>(part) >= share * static_cast<double>(all);
+}
+
+std::string name_of(const OpenedData& opened, std::size_t split) {
+  return split_name(opened.data().splits[split].split);
+}
+
+// "3 of 1,583 captions"
+std::string part_of(std::int64_t part, const TextFigures& figures) {
+  return count_text(part) + " of " + count_text(figures.texts) + " " + figures.kind;
+}
+
+std::vector<Example> examples_of(const OpenedData& opened, const SplitTexts& texts, const std::vector<NotedText>& noted,
+                                 const char* unit) {
+  std::vector<Example> examples;
+  for (const NotedText& text : noted) {
+    const std::string tokens = *unit == '\0' ? "" : " (" + count_text(text.tokens) + unit + ")";
+    examples.push_back({shown_text(opened, texts, text.row) + tokens, {}});
+  }
+  return examples;
+}
+
+void find_cut(const OpenedData& opened, const SplitTexts& texts, std::vector<Finding>* findings) {
+  const TextFigures& figures = texts.figures;
+  if (figures.cut_texts == 0) return;
+  const bool is_much = is_at_least(figures.cut_texts, figures.texts, kMuchCut);
+  findings->push_back({is_much ? Level::kWarning : Level::kNote, "cut_texts",
+                       name_of(opened, texts.split) + ": " + part_of(figures.cut_texts, figures) + " " +
+                           verb_of(figures.cut_texts) + " cut at " + figures.limit_setting + " = " +
+                           std::to_string(figures.limit) + ", and the model does not read the words behind it; " +
+                           share_text(figures.cut_tokens, figures.tokens) + " of all tokens are lost",
+                       "set " + figures.limit_setting + " = " + std::to_string(figures.longest) + " to cut none, or " +
+                           std::to_string(figures.quantile(0.99)) + " to keep 99 % whole",
+                       figures.cut_texts, examples_of(opened, texts, texts.cut, " tokens")});
+}
+
+void find_empty(const OpenedData& opened, const SplitTexts& texts, std::vector<Finding>* findings) {
+  const TextFigures& figures = texts.figures;
+  if (figures.empty_texts == 0) return;
+  findings->push_back({Level::kWarning, "empty_texts",
+                       name_of(opened, texts.split) + ": " + part_of(figures.empty_texts, figures) + " " +
+                           has_of(figures.empty_texts) + " no words",
+                       "write a text, or remove the row", figures.empty_texts,
+                       examples_of(opened, texts, texts.empty, "")});
+}
+
+void find_unknown(const OpenedData& opened, const SplitTexts& texts, std::vector<Finding>* findings) {
+  const TextFigures& figures = texts.figures;
+  if (figures.unknown_tokens == 0) return;
+  const bool is_much =
+      figures.texts_all_unknown > 0 || is_at_least(figures.unknown_tokens, figures.tokens, kMuchUnknown);
+  std::string what = name_of(opened, texts.split) + ": " + part_of(figures.texts_with_unknown, figures) + " " +
+                     has_of(figures.texts_with_unknown) + " words that the tokenizer does not know, " +
+                     share_text(figures.unknown_tokens, figures.tokens) + " of all tokens";
+  if (figures.texts_all_unknown > 0)
+    what += "; " + count_text(figures.texts_all_unknown) + " " + has_of(figures.texts_all_unknown) + " no known word";
+  findings->push_back({is_much ? Level::kWarning : Level::kNote, "unknown_tokens", what,
+                       "use a tokenizer of the texts' language, or correct the texts", figures.texts_with_unknown,
+                       examples_of(opened, texts, texts.unknown, " unknown")});
+}
+
+// Texts of one kind, by split.
+void find_equal(const OpenedData& opened, const std::vector<const SplitTexts*>& by_split,
+                std::vector<Finding>* findings) {
+  std::vector<const RowDigests*> digests;
+  for (const SplitTexts* texts : by_split) digests.push_back(&texts->digests);
+  const EqualContent content = equal_content(digests);
+  const std::string& kind = by_split.front()->figures.kind;
+  const auto examples = [&](const SharedRows& shared) {
+    std::vector<Example> list;
+    for (const auto& [row, other] : shared.examples) {
+      const SplitTexts& theirs = *by_split[other.split];
+      const bool is_corpus = opened.data().splits[theirs.split].corpus != nullptr;
+      list.push_back({shown_text(opened, *by_split[row.split], row.row) + " is also " +
+                          (is_corpus ? shown_text(opened, theirs, other.row) : opened.where(theirs.split, other.row)),
+                      {}});
+    }
+    return list;
+  };
+  for (const SharedRows& shared : content.shared) {
+    const TextFigures& figures = by_split[shared.of]->figures;
+    // Captions of different pictures may be equal, and short sentences are.
+    const bool is_leak =
+        kind == "sentences" ? is_at_least(shared.rows, figures.texts, kManySentences) : kind != "captions";
+    findings->push_back({is_leak ? Level::kWarning : Level::kNote, "texts_in_two_splits",
+                         name_of(opened, by_split[shared.of]->split) + ": " + part_of(shared.rows, figures) + " " +
+                             verb_of(shared.rows) + " in " + name_of(opened, by_split[shared.in]->split) + " too",
+                         is_leak ? advice_for_shared(opened, by_split[shared.in]->split) : "", shared.rows,
+                         examples(shared)});
+  }
+  for (const SharedRows& repeated : content.repeated) {
+    const TextFigures& figures = by_split[repeated.of]->figures;
+    findings->push_back({Level::kNote, "repeated_texts",
+                         name_of(opened, by_split[repeated.of]->split) + ": " + part_of(repeated.rows, figures) + " " +
+                             (repeated.rows == 1 ? "repeats" : "repeat") + " an earlier one",
+                         "", repeated.rows, examples(repeated)});
+  }
+}
+
+}  // namespace
+
+void find_in_texts(const OpenedData& opened, const std::vector<SplitTexts>& texts, std::vector<Finding>* findings) {
+  for (const SplitTexts& of_split : texts) {
+    find_cut(opened, of_split, findings);
+    find_empty(opened, of_split, findings);
+    find_unknown(opened, of_split, findings);
+  }
+  // Targets may be equal, as labels are: the first text of a sample decides.
+  std::vector<const SplitTexts*> by_split;
+  for (const SplitTexts& of_split : texts) {
+    if (of_split.number == 0) by_split.push_back(&of_split);
+  }
+  if (!by_split.empty()) find_equal(opened, by_split, findings);
+}
+
+}  // namespace bascule

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/doctor/texts.h"
+
+#include <algorithm>
+#include <string>
+
+#include "src/base/digest.h"
+#include "src/base/error.h"
+#include "src/base/shown_path.h"
+#include "src/base/utf8.h"
+#include "src/doctor/text_counter.h"
+#include "src/loader/loader_parts.h"
+
+namespace bascule {
+namespace {
+
+// More tokens than this are not counted: a text of a million tokens is cut in any case.
+constexpr std::size_t kMostTokensCounted = std::size_t{1} << 20;
+
+std::uint64_t digest_of_ids(Span<const std::int32_t> ids, std::int64_t second_begin) {
+  const std::uint64_t digest = digest_of(ids.data(), ids.size() * sizeof(std::int32_t));
+  const std::uint64_t begin =
+      second_begin < static_cast<std::int64_t>(ids.size()) ? static_cast<std::uint64_t>(second_begin) : 0;
+  return std::max<std::uint64_t>(1, digest ^ begin);
+}
+
+void note(std::vector<NotedText>* list, const NotedText& text) {
+  if (list->size() < kMostExamples) list->push_back(text);
+}
+
+// Keeps those with the most unknown tokens; of equal ones the first.
+void note_worst(std::vector<NotedText>* list, const NotedText& text) {
+  const auto place = std::upper_bound(list->begin(), list->end(), text,
+                                      [](const NotedText& a, const NotedText& b) { return a.tokens > b.tokens; });
+  list->insert(place, text);
+  if (list->size() > kMostExamples) list->pop_back();
+}
+
+void note_text(SplitTexts* texts, std::int64_t row, std::int64_t tokens, const TextCounter::Text& text) {
+  if (text.is_cut) note(&texts->cut, {row, tokens});
+  if (text.is_empty) note(&texts->empty, {row, tokens});
+  if (text.unknown > 0) note_worst(&texts->unknown, {row, text.unknown});
+}
+
+bool is_blank(const Texts& texts) {
+  return is_empty_text(texts.first) && (!texts.second || is_empty_text(*texts.second));
+}
+
+class RowReader {
+ public:
+  RowReader(const Manifest& manifest, const TextSettings& settings)
+      : manifest_(manifest),
+        settings_(settings),
+        ids_(std::max(std::min(manifest.longest_text_bytes() + settings.prefix.size() + 64, kMostTokensCounted),
+                      static_cast<std::size_t>(settings.shape.max_length) + 1)),
+        scratch_(encode_scratch_bytes(settings, manifest.longest_text_bytes())) {}
+
+  // The first `room` tokens of a row's text, cut as a run cuts it; 0: all.
+  Span<const std::int32_t> read(std::int64_t row, std::int64_t room, std::int64_t* second_begin) {
+    Encoded encoded;
+    const Span<std::int32_t> all(ids_.data(), ids_.size());
+    const Status status =
+        encode_text(manifest_, settings_, row, room > 0 ? all.first(static_cast<std::size_t>(room)) : all, &encoded,
+                    Span<std::byte>(scratch_.data(), scratch_.size()));
+    if (!status.ok()) throw Error(ErrorKind::kInternal, manifest_.where(row), "the text cannot be tokenised");
+    *second_begin = encoded.second_begin;
+    return Span<const std::int32_t>(ids_.data(), static_cast<std::size_t>(encoded.tokens));
+  }
+
+ private:
+  const Manifest& manifest_;
+  const TextSettings& settings_;
+  std::vector<std::int32_t> ids_;
+  std::vector<std::byte> scratch_;
+};
+
+void read_rows(const Manifest& manifest, const TextSettings& settings, SplitTexts* texts) {
+  TextCounter counter(*settings.tokenizer, special_tokens(settings, manifest), &texts->figures);
+  RowReader reader(manifest, settings);
+  texts->digests.resize(static_cast<std::size_t>(manifest.rows()), kNoContent);
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    std::int64_t second_begin = 0;
+    Span<const std::int32_t> ids = reader.read(row, 0, &second_begin);
+    const std::int64_t tokens = static_cast<std::int64_t>(ids.size());
+    const TextCounter::Text text = counter.add(ids, is_blank(texts_of(manifest.row(row), settings.of_row)));
+    note_text(texts, row, tokens, text);
+    if (text.is_empty) continue;
+    if (text.is_cut) ids = reader.read(row, texts->figures.limit, &second_begin);
+    texts->digests[static_cast<std::size_t>(row)] = digest_of_ids(ids, second_begin);
+  }
+}
+
+// Sentences of a corpus; their special tokens count where a sample is a line.
+void read_sentences(const Corpus& corpus, const Tokenizer& tokenizer, bool are_lines, SplitTexts* texts) {
+  const TokenStore& store = corpus.store();
+  const std::int64_t special = are_lines ? tokenizer.special_tokens(false) : 0;
+  TextCounter counter(tokenizer, special, &texts->figures);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(store.longest_sentence() + special));
+  texts->digests.resize(static_cast<std::size_t>(store.sentences()));
+  for (std::int64_t sentence = 0; sentence < store.sentences(); ++sentence) {
+    const std::int64_t first = store.sentence_begin(sentence);
+    const std::int64_t tokens = store.sentence_begin(sentence + 1) - first;
+    // Special tokens, which only count, come first.
+    std::fill_n(ids.begin(), special, tokenizer.before().empty() ? 0 : tokenizer.before()[0]);
+    store.copy(first, tokens, ids.data() + special);
+    const Span<const std::int32_t> all(ids.data(), static_cast<std::size_t>(tokens + special));
+    const TextCounter::Text text = counter.add(all);
+    note_text(texts, sentence, tokens + special, text);
+    const std::int64_t left = text.is_cut ? texts->figures.limit : tokens + special;
+    texts->digests[static_cast<std::size_t>(sentence)] = digest_of_ids(all.first(static_cast<std::size_t>(left)), left);
+  }
+}
+
+SplitTexts texts_of(const OpenedData& opened, std::size_t split, int number) {
+  const RunData& data = opened.data();
+  const RecordedSplit& recorded = data.splits[split];
+  const StreamSettings& stream = data.loader.streams[recorded.stream];
+  const TextSettings settings = text_settings(data.loader, number, stream);
+  SplitTexts texts;
+  texts.split = split;
+  texts.number = number;
+  const bool has_two = reads_text(data.loader, 1);
+  texts.figures.limit = settings.shape.max_length;
+  texts.figures.limit_setting = !has_two                       ? "data.max_seq_length"
+                                : number == 0                  ? "data.max_source_length"
+                                : stream.max_target_length > 0 ? "data.val_max_target_length"
+                                                               : "data.max_target_length";
+  if (recorded.corpus != nullptr) {
+    const bool are_lines =
+        opened.settings().data.text_layout == TextLayout::kLines && !opened.model().inputs.reads_pairs;
+    texts.figures.kind = "sentences";
+    if (!are_lines) texts.figures.limit = 0;
+    read_sentences(*recorded.corpus, *settings.tokenizer, are_lines, &texts);
+    return texts;
+  }
+  texts.figures.kind = has_two                       ? (number == 0 ? "sources" : "targets")
+                       : reads_pictures(data.loader) ? "captions"
+                                                     : "texts";
+  read_rows(*recorded.manifest, settings, &texts);
+  return texts;
+}
+
+std::string shortened(std::string_view text) {
+  constexpr std::size_t kMost = 100;
+  const std::size_t end = utf8_cut(text, kMost);
+  return printable_line(std::string(text.substr(0, end))) + (end < text.size() ? "..." : "");
+}
+
+}  // namespace
+
+std::vector<SplitTexts> read_texts(const OpenedData& opened) {
+  std::vector<SplitTexts> texts;
+  for (std::size_t split = 0; split < opened.data().splits.size(); ++split) {
+    for (int number = 0; number < kMaxTexts; ++number) {
+      if (reads_text(opened.data().loader, number)) texts.push_back(texts_of(opened, split, number));
+    }
+  }
+  return texts;
+}
+
+std::string shown_text(const OpenedData& opened, const SplitTexts& texts, std::int64_t row) {
+  const RecordedSplit& split = opened.data().splits[texts.split];
+  if (split.corpus != nullptr) {
+    const TokenStore& store = split.corpus->store();
+    std::int64_t file = 0;
+    while (file + 1 < store.files() && store.file_begin(file + 1) <= row) ++file;
+    return shown_path(split.manifest->files().manifests[static_cast<std::size_t>(file)].path) + ":" +
+           std::to_string(store.line(row));
+  }
+  const ManifestRow values = split.manifest->row(row);
+  std::string text = opened.where(texts.split, row) + ": \"";
+  text += shortened(texts.number == 1 && values.second_text ? *values.second_text : values.text) + "\"";
+  if (!reads_text(opened.data().loader, 1) && values.second_text)
+    text += ", \"" + shortened(*values.second_text) + "\"";
+  return text;
+}
+
+}  // namespace bascule

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`bascule doctor`: finds every fault that is planted in the data of every family, and none that is not there."""
+import json
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+from bascule_run import EMOJI, PROGRAM, ROOT, run, settings
+from drawing import drawing
+
+DATA = ROOT / "tests/data"
+CLASSES, KEYWORDS, CORPUS = DATA / "emoji-classes", DATA / "emoji-keywords", DATA / "text-corpus"
+IMAGES = EMOJI / "images"
+DATA_ERROR, MEMORY = 3, 4
+
+
+def rows_of(path):
+    return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def png(width, height, pixel=lambda x, y: (0, 0, 0)):
+    """A PNG file of RGB pixels."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    lines = b"".join(b"\0" + b"".join(bytes(pixel(x, y)) for x in range(width)) for y in range(height))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(lines, 1)) + chunk(b"IEND", b"")
+
+
+class Doctor(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def doctor(self, toml, *arguments, code=0, **options):
+        done = run("doctor", toml, "--json", *arguments, **options)
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        return json.loads(done.stdout)
+
+    def findings(self, document):
+        """By (check, split); the split begins the line."""
+        return {(finding["check"], finding["what"].split(":")[0]): finding for finding in document["findings"]}
+
+    def assert_found(self, findings, *wanted):
+        for check, split, level, count in wanted:
+            with self.subTest(check=check, split=split):
+                self.assertIn((check, split), findings)
+                found = findings[check, split]
+                self.assertEqual((found["level"], found["count"]), (level, count), found["what"])
+
+    # Pictures and captions: 64 pictures of the demo, and these faults.
+    def captions(self, plant=lambda rows: None, **changes):
+        images = self.folder / "images"
+        images.mkdir(exist_ok=True)
+        rows = {"train": rows_of(EMOJI / "train.jsonl")[:48], "validation": rows_of(EMOJI / "validation.jsonl")[:16]}
+        for row in rows["train"] + rows["validation"]:
+            shutil.copy(EMOJI / row["image"], images)
+        plant(rows)
+        for split, of_split in rows.items():
+            write_rows(self.folder / f"{split}.jsonl", of_split)
+        return settings(self.folder, **{"data__train_file": f'"{self.folder}/train.jsonl"', "data__validation_file": f'"{self.folder}/validation.jsonl"', **changes})
+
+    def test_healthy_pictures_and_captions_have_none(self):
+        document = self.doctor(self.captions())
+        self.assertEqual([finding for finding in document["findings"] if finding["level"] != "note"], [])
+        self.assertEqual([split["rows"] for split in document["splits"]], [48, 16])
+        self.assertEqual(document["false_negatives"]["equal_pairs"], 0)
+
+    def test_every_fault_of_pictures_and_captions_is_found(self):
+        images = self.folder / "images"
+
+        def plant(rows):
+            train, validation = rows["train"], rows["validation"]
+            first = (images / pathlib.Path(train[0]["image"]).name).read_bytes()
+            second = images / pathlib.Path(train[1]["image"]).name
+            (images / "cut.jpg").write_bytes(first[: len(first) // 2])
+            (images / "text.jpg").write_text("no picture")
+            (images / "empty.jpg").write_bytes(b"")
+            (images / "copy.jpg").write_bytes(first)
+            (images / "again.jpg").write_bytes(second.read_bytes())
+            (images / "tiny.png").write_bytes(png(9, 8, lambda x, y: (28 * x, 30 * y, 99)))
+            (images / "long.png").write_bytes(png(40, 10, lambda x, y: (6 * x, 20 * y, 9)))
+            (images / "longer.png").write_bytes(png(130, 30, lambda x, y: (x, 7 * y, 99)))
+            (images / "too long.png").write_bytes(png(200, 10))
+            (images / "huge.png").write_bytes(png(2100, 2000, lambda x, y: (0, 0, 0)))
+            # The same picture in another file: nearest pixels, twice as large.
+            square = png(24, 24, lambda x, y: (10 * x, 5 * y, 200))
+            (images / "small.png").write_bytes(square)
+            (images / "large.png").write_bytes(png(96, 96, lambda x, y: (10 * (x // 4), 5 * (y // 4), 200)))
+            train += [{"image": f"images/{name}", "caption": f"a picture named {name}"} for name in
+                      ("cut.jpg", "text.jpg", "empty.jpg", "again.jpg", "tiny.png", "long.png", "longer.png", "too long.png", "huge.png", "small.png", "gone.jpg")]
+            validation += [{"image": "images/copy.jpg", "caption": "a copy"}, {"image": "images/large.png", "caption": "large"}]
+            train += [{"image": train[2]["image"], "caption": train[3]["caption"]}]  # both are there already
+            train += [{"image": train[4]["image"], "caption": "one two three four five six seven eight nine ten " * 4}]
+            train += [{"image": train[5]["image"], "caption": " "}]
+            validation += [{"image": validation[0]["image"], "caption": train[6]["caption"]}]
+
+        document = self.doctor(self.captions(plant, data__preprocessing='"training"'), code=DATA_ERROR)
+        findings = self.findings(document)
+        self.assert_found(
+            findings, ("missing_pictures", "train", "fails", 1), ("damaged_pictures", "train", "fails", 4), ("huge_pictures", "train", "warning", 1),
+            ("tiny_pictures", "train", "warning", 2), ("elongated_pictures", "train", "warning", 1), ("pictures_in_two_splits", "validation", "warning", 1),
+            ("repeated_pictures", "train", "note", 1), ("alike_pictures_in_two_splits", "validation", "warning", 1), ("cut_texts", "train", "warning", 1),
+            ("empty_texts", "train", "warning", 1), ("repeated_texts", "train", "note", 1), ("texts_in_two_splits", "validation", "note", 1))
+        reasons = " ".join(example["text"] for example in findings["damaged_pictures", "train"]["examples"])
+        for name, words in (("cut.jpg", "truncated"), ("text.jpg", "is text"), ("empty.jpg", "empty"), ("too long.png", "elongated")):
+            self.assertIn(name, reasons)
+            self.assertIn(words, reasons)
+        self.assertIn("run_refused", [check for check, _ in findings])
+        batches = document["false_negatives"]
+        self.assertGreater(batches["equal_pairs"], 0)
+        self.assertGreater(batches["loss_floor"], 0)
+        # The run itself refuses the same data, and with bad samples skipped trains.
+        self.assertEqual(run("plan", self.folder / "run.toml").returncode, DATA_ERROR)
+        skipping = self.findings(self.doctor(self.folder / "run.toml", 'data.on_bad_sample="skip"'))
+        self.assert_found(skipping, ("missing_pictures", "train", "warning", 1), ("damaged_pictures", "train", "warning", 4))
+
+    def test_the_page_has_the_pictures_and_every_thread_count_the_same_answer(self):
+        toml = self.captions(lambda rows: rows["validation"].append({**rows["train"][0], "caption": "<b>"}))
+        page = self.folder / "doctor.html"
+        before = sorted(self.folder.rglob("*"))
+        whole = run("doctor", toml, "--html", page)
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.assertEqual(sorted(self.folder.rglob("*")), sorted([*before, page]))
+        text = page.read_text()
+        self.assertEqual(text.count('<img src="data:image/png;base64,'), 2)
+        self.assertIn("is in train too", text)
+        self.assertNotIn("<b>", text)
+        documents = [json.loads(subprocess.run([*cores, str(PROGRAM), "doctor", str(toml), "--json"], capture_output=True, text=True, timeout=100).stdout) for cores in ([], ["taskset", "-c", "0"])]
+        for document in documents:
+            del document["training"]  # the memory of a thread for each core
+        self.assertEqual(*documents)
+
+    # Pictures and classes.
+    def test_every_fault_of_classes_of_pictures_is_found(self):
+        train, validation = rows_of(CLASSES / "train.jsonl"), rows_of(CLASSES / "validation.jsonl")
+        for row in train + validation:
+            row["image"] = str((CLASSES / row["image"]).resolve())
+        few = [row for row in train if row["label"] == 0][:40] + [row for row in train if row["label"] == 1][:3]
+        few.append({**few[0], "label": 1})
+        write_rows(self.folder / "train.jsonl", few)
+        write_rows(self.folder / "validation.jsonl", [row for row in validation if row["label"] == 0][:8] + [{**train[-1], "label": 2}])
+        toml = settings(self.folder, **{
+            "model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__train_file": f'"{self.folder}/train.jsonl"', "data__max_seq_length": None,
+            "data__validation_file": f'"{self.folder}/validation.jsonl"', "data__label_column": '"label"', "data__preprocessing": '"training"'})
+        document = self.doctor(toml)
+        self.assert_found(self.findings(document), ("unbalanced_classes", "train", "warning", 2), ("classes_missing", "validation", "warning", 1),
+                          ("classes_not_in_training", "validation", "warning", 1), ("conflicting_labels", "1 sample occurs with different labels", "warning", 1))
+        self.assertEqual(document["splits"][0]["classes"], [{"name": "0 (animal)", "rows": 40}, {"name": "1 (body)", "rows": 4}])
+
+    def test_folders_of_classes(self):
+        names = sorted(IMAGES.iterdir())[:12]
+        for split, classes in (("train", ("cat", "dog")), ("validation", ("cat", "cow"))):
+            for number, name in enumerate(classes):
+                (self.folder / split / name).mkdir(parents=True)
+                for path in names[6 * number : 6 * number + (6 if split == "train" else 2)]:
+                    shutil.copy(path, self.folder / split / name)
+        toml = settings(self.folder, **{
+            "model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__train_file": f'"{self.folder}/train"', "data__max_seq_length": None,
+            "data__validation_file": f'"{self.folder}/validation"', "data__label_column": '"label"', "data__preprocessing": '"training"'})
+        findings = self.findings(self.doctor(toml, code=DATA_ERROR))
+        self.assert_found(findings, ("classes_not_in_training", "validation", "fails", 1), ("classes_missing", "validation", "warning", 1), ("pictures_in_two_splits", "validation", "warning", 4))
+
+    # Texts and classes, texts and their targets, corpora.
+    def texts(self, train, validation, **changes):
+        write_rows(self.folder / "train.jsonl", train)
+        write_rows(self.folder / "validation.jsonl", validation)
+        model = self.folder / "model"
+        if not model.exists():
+            model.mkdir()
+            for file in ("vocab.txt", "tokenizer_config.json"):
+                shutil.copy(DATA / "tokenizer/wordpiece" / file, model)
+            (model / "config.json").write_text(json.dumps({"model_type": "bert", "vocab_size": 4000, "hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 96,
+                                                           "max_position_embeddings": 40}))
+        return settings(self.folder, **{
+            "model__model_name_or_path": f'"{model}"', "model__tokenizer_name": None, "model__head": '"sequence_classification"', "data__train_file": f'"{self.folder}/train.jsonl"',
+            "data__validation_file": f'"{self.folder}/validation.jsonl"', "data__text_column": '"text"', "data__label_column": '"class"', "data__preprocessing": None, "media_engine__memory_mib": None,
+            **changes})
+
+    def test_every_fault_of_classes_of_texts_is_found(self):
+        train = [{"text": f"the {word} is number {i}", "class": "even" if i % 2 == 0 else "odd"} for i, word in enumerate(["cat", "dog", "sun", "moon"] * 10)]
+        validation = [{"text": f"a {word} and number {i}", "class": "even"} for i, word in enumerate(["cat", "dog", "sun", "moon"] * 4)]
+        healthy = self.findings(self.doctor(self.texts(train, [*validation, {"text": "an odd one", "class": "odd"}])))
+        self.assertEqual([finding["what"] for finding in healthy.values() if finding["level"] != "note"], [])
+        train += [{"text": "☃ ☃ ☃", "class": "odd"}, {"text": "word " * 60, "class": "odd"}, {"text": train[0]["text"], "class": "odd"}, {"text": " ", "class": "odd"}]
+        document = self.doctor(self.texts(train, [*validation, {"text": train[1]["text"], "class": "odd"}]))
+        findings = self.findings(document)
+        self.assert_found(findings, ("unknown_tokens", "train", "warning", 1), ("cut_texts", "train", "warning", 1), ("texts_in_two_splits", "validation", "warning", 1),
+                          ("empty_texts", "train", "warning", 1), ("conflicting_labels", "1 sample occurs with different labels", "warning", 1), ("repeated_texts", "train", "note", 1))
+        captions = document["splits"][0]["texts"][0]
+        self.assertEqual((captions["texts"], captions["longest"], captions["cut_tokens"]), (44, 62, 30))
+        self.assertEqual(sum(bar["texts"] for bar in captions["lengths"]), 44)
+        one = self.findings(self.doctor(self.texts([{**row, "class": "odd"} for row in train], validation), code=DATA_ERROR))
+        self.assert_found(one, ("one_class", "train", "fails", 44))
+
+    def test_every_fault_of_sources_and_targets_is_found(self):
+        train, validation = rows_of(KEYWORDS / "train.jsonl")[:60], rows_of(KEYWORDS / "validation.jsonl")[:20]
+        train += [{**train[0], "summary": ""}, {"text": "word " * 80, "summary": "long"}, {"text": "long", "summary": "word " * 90}]
+        write_rows(self.folder / "train.jsonl", train)
+        write_rows(self.folder / "validation.jsonl", [*validation, train[3]])
+        toml = settings(self.folder, **{
+            "model__model_name_or_path": f'"{KEYWORDS}/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/unigram"', "data__train_file": f'"{self.folder}/train.jsonl"',
+            "data__validation_file": f'"{self.folder}/validation.jsonl"', "data__text_column": '"text"', "data__summary_column": '"summary"', "data__max_seq_length": None,
+            "data__max_source_length": "32", "data__max_target_length": "40", "data__preprocessing": None, "media_engine__memory_mib": None})
+        document = self.doctor(toml, code=DATA_ERROR)
+        findings = {(finding["check"], finding["what"].split(" are ")[0].split(" is ")[0].split(" has ")[0]): finding for finding in document["findings"]}
+        self.assertIn(("cut_texts", "train: 1 of 63 sources"), findings)
+        self.assertIn(("cut_texts", "train: 1 of 63 targets"), findings)
+        self.assertIn(("empty_texts", "train: 1 of 63 targets"), findings)
+        self.assertEqual(findings["texts_in_two_splits", "validation: 1 of 21 sources"]["level"], "warning")
+        self.assertIn("run_refused", [check for check, _ in findings])
+        self.doctor(toml, 'data.on_bad_sample="skip"')
+
+    def test_sentences_of_a_corpus(self):
+        lines = [f"the sentence with number {i} of this text" for i in range(40)]
+        (self.folder / "train.txt").write_text("\n".join(lines[:20]) + "\n\n" + "\n".join(lines[20:]) + "\n")
+        (self.folder / "validation.txt").write_text("\n".join([*lines[:5], *(f"another one, {i}" for i in range(20)), "long " * 90]) + "\n")
+        toml = settings(self.folder, **{
+            "model__model_name_or_path": f'"{CORPUS}/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "model__head": '"masked_lm"', "data__preprocessing": None, "media_engine__memory_mib": None,
+            "data__train_file": f'"{self.folder}/train.txt"', "data__validation_file": f'"{self.folder}/validation.txt"', "data__text_layout": '"lines"'})
+        findings = self.findings(self.doctor(toml))
+        self.assert_found(findings, ("texts_in_two_splits", "validation", "warning", 5), ("cut_texts", "validation", "warning", 1))
+        self.assertIn("train.txt:1", findings["texts_in_two_splits", "validation"]["examples"][0]["text"])
+        blocks = self.findings(self.doctor(toml, 'data.text_layout="blocks"'))
+        self.assertNotIn(("cut_texts", "validation"), blocks)
+        (self.folder / "validation.txt").write_bytes(b"good\nb\xffad\n")
+        self.assert_found(self.findings(self.doctor(toml, code=DATA_ERROR)), ("unreadable_data", "validation cannot be read", "fails", 1))
+
+    def test_prompts_of_a_run_that_draws(self):
+        prompts = self.folder / "prompts.jsonl"
+        write_rows(prompts, [{"prompt": "a cat", "seed": 1}, {"prompt": "a cat", "seed": 1}, {"prompt": "word " * 100}])
+        toml = drawing(self.folder, prompts=None, prompts_file=f'"{prompts}"')
+        checks = {finding["check"]: finding for finding in self.doctor(toml)["findings"]}
+        self.assertEqual({check: finding["count"] for check, finding in checks.items()}, {"cut_texts": 1, "repeated_texts": 1, "equal_pictures": 2})
+
+    # The whole.
+    def test_the_demos_have_what_they_have(self):
+        demos = {"demo": [], "vit_demo": [("warning", "classes_missing", "test", 1)],
+                 "bert_demo": [("warning", "texts_in_two_splits", "test", 1257), ("note", "unknown_tokens", "train", 4)],  # its test file is its validation file
+                 "t5_demo": [("note", "unknown_tokens", "validation", 3), ("note", "unknown_tokens", "test", 2)], "sd_demo": []}
+        for name, wanted in demos.items():
+            with self.subTest(demo=name):
+                findings = self.doctor(ROOT / f"config/{name}.toml")["findings"]
+                self.assertEqual([(finding["level"], finding["check"], finding["what"].split(":")[0], finding["count"]) for finding in findings], wanted)
+
+    def test_what_does_not_fit_has_the_exit_code_of_memory(self):
+        document = self.doctor(self.captions(), "machine.memory_limit_gib=0.01", code=MEMORY)
+        self.assertIn(("too_large", "fails"), [(finding["check"], finding["level"]) for finding in document["findings"]])
+
+    def test_a_profile_gives_the_time_of_an_epoch(self):
+        profile = self.folder / "machine.json"
+        self.assertEqual(run("bringup", "--quick", "--only", "products,memory", "--save", profile).returncode, 0)
+        toml = self.captions()
+        self.assertNotIn("epoch_seconds", self.doctor(toml)["training"])
+        training = self.doctor(toml, "--profile", profile)["training"]
+        self.assertGreater(training["epoch_seconds"], 0.0)
+        self.assertGreaterEqual(training["largest_batch"], 8)
+        text = json.loads(profile.read_text())
+        for figure in text["figures"]:
+            if figure["item"] in ("products", "memory"):
+                figure["rounds"] = [2 * value for value in figure["rounds"]]
+        profile.write_text(json.dumps(text))
+        faster = self.doctor(toml, "--profile", profile)["training"]
+        self.assertAlmostEqual(faster["step_seconds"], training["step_seconds"] / 2, delta=1e-3 * training["step_seconds"])
+        run("bringup", "--quick", "--only", "clock", "--save", profile)
+        done = run("doctor", toml, "--profile", profile)
+        self.assertEqual(done.returncode, DATA_ERROR)
+        self.assertIn("has no figures of matrix products", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
