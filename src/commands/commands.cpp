@@ -63,8 +63,7 @@ void add_plan(CLI::App& app, Chosen* chosen) {
 }
 
 void add_doctor(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand(
-      "doctor", "Look for faults in the data of a run: equal, cut, damaged, mislabelled rows; and what training takes");
+  CLI::App* command = app.add_subcommand("doctor", "Look for faults in the data of a run before it trains");
   auto arguments = std::make_shared<DoctorArguments>();
   add_settings(command, &arguments->settings);
   as_path(

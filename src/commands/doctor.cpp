@@ -11,8 +11,9 @@
 #include "src/doctor/terminal.h"
 #include "src/files/durable_write.h"
 #include "src/index/data_files.h"
+#include "src/pictures/media_options.h"
 #include "src/run/model_words.h"
-#include "src/run/plan_data.h"
+#include "src/run/output_in_data.h"
 #include "src/runtime/choose_products.h"
 
 namespace bascule {
@@ -45,6 +46,10 @@ int doctor_command(const DoctorArguments& arguments) {
   if (!arguments.html.empty()) check_page(arguments, settings);
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
+  if (!settings.draw.is_given) {
+    (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
+    check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
+  }
   BringUp profile;
   DoctorOptions options;
   if (!arguments.profile.empty()) {

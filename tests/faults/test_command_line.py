@@ -143,7 +143,9 @@ class CommandLine(unittest.TestCase):
                  (("plan", of_plan), "--svg", model / "config.json", of_model), (("plan", of_plan), "--unit", output / "bascule.json", of_run),
                  ((*plan, "--svg", self.folder / "new"), "--unit", self.folder / "also" / "new", "the file of --svg too"),
                  (("bringup", "--save", profile), "--html", profile, "the file of --save too"),
-                 (("bringup", "--against", profile), "--save", profile, "the profile of --against")]
+                 (("bringup", "--against", profile), "--save", profile, "the profile of --against"),
+                 (("doctor", toml), "--html", toml, "the settings file"), (("doctor", toml), "--html", EMOJI / "train.jsonl", "a file of the data"),
+                 (("doctor", toml, "--profile", profile), "--html", profile, "the profile of --profile")]
         before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
         for command, option, path, what in cases:
             with self.subTest(command=command[0], path=path):
@@ -270,7 +272,7 @@ class CommandLine(unittest.TestCase):
     def test_a_mistyped_place_for_a_file_is_named_before_any_work(self):
         toml, nowhere = settings(self.folder), self.folder / "nowhere"
         for option, arguments in (("--svg", ["plan", toml]), ("--unit", ["plan", toml]), ("--output", ["decode", PICTURE]), ("--html", ["search", self.folder, "a"]),
-                                  ("--html", ["bringup"]), ("--save", ["bringup"]), ("--output", ["reproduce", self.folder])):
+                                  ("--html", ["bringup"]), ("--html", ["doctor", toml]), ("--save", ["bringup"]), ("--output", ["reproduce", self.folder])):
             self.refused([*arguments, option, nowhere / "file"], f'{option}: there is no folder "{nowhere}"; create it, or correct the path')
         self.refused(["bringup", "--folder", nowhere], f'--folder: there is no folder "{nowhere}"; create it, or correct the path')
         self.refused(["bringup", "--save", self.folder], f'--save: "{self.folder}" is a folder; name a file')

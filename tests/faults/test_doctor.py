@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bascule doctor`: finds every fault that is planted in the data of every family, and none that is not there."""
+import io
 import json
 import pathlib
 import shutil
 import struct
 import subprocess
+import tarfile
 import tempfile
 import unittest
 import zlib
@@ -139,6 +141,26 @@ class Doctor(unittest.TestCase):
             del document["training"]  # the memory of a thread for each core
         self.assertEqual(*documents)
 
+    def test_pictures_of_shards(self):
+        names = sorted(IMAGES.iterdir())[:6]
+        for split, chosen in (("train", names), ("validation", [names[2], EMOJI / rows_of(EMOJI / "validation.jsonl")[0]["image"]])):
+            with tarfile.open(self.folder / f"{split}-000.tar", "w") as tar:
+                for number, path in enumerate(chosen):
+                    tar.add(path, f"{number:03}.jpg")
+                    caption = tarfile.TarInfo(f"{number:03}.txt")
+                    caption.size = 9
+                    tar.addfile(caption, io.BytesIO(b"caption %d" % number))
+        toml = settings(self.folder, **{"data__train_file": f'"{self.folder}/train-{{000..000}}.tar"', "data__validation_file": f'"{self.folder}/validation-{{000..000}}.tar"', "training__per_device_train_batch_size": "2"})
+        found = self.findings(self.doctor(toml))["pictures_in_two_splits", "validation"]
+        self.assertEqual(found["examples"][0]["pictures"], [f"{self.folder}/validation-000.tar/000.jpg", f"{self.folder}/train-000.tar/002.jpg"])
+        self.assertEqual(run("doctor", toml, "--html", self.folder / "page.html").returncode, 0)
+        self.assertEqual((self.folder / "page.html").read_text().count("<img "), 2)
+
+    def test_a_run_that_only_evaluates(self):
+        document = self.doctor(self.captions(), "training.do_train=false")
+        self.assertEqual([split["name"] for split in document["splits"]], ["validation"])
+        self.assertNotIn("false_negatives", document)
+
     # Pictures and classes.
     def test_every_fault_of_classes_of_pictures_is_found(self):
         train, validation = rows_of(CLASSES / "train.jsonl"), rows_of(CLASSES / "validation.jsonl")
@@ -190,16 +212,16 @@ class Doctor(unittest.TestCase):
         validation = [{"text": f"a {word} and number {i}", "class": "even"} for i, word in enumerate(["cat", "dog", "sun", "moon"] * 4)]
         healthy = self.findings(self.doctor(self.texts(train, [*validation, {"text": "an odd one", "class": "odd"}])))
         self.assertEqual([finding["what"] for finding in healthy.values() if finding["level"] != "note"], [])
-        train += [{"text": "☃ ☃ ☃", "class": "odd"}, {"text": "word " * 60, "class": "odd"}, {"text": train[0]["text"], "class": "odd"}, {"text": " ", "class": "odd"}]
+        train += [{"text": "☃ ☃ ☃", "class": "odd"}, {"text": "word " * 60, "class": "odd"}, {"text": "word " * 61, "class": "odd"}, {"text": train[0]["text"], "class": "odd"}, {"text": " ", "class": "odd"}]
         document = self.doctor(self.texts(train, [*validation, {"text": train[1]["text"], "class": "odd"}]))
         findings = self.findings(document)
-        self.assert_found(findings, ("unknown_tokens", "train", "warning", 1), ("cut_texts", "train", "warning", 1), ("texts_in_two_splits", "validation", "warning", 1),
-                          ("empty_texts", "train", "warning", 1), ("conflicting_labels", "1 sample occurs with different labels", "warning", 1), ("repeated_texts", "train", "note", 1))
+        self.assert_found(findings, ("unknown_tokens", "train", "warning", 1), ("cut_texts", "train", "warning", 2), ("texts_in_two_splits", "validation", "warning", 1),
+                          ("empty_texts", "train", "warning", 1), ("conflicting_labels", "1 sample occurs with different labels", "warning", 1), ("repeated_texts", "train", "note", 2))
         captions = document["splits"][0]["texts"][0]
-        self.assertEqual((captions["texts"], captions["longest"], captions["cut_tokens"]), (44, 62, 30))
-        self.assertEqual(sum(bar["texts"] for bar in captions["lengths"]), 44)
+        self.assertEqual((captions["texts"], captions["longest"], captions["cut_tokens"]), (45, 63, 61))
+        self.assertEqual(sum(bar["texts"] for bar in captions["lengths"]), 45)
         one = self.findings(self.doctor(self.texts([{**row, "class": "odd"} for row in train], validation), code=DATA_ERROR))
-        self.assert_found(one, ("one_class", "train", "fails", 44))
+        self.assert_found(one, ("one_class", "train", "fails", 45))
 
     def test_every_fault_of_sources_and_targets_is_found(self):
         train, validation = rows_of(KEYWORDS / "train.jsonl")[:60], rows_of(KEYWORDS / "validation.jsonl")[:20]
