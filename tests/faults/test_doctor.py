@@ -141,6 +141,16 @@ class Doctor(unittest.TestCase):
             del document["training"]  # the memory of a thread for each core
         self.assertEqual(*documents)
 
+    def test_a_picture_that_a_run_would_stumble_over_later(self):
+        def plant(rows):
+            path = self.folder / rows["train"][7]["image"]
+            path.write_bytes(path.read_bytes()[:-300])
+
+        toml = self.captions(plant)
+        self.assertEqual(run("plan", toml).returncode, 0)
+        self.assert_found(self.findings(self.doctor(toml, code=DATA_ERROR)), ("damaged_pictures", "train", "fails", 1))
+        self.doctor(toml, 'data.on_bad_sample="skip"')
+
     def test_pictures_of_shards(self):
         names = sorted(IMAGES.iterdir())[:6]
         for split, chosen in (("train", names), ("validation", [names[2], EMOJI / rows_of(EMOJI / "validation.jsonl")[0]["image"]])):
