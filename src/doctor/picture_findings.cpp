@@ -161,6 +161,10 @@ Unlike with_other_bytes(const std::vector<SplitPictures>& pictures, const std::v
     for (std::size_t i = 1; i < group.size(); ++i) is_repeated[group[i].split][group[i].row] = true;
   });
   Unlike unlike;
+  std::size_t all = 0;
+  for (const SplitPictures& split : pictures) all += split.records.size();
+  unlike.pictures.reserve(all);
+  unlike.thumbnails.reserve(all);
   for (std::size_t split = 0; split < pictures.size(); ++split) {
     for (std::size_t picture = 0; picture < pictures[split].records.size(); ++picture) {
       if (!pictures[split].records[picture].has_thumbnail || is_repeated[split][picture]) continue;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 
 #include "src/base/digest.h"
@@ -114,11 +115,16 @@ bool are_alike(const Thumbnail& a, const Thumbnail& b) noexcept {
 std::vector<std::vector<std::uint32_t>> find_alike(const std::vector<Thumbnail>& thumbnails) {
   Groups groups(thumbnails.size());
   for (int table = 0; table < kTables; ++table) join_in_table(thumbnails, table, &groups);
-  std::vector<std::vector<std::uint32_t>> members(thumbnails.size());
-  for (std::size_t i = 0; i < thumbnails.size(); ++i)
-    members[groups.first_of(static_cast<std::uint32_t>(i))].push_back(static_cast<std::uint32_t>(i));
-  members.erase(std::remove_if(members.begin(), members.end(), [](const auto& group) { return group.size() < 2; }),
-                members.end());
+  std::vector<std::vector<std::uint32_t>> members;
+  std::map<std::uint32_t, std::size_t> places;  // of groups, by their first
+  for (std::uint32_t i = 0; i < thumbnails.size(); ++i) {
+    const std::uint32_t first = groups.first_of(i);
+    if (first == i) continue;
+    const auto [place, is_new] = places.try_emplace(first, members.size());
+    if (is_new) members.push_back({first});
+    members[place->second].push_back(i);
+  }
+  std::sort(members.begin(), members.end());
   return members;
 }
 

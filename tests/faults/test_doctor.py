@@ -28,11 +28,11 @@ def write_rows(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def png(width, height, pixel=lambda x, y: (0, 0, 0)):
-    """A PNG file of RGB pixels."""
+def png(width, height, pixel=None):
+    """A PNG file of RGB pixels; without them it is black."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    lines = b"".join(b"\0" + b"".join(bytes(pixel(x, y)) for x in range(width)) for y in range(height))
+    lines = b"".join(b"\0" + (bytes(3 * width) if pixel is None else b"".join(bytes(pixel(x, y)) for x in range(width))) for y in range(height))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(lines, 1)) + chunk(b"IEND", b"")
 
 
@@ -92,7 +92,7 @@ class Doctor(unittest.TestCase):
             (images / "long.png").write_bytes(png(40, 10, lambda x, y: (6 * x, 20 * y, 9)))
             (images / "longer.png").write_bytes(png(130, 30, lambda x, y: (x, 7 * y, 99)))
             (images / "too long.png").write_bytes(png(200, 10))
-            (images / "huge.png").write_bytes(png(2100, 2000, lambda x, y: (0, 0, 0)))
+            (images / "huge.png").write_bytes(png(2100, 2000))
             # The same picture in another file: nearest pixels, twice as large.
             square = png(24, 24, lambda x, y: (10 * x, 5 * y, 200))
             (images / "small.png").write_bytes(square)
@@ -287,23 +287,39 @@ class Doctor(unittest.TestCase):
         document = self.doctor(self.captions(), "machine.memory_limit_gib=0.01", code=MEMORY)
         self.assertIn(("too_large", "fails"), [(finding["check"], finding["level"]) for finding in document["findings"]])
 
+    def profile(self, speed):
+        """Of this machine, with products and memory of that speed."""
+        path = self.folder / "machine.json"
+        self.assertEqual(run("bringup", "--quick", "--only", "bits", "--save", path).returncode, 0)
+        document = json.loads(path.read_text())
+        taken = dict.fromkeys(("missing", "other_processes", "run_delay", "siblings", "stolen", "throttled"), 0.0)
+        for item, name, unit, figure in (("products", "float32 768 x 768", "GFLOP/s", 100.0), ("products", "float32 3072 x 768", "GFLOP/s", 120.0), ("memory", "copy", "GB/s", 10.0)):
+            for place, share in (("all cores", 1.0), ("core 0", 9.0)):
+                document["figures"].append({"item": item, "name": name, "place": place, "unit": unit, "limit": 0.0, "more_is_better": True, "taken": taken,
+                                            "median": share * speed * figure, "rounds": [0.1, share * speed * figure, 1e9]})
+        path.write_text(json.dumps(document))
+        return path
+
     def test_a_profile_gives_the_time_of_an_epoch(self):
-        profile = self.folder / "machine.json"
-        self.assertEqual(run("bringup", "--quick", "--only", "products,memory", "--save", profile).returncode, 0)
-        toml = self.captions()
+        toml = self.captions(data__dataloader_num_workers="0")
         self.assertNotIn("epoch_seconds", self.doctor(toml)["training"])
-        training = self.doctor(toml, "--profile", profile)["training"]
-        self.assertGreater(training["epoch_seconds"], 0.0)
-        self.assertGreaterEqual(training["largest_batch"], 8)
-        text = json.loads(profile.read_text())
-        for figure in text["figures"]:
-            if figure["item"] in ("products", "memory"):
-                figure["rounds"] = [2 * value for value in figure["rounds"]]
-        profile.write_text(json.dumps(text))
-        faster = self.doctor(toml, "--profile", profile)["training"]
-        self.assertAlmostEqual(faster["step_seconds"], training["step_seconds"] / 2, delta=1e-3 * training["step_seconds"])
-        run("bringup", "--quick", "--only", "clock", "--save", profile)
-        done = run("doctor", toml, "--profile", profile)
+        slow, fast = (self.doctor(toml, "--profile", self.profile(speed))["training"] for speed in (1.0, 2.0))
+        self.assertAlmostEqual(fast["step_seconds"], slow["step_seconds"] / 2, delta=1e-9)
+        self.assertAlmostEqual(slow["epoch_seconds"], 6 * (slow["step_seconds"] + slow["loading_seconds"]), delta=1e-9)  # 48 rows in batches of 8
+        self.assertEqual((slow["updates_of_epoch"], slow["batch"], slow["largest_batch"]), (6, 8, 48))
+
+    def test_the_time_is_that_of_mean_texts_not_of_the_longest(self):
+        profile = self.profile(1.0)
+        usual, with_a_long_one = (self.doctor(self.captions(plant), "--profile", profile)["training"]["step_seconds"]
+                                  for plant in (lambda rows: None, lambda rows: rows["train"][0].update(caption="a cat and a dog " * 6)))
+        self.assertAlmostEqual(with_a_long_one / usual, 1.0, delta=0.02)
+
+    def test_a_profile_without_products_is_refused(self):
+        path = self.profile(1.0)
+        document = json.loads(path.read_text())
+        document["figures"] = [figure for figure in document["figures"] if figure["item"] == "memory"]
+        path.write_text(json.dumps(document))
+        done = run("doctor", self.captions(), "--profile", path)
         self.assertEqual(done.returncode, DATA_ERROR)
         self.assertIn("has no figures of matrix products", done.stderr)
 
