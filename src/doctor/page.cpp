@@ -25,7 +25,7 @@ constexpr const char* kStyle = R"css(
 .finding{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px;margin:0 0 12px;break-inside:avoid}
 .finding h3{margin:0 0 4px;font-size:15px}.finding p{margin:0 0 8px;color:var(--soft)}
 .level{font-size:12px;font-weight:620;border-radius:99px;padding:1px 10px;margin-right:8px;background:var(--wash);color:var(--ink)}
-.fails .level{background:var(--bad-wash);color:var(--bad)}.fails{border-color:var(--bad)}
+.is-fails .level{background:var(--bad-wash);color:var(--bad)}.is-fails{border-color:var(--bad)}
 .examples{list-style:none;margin:0;padding:0}.examples li{display:flex;gap:10px;align-items:center;padding:5px 0;border-top:1px solid var(--line);min-width:0}
 .examples img{flex:none;width:64px;height:64px;object-fit:contain;border-radius:6px;background:var(--wash)}
 .examples code{min-width:0;overflow-wrap:anywhere}
@@ -74,7 +74,7 @@ class Shown {
 };
 
 std::string finding_html(const Finding& finding, Shown* shown) {
-  std::string out = std::string("<article class=\"finding ") + level_name(finding.level) +
+  std::string out = std::string("<article class=\"finding is-") + level_name(finding.level) +
                     "\"><h3><span class=\"level\">" + level_name(finding.level) + "</span> " +
                     html_escape(finding.what) + "</h3>\n";
   if (!finding.what_to_do.empty()) out += "<p>" + html_escape(finding.what_to_do) + "</p>\n";

@@ -244,7 +244,7 @@ class CommandLine(unittest.TestCase):
 
     def test_with_json_an_error_is_a_document_too(self):
         missing = self.folder / "missing.toml"
-        for command in (["run", missing], ["plan", missing], ["bench", missing], ["settings", missing]):
+        for command in (["run", missing], ["plan", missing], ["doctor", missing], ["bench", missing], ["settings", missing]):
             self.assertEqual(self.json_error(*command)["kind"], "settings")
         for command in (["verify", missing], ["search", missing, "a"], ["classify", missing, PICTURE], ["fill", missing, "a"], ["bringup", "--against", missing],
                         ["diff", missing, missing], ["reproduce", missing]):

@@ -90,7 +90,7 @@ class CommandLineKeys(unittest.TestCase):
 
     def test_what_is_wrong_is_one_line(self):
         toml = self.settings("run")
-        for command in ("run", "plan", "bench", "settings"):
+        for command in ("run", "plan", "doctor", "bench", "settings"):
             for arguments, line in {
                 (toml, "training.sed=7"): 'command line: unknown key "sed" in [training]; did you mean "seed"?',
                 (toml, "training.seed=7", "training.seed=8"): "command line: training.seed is given twice; give it once",

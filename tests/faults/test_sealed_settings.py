@@ -89,7 +89,7 @@ class SealedSettings(SealedTree):
         self.assertIn("settings: config/smoke.toml, digest ", version)
         self.assertIn(hashlib.sha256(toml.encode()).hexdigest(), version)
         known = version.split("digest ")[1].split()[0]
-        for command in ("run", "plan", "bench", "settings"):
+        for command in ("run", "plan", "doctor", "bench", "settings"):
             self.assert_one_line(sealed(self.program, command, SMOKE), SETTINGS, known, "unexpected settings file")
             self.assert_one_line(sealed(self.program, command, "training.seed=7"), SETTINGS, known, 'unexpected key "training.seed=7"')
 
