@@ -34,87 +34,81 @@ std::string reason_text(std::int64_t reason) {
   return reason < 0 ? std::generic_category().message(static_cast<int>(-reason)) : picture_reason_text(reason);
 }
 
-using IsOne = std::function<bool(const PictureRecord& record)>;
-using Says = std::function<std::string(const PictureRecord& record)>;
+// What is said of the pictures that `is_one` chooses.
+struct PictureCheck {
+  Level level = Level::kWarning;
+  const char* check = "";
+  std::function<bool(const PictureRecord& record)> is_one;
+  std::function<std::string(const PictureRecord& record)> says;  // of an example
+  std::function<std::string(std::int64_t count)> what;           // behind "3 of 9 pictures"
+  const char* what_to_do = "";
+};
 
-// A finding about the pictures that `is_one` chooses; none where there are none. what: what follows "3 of 9 pictures".
-void find_those(const OpenedData& opened, const SplitPictures& pictures, Level level, const char* check,
-                const IsOne& is_one, const Says& says, const std::function<std::string(std::int64_t)>& what,
-                const char* what_to_do, std::vector<Finding>* findings) {
-  Finding finding;
-  finding.level = level;
-  finding.check = check;
-  finding.what_to_do = what_to_do;
+void find_those(const OpenedData& opened, const SplitPictures& pictures, const PictureCheck& check,
+                std::vector<Finding>* findings) {
+  Finding finding{check.level, check.check, "", check.what_to_do, 0};
   for (std::size_t picture = 0; picture < pictures.records.size(); ++picture) {
     const PictureRecord& record = pictures.records[picture];
-    if (!is_one(record)) continue;
+    if (!check.is_one(record)) continue;
     if (++finding.count > static_cast<std::int64_t>(kMostExamples)) continue;
     const std::string place = location(opened, pictures.split, static_cast<std::int64_t>(picture));
-    finding.examples.push_back({shown_path(place) + ": " + says(record), {}});
+    finding.examples.push_back({shown_path(place) + ": " + check.says(record), {}});
     if (record.width > 0) finding.examples.back().pictures.push_back(place);
   }
   if (finding.count == 0) return;
   finding.what = name_of(opened, pictures.split) + ": " + count_text(finding.count) + " of " +
-                 counted(static_cast<std::int64_t>(pictures.records.size()), "picture") + " " + what(finding.count);
+                 counted(static_cast<std::int64_t>(pictures.records.size()), "picture") + " " +
+                 check.what(finding.count);
   findings->push_back(std::move(finding));
 }
 
-void find_in_split(const OpenedData& opened, const SplitPictures& pictures, bool stops,
-                   std::vector<Finding>* findings) {
-  const Level bad = stops ? Level::kFails : Level::kWarning;
-  const std::int64_t side = opened.data().loader.image_side;
+// stops: a run ends at such a picture.
+std::vector<PictureCheck> checks_of_files(bool stops) {
+  const Level level = stops ? Level::kFails : Level::kWarning;
+  return {{level, "missing_pictures", [](const PictureRecord& record) { return record.reason == -ENOENT; },
+           [](const PictureRecord&) { return std::string("the file is missing"); },
+           [](std::int64_t count) { return std::string(verb_of(count)) + " missing"; },
+           "correct the paths, remove the rows, or set data.on_bad_sample = \"skip\""},
+          {level, "damaged_pictures",
+           [](const PictureRecord& record) { return record.reason != 0 && record.reason != -ENOENT; },
+           [](const PictureRecord& record) { return reason_text(record.reason); },
+           [](std::int64_t) { return std::string("cannot be used"); },
+           "repair them, remove the rows, or set data.on_bad_sample = \"skip\""}};
+}
+
+// side: of the pictures that the model reads.
+std::vector<PictureCheck> checks_of_sizes(std::int64_t side) {
   const auto is_usable = [](const PictureRecord& record) { return record.reason == 0 && record.width > 0; };
   const auto says_size = [](const PictureRecord& record) { return size_text(record) + " pixels"; };
-  const auto find = [&](Level level, const char* check, const IsOne& is_one, const Says& says,
-                        const std::function<std::string(std::int64_t)>& what, const char* what_to_do) {
-    find_those(opened, pictures, level, check, is_one, says, what, what_to_do, findings);
+  const std::string square = std::to_string(side) + " x " + std::to_string(side);
+  const auto is_huge = [=](const PictureRecord& record) {
+    const double pixels = static_cast<double>(record.width) * static_cast<double>(record.height);
+    return is_usable(record) && pixels > kHugePixels && pixels > kHugeTimes * static_cast<double>(side * side);
   };
-  find(
-      bad, "missing_pictures", [](const PictureRecord& record) { return record.reason == -ENOENT; },
-      [](const PictureRecord&) { return std::string("the file is missing"); },
-      [](std::int64_t count) { return std::string(verb_of(count)) + " missing"; },
-      "correct the paths, remove the rows, or set data.on_bad_sample = \"skip\"");
-  find(
-      bad, "damaged_pictures",
-      [](const PictureRecord& record) { return record.reason != 0 && record.reason != -ENOENT; },
-      [](const PictureRecord& record) { return reason_text(record.reason); },
-      [](std::int64_t) { return std::string("cannot be used"); },
-      "repair them, remove the rows, or set data.on_bad_sample = \"skip\"");
-  find(
-      Level::kWarning, "huge_pictures",
-      [&](const PictureRecord& record) {
-        const double pixels = static_cast<double>(record.width) * static_cast<double>(record.height);
-        return is_usable(record) && pixels > kHugePixels && pixels > kHugeTimes * static_cast<double>(side * side);
-      },
-      says_size,
-      [&](std::int64_t count) {
-        return std::string(has_of(count)) + " more than 256 times the pixels of the " + std::to_string(side) + " x " +
-               std::to_string(side) + " that the model reads";
-      },
-      "scale them down once: every epoch decodes them anew");
-  find(
-      Level::kWarning, "tiny_pictures",
-      [&](const PictureRecord& record) {
-        return is_usable(record) && kTinyTimes * std::min(record.width, record.height) < side;
-      },
-      says_size,
-      [&](std::int64_t count) {
-        return std::string(verb_of(count)) + " less than a quarter as large as the " + std::to_string(side) + " x " +
-               std::to_string(side) + " pixels that the model reads";
-      },
-      "find larger ones: scaled up, they show little");
-  find(
-      Level::kWarning, "elongated_pictures",
-      [&](const PictureRecord& record) {
-        return is_usable(record) &&
-               std::max(record.width, record.height) > kElongatedTimes * std::min(record.width, record.height);
-      },
-      says_size,
-      [](std::int64_t count) {
-        return std::string(verb_of(count)) + " more than four times as long as " + (count == 1 ? "it is" : "they are") +
-               " wide";
-      },
-      "cut them: the model reads a square, which has a part of them or squeezes them");
+  const auto is_tiny = [=](const PictureRecord& record) {
+    return is_usable(record) && kTinyTimes * std::min(record.width, record.height) < side;
+  };
+  const auto is_elongated = [=](const PictureRecord& record) {
+    return is_usable(record) &&
+           std::max(record.width, record.height) > kElongatedTimes * std::min(record.width, record.height);
+  };
+  return {{Level::kWarning, "huge_pictures", is_huge, says_size,
+           [=](std::int64_t count) {
+             return has_of(count) + (" more than 256 times the pixels of the " + square) + " that the model reads";
+           },
+           "scale them down once: every epoch decodes them anew"},
+          {Level::kWarning, "tiny_pictures", is_tiny, says_size,
+           [=](std::int64_t count) {
+             return verb_of(count) + (" less than a quarter as large as the " + square) +
+                    " pixels that the model reads";
+           },
+           "find larger ones: scaled up, they show little"},
+          {Level::kWarning, "elongated_pictures", is_elongated, says_size,
+           [](std::int64_t count) {
+             return std::string(verb_of(count)) + " more than four times as long as " +
+                    (count == 1 ? "it is" : "they are") + " wide";
+           },
+           "cut them: the model reads a square, which has a part of them or squeezes them"}};
 }
 
 // What find_equal_pictures() says of pictures that several splits, or one, have twice.
@@ -179,7 +173,12 @@ Unlike with_other_bytes(const std::vector<SplitPictures>& pictures, const std::v
 
 void find_in_pictures(const OpenedData& opened, const std::vector<SplitPictures>& pictures,
                       std::vector<Finding>* findings) {
-  for (const SplitPictures& split : pictures) find_in_split(opened, split, opened.stops_at_bad_samples(), findings);
+  for (const SplitPictures& split : pictures) {
+    for (const PictureCheck& check : checks_of_files(opened.stops_at_bad_samples()))
+      find_those(opened, split, check, findings);
+    for (const PictureCheck& check : checks_of_sizes(opened.data().loader.image_side))
+      find_those(opened, split, check, findings);
+  }
 }
 
 void find_equal_pictures(const OpenedData& opened, const std::vector<SplitPictures>& pictures,
