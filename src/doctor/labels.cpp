@@ -81,6 +81,7 @@ void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& sam
                                  : class_name(manifest, opened.model().inputs, values.label);
   };
   std::vector<const RowDigests*> digests;
+  digests.reserve(samples.size());
   for (const RowDigests& split : samples) digests.push_back(&split);
   struct Conflict {
     RowOfSplit row, other;

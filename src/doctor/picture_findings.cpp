@@ -150,6 +150,7 @@ struct Unlike {
 
 Unlike with_other_bytes(const std::vector<SplitPictures>& pictures, const std::vector<const RowDigests*>& digests) {
   std::vector<std::vector<bool>> is_repeated;
+  is_repeated.reserve(pictures.size());
   for (const SplitPictures& split : pictures) is_repeated.emplace_back(split.records.size(), false);
   find_equal_rows(digests, [&](const std::vector<RowOfSplit>& group) {
     for (std::size_t i = 1; i < group.size(); ++i) is_repeated[group[i].split][group[i].row] = true;
@@ -185,6 +186,7 @@ void find_equal_pictures(const OpenedData& opened, const std::vector<SplitPictur
                          std::vector<Finding>* findings) {
   if (pictures.empty()) return;
   std::vector<const RowDigests*> digests;
+  digests.reserve(pictures.size());
   for (const SplitPictures& split : pictures) digests.push_back(&split.digests);
   add_equal(opened, pictures, equal_content(digests),
             {"pictures_in_two_splits", "repeated_pictures", ", the same file byte for byte"}, findings);
@@ -192,6 +194,7 @@ void find_equal_pictures(const OpenedData& opened, const std::vector<SplitPictur
   EqualContentCounter alike(pictures.size());
   for (const std::vector<std::uint32_t>& group : find_alike(unlike.thumbnails)) {
     std::vector<RowOfSplit> members;
+    members.reserve(group.size());
     for (const std::uint32_t member : group) members.push_back(unlike.pictures[member]);
     alike.add(members);
   }

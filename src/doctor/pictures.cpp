@@ -105,6 +105,7 @@ SplitPictures read_split(const OpenedData& opened, std::size_t split, Threads& t
   pictures.thumbnails.resize(count);
   const bool has_random_crops = recorded.split == Split::kTrain && opened.settings().data.augment != Augment::kNone;
   std::vector<std::unique_ptr<Reader>> readers;
+  readers.reserve(static_cast<std::size_t>(threads.count()));
   for (int thread = 0; thread < threads.count(); ++thread)
     readers.push_back(
         std::make_unique<Reader>(media_settings(data.loader), manifest.largest_picture_bytes(), has_random_crops));

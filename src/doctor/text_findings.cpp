@@ -78,6 +78,7 @@ void find_unknown(const OpenedData& opened, const SplitTexts& texts, std::vector
 void find_equal(const OpenedData& opened, const std::vector<const SplitTexts*>& by_split,
                 std::vector<Finding>* findings) {
   std::vector<const RowDigests*> digests;
+  digests.reserve(by_split.size());
   for (const SplitTexts* texts : by_split) digests.push_back(&texts->digests);
   const EqualContent content = equal_content(digests);
   const std::string& kind = by_split.front()->figures.kind;
