@@ -236,10 +236,10 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
 
 // The one folder that a unit may write to is output_dir.
 void check_tracking(const Settings& settings) {
-  const std::string store = tracking_store(settings), output = settings.run.output_dir.resolved;
-  if (settings.report.tracking == Tracking::kNone ||
-      begins_with(store, std::filesystem::absolute(output).lexically_normal().string() + "/"))
-    return;
+  if (settings.report.tracking == Tracking::kNone) return;
+  const std::string store = tracking_store(settings);
+  const auto output = std::filesystem::absolute(settings.run.output_dir.resolved).lexically_normal();
+  if (begins_with(store, output.string() + "/")) return;
   throw Error(ErrorKind::kSettings, where_written(settings, "report.tracking"),
               "report.tracking writes to " + store + ", but a unit may write to training.output_dir alone",
               "set report.tracking_dir to a folder in it");
