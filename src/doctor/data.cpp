@@ -26,9 +26,10 @@ OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
   run_.opened = open_model_of(settings_.model, settings_.data, settings_.training, settings_.origin);
   // A simulated device decodes to the same pixels.
   set_up_loader(&run_, media_engine_host());
+  HeldOut held_out(settings_, run_.data.loader.cache);
   for (const Split split : splits_read(settings_.training)) {
     try {
-      open_split(&run_, split);
+      open_split(&run_, split, &held_out);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kData) throw;
       findings->push_back(

@@ -23,7 +23,9 @@ namespace {
 constexpr double kManyFalseNegatives = 0.05;
 
 const PathsSetting& file_of(const DataSettings& data, Split split) {
-  return split == Split::kTrain ? data.train_file : split == Split::kValidation ? data.validation_file : data.test_file;
+  return split == Split::kTrain        ? data.train_file
+         : split == Split::kValidation ? data.evaluation_file()
+                                       : data.test_file;
 }
 
 // What was read of the data, by split.

@@ -166,6 +166,13 @@ class Doctor(unittest.TestCase):
         self.assertEqual(run("doctor", toml, "--html", self.folder / "page.html").returncode, 0)
         self.assertEqual((self.folder / "page.html").read_text().count("<img "), 2)
 
+    def test_rows_that_are_held_out_for_evaluation(self):
+        toml = self.captions(lambda rows: rows["train"].append({**rows["train"][0], "caption": "another one"}), data__validation_file=None, data__validation_share="0.25")
+        document = self.doctor(toml)
+        self.assertEqual([split["name"] for split in document["splits"]], ["train", "validation"])
+        self.assertEqual(sum(split["rows"] for split in document["splits"]), 49)
+        self.assertNotIn("pictures_in_two_splits", [finding["check"] for finding in document["findings"]])  # rows of one picture stay together
+
     def test_a_run_that_only_evaluates(self):
         document = self.doctor(self.captions(), "training.do_train=false")
         self.assertEqual([split["name"] for split in document["splits"]], ["validation"])
