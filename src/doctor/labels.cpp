@@ -22,6 +22,18 @@ std::string class_name(const Manifest& manifest, const ModelInputs& model, int l
   return std::to_string(label) + (is_named ? " (" + printable_line(model.class_names[number]) + ")" : "");
 }
 
+// Calls `see` with each label of a row: its class, or the tags of its words.
+template <typename See>
+void see_labels(const Manifest& manifest, std::int64_t row, const See& see) {
+  const ManifestRow values = manifest.row(row);
+  if (!manifest.has_tags()) return see(values.label);
+  std::string_view words = values.text;
+  for (std::size_t word = 0; !words.empty(); ++word) {
+    take_word(&words);
+    see(manifest.tag(row, word));
+  }
+}
+
 // "a, b, c and 4 more"
 std::string some_of(const std::vector<std::string>& names) {
   std::string text;
@@ -55,20 +67,23 @@ std::vector<std::string> names_only_in(const SplitFigures& split, const SplitFig
   return names;
 }
 
-void compare_classes(const SplitFigures& train, const SplitFigures& split, bool have_names,
+// manifest: of the training data.
+void compare_classes(const SplitFigures& train, const SplitFigures& split, const Manifest& manifest,
                      std::vector<Finding>* findings) {
+  const bool have_names = !manifest.class_names().empty();
+  const std::string unit = manifest.has_tags() ? "word" : "row";
   const std::vector<std::string> missing = names_only_in(train, split), unknown = names_only_in(split, train);
   if (!missing.empty()) {
     findings->push_back({Level::kWarning, "classes_missing",
-                         split.name + ": no row is of " + classes_text(missing) + ", which train has",
+                         split.name + ": no " + unit + " is of " + classes_text(missing) + ", which train has",
                          "add rows: figures of this split say nothing about what they lack",
                          static_cast<std::int64_t>(missing.size())});
   }
   if (!unknown.empty()) {
-    findings->push_back(
-        {have_names ? Level::kFails : Level::kWarning, "classes_not_in_training",
-         split.name + ": " + classes_text(unknown) + (unknown.size() == 1 ? " has" : " have") + " no row in train",
-         "add rows to the training data, or remove these", static_cast<std::int64_t>(unknown.size())});
+    findings->push_back({have_names ? Level::kFails : Level::kWarning, "classes_not_in_training",
+                         split.name + ": " + classes_text(unknown) + (unknown.size() == 1 ? " has" : " have") + " no " +
+                             unit + " in train",
+                         "add rows to the training data, or remove these", static_cast<std::int64_t>(unknown.size())});
   }
 }
 
@@ -76,9 +91,12 @@ void compare_classes(const SplitFigures& train, const SplitFigures& split, bool 
 void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& samples, std::vector<Finding>* findings) {
   const auto label_of = [&](RowOfSplit row) {
     const Manifest& manifest = *opened.data().splits[row.split].manifest;
-    const ManifestRow values = manifest.row(row.row);
-    return manifest.has_values() ? std::to_string(values.value)
-                                 : class_name(manifest, opened.model().inputs, values.label);
+    if (!manifest.has_tags() && manifest.has_values()) return std::to_string(manifest.row(row.row).value);
+    std::string labels;
+    see_labels(manifest, row.row, [&](int label) {
+      labels += (labels.empty() ? "" : " ") + class_name(manifest, opened.model().inputs, label);
+    });
+    return labels;
   };
   std::vector<const RowDigests*> digests;
   digests.reserve(samples.size());
@@ -118,7 +136,7 @@ bool has_own_labels(const RecordedSplit& split) { return split.corpus == nullptr
 void count_labels(const RecordedSplit& split, const ModelInputs& model, SplitFigures* figures) {
   const Manifest& manifest = *split.manifest;
   if (!has_own_labels(split)) return;
-  if (manifest.has_values()) {
+  if (!manifest.has_tags() && manifest.has_values()) {
     ValueFigures values;
     for (std::int64_t row = 0; row < manifest.rows(); ++row) {
       const double value = static_cast<double>(manifest.row(row).value);
@@ -130,7 +148,8 @@ void count_labels(const RecordedSplit& split, const ModelInputs& model, SplitFig
     return;
   }
   std::vector<std::int64_t> rows(static_cast<std::size_t>(manifest.largest_label()) + 1);
-  for (std::int64_t row = 0; row < manifest.rows(); ++row) ++rows[static_cast<std::size_t>(manifest.row(row).label)];
+  for (std::int64_t row = 0; row < manifest.rows(); ++row)
+    see_labels(manifest, row, [&](int label) { ++rows[static_cast<std::size_t>(label)]; });
   for (std::size_t label = 0; label < rows.size(); ++label) {
     if (rows[label] > 0)
       figures->classes.push_back({class_name(manifest, model, static_cast<int>(label)), rows[label]});
@@ -153,10 +172,10 @@ void find_in_labels(const OpenedData& opened, const std::vector<SplitFigures>& f
       findings->push_back({Level::kFails, "one_class", "train: all rows have the class " + train.classes[0].name,
                            "a classifier needs two classes or more", train.rows});
     }
-    find_unbalanced(train, findings);
-    const bool have_names = !opened.data().splits.front().manifest->class_names().empty();
+    const Manifest& manifest = *opened.data().splits.front().manifest;
+    if (!manifest.has_tags()) find_unbalanced(train, findings);  // most words are none of those that are looked for
     for (std::size_t split = 1; split < figures.size(); ++split) {
-      if (has_own_labels(opened.data().splits[split])) compare_classes(train, figures[split], have_names, findings);
+      if (has_own_labels(opened.data().splits[split])) compare_classes(train, figures[split], manifest, findings);
     }
   }
   find_conflicts(opened, samples, findings);

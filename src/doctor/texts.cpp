@@ -53,24 +53,34 @@ class RowReader {
         settings_(settings),
         ids_(std::max(std::min(manifest.longest_text_bytes() + settings.prefix.size() + 64, kMostTokensCounted),
                       static_cast<std::size_t>(settings.shape.max_length) + 1)),
+        words_of_(settings.reads_words ? ids_.size() : 0),
         scratch_(encode_scratch_bytes(settings, manifest.longest_text_bytes())) {}
 
   // The first `room` tokens of a row's text, cut as a run cuts it; 0: all.
   Span<const std::int32_t> read(std::int64_t row, std::int64_t room, std::int64_t* second_begin) {
+    const std::size_t most = room > 0 ? static_cast<std::size_t>(room) : ids_.size();
+    const Span<std::int32_t> ids(ids_.data(), most);
+    const Span<std::byte> scratch(scratch_.data(), scratch_.size());
     Encoded encoded;
-    const Span<std::int32_t> all(ids_.data(), ids_.size());
-    const Status status =
-        encode_text(manifest_, settings_, row, room > 0 ? all.first(static_cast<std::size_t>(room)) : all, &encoded,
-                    Span<std::byte>(scratch_.data(), scratch_.size()));
+    const Status status = settings_.reads_words ? read_words(row, ids, &encoded, scratch)
+                                                : encode_text(manifest_, settings_, row, ids, &encoded, scratch);
     if (!status.ok()) throw Error(ErrorKind::kInternal, manifest_.where(row), "the text cannot be tokenised");
     *second_begin = encoded.second_begin;
     return Span<const std::int32_t>(ids_.data(), static_cast<std::size_t>(encoded.tokens));
   }
 
  private:
+  Status read_words(std::int64_t row, Span<std::int32_t> ids, Encoded* encoded, Span<std::byte> scratch) {
+    EncodedWords words;
+    const Span<std::int32_t> words_of(words_of_.data(), ids.size());
+    BASCULE_TRY(settings_.tokenizer->encode_words_into(manifest_.row(row).text, ids, words_of, false, &words, scratch));
+    encoded->tokens = encoded->second_begin = words.tokens;
+    return ok_status();
+  }
+
   const Manifest& manifest_;
   const TextSettings& settings_;
-  std::vector<std::int32_t> ids_;
+  std::vector<std::int32_t> ids_, words_of_;
   std::vector<std::byte> scratch_;
 };
 

@@ -240,6 +240,17 @@ class Doctor(unittest.TestCase):
         one = self.findings(self.doctor(self.texts([{**row, "class": "odd"} for row in train], validation), code=DATA_ERROR))
         self.assert_found(one, ("one_class", "train", "fails", 45))
 
+    def test_tags_of_words(self):
+        train = [{"text": ["the", word, "is", "here"], "class": ["O", tag, "O", "O"]} for word, tag in [("cat", "B-ANIMAL"), ("cup", "B-THING")] * 8]
+        train += [{"text": ["the", "cat", "is", "here"], "class": ["O", "O", "O", "O"]}, {"text": ["☃"] * 3 + ["word"] * 60, "class": ["O"] * 63}]
+        toml = self.texts(train, [{"text": ["a", "cat"], "class": ["O", "B-ANIMAL"]}, train[0]], model__head='"token_classification"')
+        document = self.doctor(toml)
+        self.assertEqual(document["splits"][0]["classes"], [{"name": "B-ANIMAL", "rows": 8}, {"name": "B-THING", "rows": 8}, {"name": "O", "rows": 115}])
+        findings = self.findings(document)
+        self.assert_found(findings, ("conflicting_labels", "1 sample occurs with different labels", "warning", 1), ("classes_missing", "validation", "warning", 1),
+                          ("cut_texts", "train", "warning", 1), ("texts_in_two_splits", "validation", "warning", 1))
+        self.assertNotIn(("unbalanced_classes", "train"), findings)
+
     def test_every_fault_of_sources_and_targets_is_found(self):
         train, validation = rows_of(KEYWORDS / "train.jsonl")[:60], rows_of(KEYWORDS / "validation.jsonl")[:20]
         train += [{**train[0], "summary": ""}, {"text": "word " * 80, "summary": "long"}, {"text": "long", "summary": "word " * 90}]
