@@ -31,6 +31,8 @@ namespace {
 constexpr int kLauncherMs = 1000;  // it listens before it starts any rank
 constexpr int kLooksForParent = 60;
 constexpr long kLookNs = 50'000'000;
+constexpr int kLooksForLeaving = 2000;  // 2 s: the others have only to say that they leave
+constexpr timespec kLeavePause{0, 1'000'000};
 constexpr int kSpins = 20000;  // about 200 us, where every rank has a core to itself
 
 int number_of(const char* name, int otherwise) {
@@ -48,6 +50,19 @@ std::string text_of(const char* name) {
 }
 
 std::string meeting_point(const RankPlace& place) { return "bascule-" + place.run; }
+
+// A rank that exits with a signal's code, because the run was stopped, makes mpirun end all others at once. One that
+// has not said by then that it leaves would look as if it had been killed.
+void wait_until_all_leave(const ControlPage& page) noexcept {
+  for (int rank = 0, looks = 0; rank < page.local_size && looks < kLooksForLeaving;) {
+    if (static_cast<RankPhase>(page.slots[rank].phase.load()) == RankPhase::kDone) {
+      ++rank;
+    } else {
+      nanosleep(&kLeavePause, nullptr);
+      ++looks;
+    }
+  }
+}
 
 }  // namespace
 
@@ -319,6 +334,7 @@ bool Group::give_up(int exit_code, const std::string& line, const std::string& d
 bool Group::leave() noexcept {
   if (!barrier()) return false;
   set_phase(RankPhase::kDone);
+  wait_until_all_leave(control());
   watch_.reset();
   if (links_) links_->end();
   if (nodes_) nodes_->finish(static_cast<unsigned>(timeout_ms_ / 1000));

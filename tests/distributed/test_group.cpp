@@ -76,6 +76,22 @@ TEST(Group, ExchangesGiveEveryRankTheNumbersOfAllInRankOrderManyTimes) {
   EXPECT_EQ(ends, Ends(4, 0));
 }
 
+// The first to exit may be the end of the others, who must have said by then that they leave.
+TEST(Group, NobodyLeavesBeforeAllSaidThatTheyDo) {
+  const Ends ends = run_ranks(2, [](const RankPlace& place) {
+    Group group(place, kPatient);
+    const SharedMemory memory = group.share(kPage);
+    if (place.rank == 0) return !group.leave() ? 1 : memory.data()[0] == std::byte{1} ? 0 : 2;
+    if (!group.barrier()) return 3;  // that of leave()
+    const timespec late{0, 100'000'000};
+    nanosleep(&late, nullptr);
+    memory.data()[0] = std::byte{1};
+    group.set_phase(RankPhase::kDone);
+    return 0;
+  });
+  EXPECT_EQ(ends, Ends(2, 0));
+}
+
 TEST(Group, DealsTheCoresSoThatEveryRankHasOne) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
