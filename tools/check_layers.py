@@ -133,6 +133,7 @@ THIRD_PARTY = [
     (r"toml\+\+/", ["src/settings/"]),
     (r"xxhash\.h", ["src/base/digest.cpp", "src/settings/", "src/index/", "src/text/", "src/loader/"]),
     (r"hwloc", ["src/distributed/"]),
+    (r"Eigen/.*", ["src/base/principal_components."]),
     (r"mpi\.h", ["src/distributed/"]),
     (r"CLI/", ["src/commands/"]),
 ]

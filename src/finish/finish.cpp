@@ -28,6 +28,7 @@
 #include "src/judge/predictions.h"
 #include "src/machine/process_limits.h"
 #include "src/page/html.h"
+#include "src/pictures/thumbnail.h"
 #include "src/plan/draw_arena.h"
 #include "src/records/readable.h"
 #include "src/report/model_card.h"
@@ -358,6 +359,10 @@ void write_judged(SealedRun& sealed, Report* report) {
     sealed.run().graphs.judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts(),
                                             sealed.run().opened.inputs.class_names},
                                            report);
+    if (sealed.run().settings.report.html && !report->map.captions.empty()) {
+      ThumbnailMaker maker;
+      add_thumbnails(&report->map, [&](const std::string& path) { return maker.make(path); });
+    }
   }
   earlier.remove_unless_replaced();
 }

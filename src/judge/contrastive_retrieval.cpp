@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges a contrastive model: recall both ways, from the embeddings of captions and pictures (retrieval.h defines it).
-// Leaves embeddings.safetensors, and examples in the report.
+// Leaves embeddings.safetensors, examples and a map in the report.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -47,7 +47,9 @@ class ContrastiveRetrieval final : public Judge {
 
   void write_files(const JudgedFiles& files, Report* report) const override {
     write_embeddings(files);
-    add_retrieval_examples(report, {rows(), embeddings_[0].of_rows, embeddings_[1].of_rows, width_}, files.manifest);
+    const RowEmbeddings embeddings = {rows(), embeddings_[0].of_rows, embeddings_[1].of_rows, width_};
+    add_retrieval_examples(report, embeddings, files.manifest);
+    add_embedding_map(report, embeddings, files.manifest);
   }
 
  protected:

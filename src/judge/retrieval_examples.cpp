@@ -77,4 +77,17 @@ void add_retrieval_examples(Report* report, const RowEmbeddings& embeddings, con
     report->picture_examples.push_back(search_by_picture(judged, place, shelf));
 }
 
+void add_embedding_map(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest) {
+  MapSource source;
+  source.rows = static_cast<std::int64_t>(embeddings.rows.size());
+  source.width = embeddings.width;
+  source.text = embeddings.text;
+  source.image = embeddings.image;
+  source.row = [&](std::int64_t place) {
+    const ManifestRow row = manifest.row(embeddings.rows[static_cast<std::size_t>(place)]);
+    return MapRow{manifest.picture_location(row.image_id), std::string(row.text)};
+  };
+  report->map = make_embedding_map(source);
+}
+
 }  // namespace bascule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Examples for report.html: captions with the pictures that the model finds for them, and the other way round. Finish
-// phase.
+// Examples for report.html: captions with the pictures that the model finds for them, and the other way round; and
+// the map of the embeddings. Finish phase.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +21,8 @@ struct RowEmbeddings {
 // Eight evenly spaced captions, each with the five distinct pictures that are nearest, and eight evenly spaced distinct
 // pictures, each with the five nearest captions.
 void add_retrieval_examples(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest);
+
+// Report::map, without thumbnails.
+void add_embedding_map(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest);
 
 }  // namespace bascule

@@ -222,8 +222,9 @@ std::vector<Section> make_sections(const Report& report) {
   std::vector<Section> sections = {
       {"curves", "Training", "Training", charts(report), false},
       {"evaluation", "Evaluation", "Evaluation", evaluation_section(report)},
-      {"captions", "Retrieval: caption to picture", "By caption", caption_examples_section(report), false},
-      {"pictures", "Retrieval: picture to caption", "By picture", picture_examples_section(report), false},
+      {"captions", "Retrieval: caption to picture", "Captions", caption_examples_section(report), false},
+      {"pictures", "Retrieval: picture to caption", "Pictures", picture_examples_section(report), false},
+      {"map", "Map of the embeddings", "Map", embedding_map_section(report.map)},
       {"classes", "Classes", "Classes", classes_section(report)},
       {"class-examples", "Pictures and predictions", "Predictions", class_examples_section(report), false},
       {"text-mistakes", "Worst mistakes", "Mistakes", text_mistakes_section(report), false},
@@ -258,8 +259,9 @@ std::string report_html(const Report& report) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
       "style-src 'unsafe-inline'\">\n<title>" +
-      html_escape(report.title) + " · Bascule</title>\n<style>" + html_style() + picture_styles(report) +
-      "</style>\n</head>\n<body>\n" + page_header(report) + "<nav aria-label=\"Sections\"><div class=\"inner\">";
+      html_escape(report.title) + " · Bascule</title>\n<style>" + html_style() + map_style(report.map) +
+      picture_styles(report) + "</style>\n</head>\n<body>\n" + page_header(report) +
+      "<nav aria-label=\"Sections\"><div class=\"inner\">";
   for (const Section& section : sections) {
     if (!section.link.empty()) out += "<a href=\"#" + section.id + "\">" + section.link + "</a>";
   }

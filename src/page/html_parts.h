@@ -37,6 +37,14 @@ std::string text_examples_section(const Report& report);
 std::string caption_examples_section(const Report& report);
 std::string picture_examples_section(const Report& report);
 
+// The map of embeddings, for the report and the page of a search: an SVG of points and lines, and over it a radio
+// button for each thumbnail, so that one press of Tab reaches them and arrow keys lead from one to the next. Needs
+// map_style(). "" for a map without captions. A page grows by about 0.2 KB a point, texts being cut, and by the
+// thumbnails: at most about 2 MB, where texts are of ordinary letters.
+std::string embedding_map_section(const EmbeddingMap& map);
+// Rules beside html_style()'s; "" for a map without captions.
+std::string map_style(const EmbeddingMap& map);
+
 // A picture of the report as an element; an empty frame where there is none. The pictures are backgrounds of classes
 // p0, p1, ..., so that each is embedded once however often it is shown; picture_styles() has those rules, for the
 // pictures that an example shows.

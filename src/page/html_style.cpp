@@ -8,11 +8,11 @@ const char* html_style() {
 :root{color-scheme:light dark;
 --page:#f5f6f8;--card:#fff;--ink:#161b22;--soft:#5d6776;--line:#e4e8ee;--wash:#f3f5f8;--on:#fff;
 --good:#126a33;--good-wash:#e7f5ec;--bad:#b91c1c;--bad-wash:#fdecec;
---c1:#3366d6;--c2:#b45309;--c3:#0f7a5c;--c4:#b83e78;--c5:#7353cf;--c6:#7d6b08;--c7:#1a7497;--c8:#667080}
+--c1:#4b6cdb;--c2:#a13512;--c3:#1f483c;--c4:#460b51;--c5:#7353cf;--c6:#7d6b08;--c7:#1a7497;--c8:#667080}
 @media (prefers-color-scheme:dark){:root{
 --page:#0e1116;--card:#161b22;--ink:#e6eaf0;--soft:#97a1b0;--line:#29303a;--wash:#1c222b;--on:#0e1116;
 --good:#4ccb84;--good-wash:#12301f;--bad:#ff8080;--bad-wash:#3a1719;
---c1:#78a2ff;--c2:#f2a45f;--c3:#4fc6a3;--c4:#ea82b2;--c5:#ab93f5;--c6:#d9c65c;--c7:#66c2e6;--c8:#98a2b1}}
+--c1:#537cf8;--c2:#e5b65f;--c3:#4df7ec;--c4:#fe728f;--c5:#ab93f5;--c6:#d9c65c;--c7:#66c2e6;--c8:#98a2b1}}
 *{box-sizing:border-box}
 html{scroll-padding-top:4rem}
 @media (prefers-reduced-motion:no-preference){html{scroll-behavior:smooth}}
@@ -43,12 +43,14 @@ h3{font-size:14px;margin:22px 0 6px;font-weight:640}
 .chart{margin:0;display:flex;flex-direction:column;justify-content:space-between;background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 14px 8px}
 .chart figcaption{display:flex;flex-wrap:wrap;gap:4px 16px;padding:0 6px 8px;align-items:baseline}
 .chart figcaption b{font-weight:640}.key{font-size:12.5px;color:var(--soft)}.chart .key b{font-weight:600;color:var(--ink)}
-.key i{display:inline-block;background:var(--k);width:14px;height:3px;border-radius:2px;margin-right:6px;vertical-align:middle}
+.key svg{display:inline-block;width:34px;height:12px;margin-right:6px;vertical-align:middle}
 svg{display:block;width:100%;height:auto}
 .chart text{font-size:11.5px;fill:var(--soft)}.chart .axis{font-size:11px}
 .grid{stroke:var(--line);stroke-width:1}
 .line{fill:none;stroke:var(--k);stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
-.pale{stroke-width:1;opacity:.38}.area{fill:var(--k);opacity:.11}
+.line.c2{stroke-dasharray:9 5}.line.c3{stroke-dasharray:2 5}.line.c4{stroke-dasharray:12 4 2 4}
+.line.c5{stroke-dasharray:20 6}.line.c6{stroke-dasharray:6 3 2 3 2 3}.line.c7{stroke-dasharray:5 9}.line.c8{stroke-dasharray:14 3 5 3}
+.line.pale{stroke-dasharray:none;stroke-width:1;opacity:.38}.area{fill:var(--k);opacity:.11}
 .mark{fill:var(--card);stroke:var(--k);stroke-width:2}
 .c1{--k:var(--c1)}.c2{--k:var(--c2)}.c3{--k:var(--c3)}.c4{--k:var(--c4)}
 .c5{--k:var(--c5)}.c6{--k:var(--c6)}.c7{--k:var(--c7)}.c8{--k:var(--c8)}

@@ -56,6 +56,12 @@ std::string card(const SearchHit& hit, const std::vector<std::uint8_t>& file) {
   return out + "<code>" + html_escape(hit.path) + "</code></li>\n";
 }
 
+std::string map_section(const EmbeddingMap& map) {
+  if (map.captions.empty()) return "";
+  return "<section><h2>Map of the embeddings</h2>\n<div class=\"card\">\n" + embedding_map_section(map) +
+         "</div></section>\n";
+}
+
 std::string refused_section(const SearchAnswer& answer) {
   if (answer.refused.empty()) return "";
   std::string out = "<section><h2>Skipped</h2>\n<div class=\"card\"><table class=\"pairs\">\n";
@@ -91,7 +97,8 @@ std::string search_html(const SearchAnswer& answer, const SearchPictures& pictur
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
       "'unsafe-inline'\">\n<title>" +
-      title + " · Bascule search</title>\n<style>" + html_style() + kStyle + "</style>\n</head>\n<body>\n";
+      title + " · Bascule search</title>\n<style>" + html_style() + map_style(answer.map) + kStyle +
+      "</style>\n</head>\n<body>\n";
   out +=
       "<header class=\"inner\"><div class=\"brand\">Bascule search · " + html_escape(answer.model) +
       "</div>\n<div class=\"asked\">" + image(pictures.query, answer.query) + "<h1 dir=\"auto\">" + title +
@@ -99,7 +106,7 @@ std::string search_html(const SearchAnswer& answer, const SearchPictures& pictur
       html_escape(searched_text(answer)) +
       ", with their cosine similarities; ✓ marks known matches</p>\n</header>\n<main>\n<section><ol class=\"found\">\n";
   for (std::size_t i = 0; i < answer.hits.size(); ++i) out += card(answer.hits[i], pictures.hits[i]);
-  return out + "</ol></section>\n" + refused_section(answer) +
+  return out + "</ol></section>\n" + map_section(answer.map) + refused_section(answer) +
          "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and loads nothing from the "
          "network.</footer>\n</body>\n</html>\n";
 }

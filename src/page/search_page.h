@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer to one search, as text for a terminal and as an HTML page of pictures: one file that asks for nothing from
-// anywhere. Finish phase: allocates; the page is about 8 KB plus 4/3 of the embedded pictures' bytes.
+// anywhere. Finish phase: allocates; the page is about 8 KB, the map (html_parts.h) and 4/3 of the embedded pictures' bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "src/report/embedding_map.h"
 
 namespace bascule {
 
@@ -30,6 +32,7 @@ struct SearchAnswer {
   std::size_t candidates = 0;
   std::vector<SearchHit> hits;  // best first
   std::vector<RefusedPicture> refused;
+  EmbeddingMap map;  // of the run that is searched, with the query; without captions: other pictures are searched
 };
 
 // One line a hit, under a heading. Control characters of paths and captions become spaces.

@@ -154,6 +154,20 @@ void add_axes(std::string& out, const Axes& axes, const ChartOptions& options) {
          "\">" + html_escape(options.x_name) + "</text>\n";
 }
 
+// A shape for each of four series: circle, square, triangle, diamond.
+std::string mark(std::size_t number, double x, double y) {
+  static constexpr const char* kShapes[] = {"m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z", "m-3.6 -3.6h7.2v7.2h-7.2Z",
+                                            "m0 -4.8l4.6 8h-9.2Z", "m0 -5.2l5.2 5.2l-5.2 5.2l-5.2 -5.2Z"};
+  return "<path class=\"mark c" + std::to_string(number + 1) + "\" d=\"M" + html_number(x) + " " + html_number(y) +
+         kShapes[number % 4] + "\"/>";
+}
+
+// As the line is drawn: colour, dashes and marks.
+std::string key_line(const ChartSeries& series, std::size_t number) {
+  return "<svg viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"line c" + std::to_string(number + 1) +
+         "\" d=\"M1 6H33\"/>" + (series.marks ? mark(number, 17.0, 6.0) : "") + "</svg>";
+}
+
 void add_series(std::string& out, const Axes& axes, const ChartOptions& options, const ChartSeries& series,
                 std::size_t number) {
   const std::string colour = "c" + std::to_string(number + 1);
@@ -173,8 +187,7 @@ void add_series(std::string& out, const Axes& axes, const ChartOptions& options,
   if (!series.marks && series.points.size() > 1) return;
   for (const ChartPoint& point : series.points) {
     if (!std::isfinite(point.y)) continue;
-    out += "<circle class=\"mark " + colour + "\" r=\"4\" cx=\"" + html_number(axes.across(point.x)) + "\" cy=\"" +
-           html_number(axes.up(point.y)) + "\"/>\n";
+    out += mark(number, axes.across(point.x), axes.up(point.y)) + "\n";
   }
 }
 
@@ -282,7 +295,7 @@ std::string line_chart(const ChartOptions& options, const std::vector<ChartSerie
     if (series[i].points.empty()) continue;
     out += "<span class=\"key\">";
     if (series.size() > 1) {
-      out += "<i class=\"c" + std::to_string(i + 1) + "\"></i>" + html_escape(series[i].name) + " ";
+      out += key_line(series[i], i) + html_escape(series[i].name) + " ";
     } else {
       out += "last ";
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Line charts as inline SVG: axes with round ticks, a line per series, and a reading that appears where the pointer is,
-// made with style sheets alone (no script). Colours come from the page's style sheet. Finish phase.
+// made with style sheets alone (no script). Lines differ in colour, dashes and the shape of their marks, which come
+// from the page's style sheet. Finish phase.
 #pragma once
 
 #include <string>

@@ -12,6 +12,7 @@
 #include "src/base/span.h"
 #include "src/records/named_text.h"
 #include "src/records/step_record.h"
+#include "src/report/embedding_map.h"
 #include "src/report/examples.h"
 
 namespace bascule {
@@ -214,6 +215,7 @@ struct Report {
   std::vector<ReportPicture> pictures;
   std::vector<CaptionExample> caption_examples;
   std::vector<PictureExample> picture_examples;
+  EmbeddingMap map;
   std::vector<ClassAccuracy> class_accuracies;  // the least accurate first
   std::vector<Confusion> confusions;            // the most frequent first
   std::vector<ClassExample> class_examples;

@@ -14,6 +14,7 @@
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"
 #include "src/pictures/picture_decoder.h"
+#include "src/pictures/thumbnail.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
 #include "src/search/search_index.h"
@@ -59,6 +60,22 @@ bool same_file(const std::string& a, const std::string& b) {
   return a == b || fs::equivalent(a, b, ignored);
 }
 
+// The query among the run's embeddings; what was found gets its thumbnails first.
+EmbeddingMap map_of(const SearchIndex& index, const std::vector<float>& query, const std::vector<SearchHit>& hits) {
+  MapSource source;
+  source.rows = static_cast<std::int64_t>(index.paths.size());
+  source.width = static_cast<std::int64_t>(query.size());
+  source.text = index.text_embeds.data();
+  source.image = index.image_embeds.data();
+  source.row = [&](std::int64_t row) {
+    const auto place = static_cast<std::size_t>(row);
+    return MapRow{index.paths[place], index.captions[place]};
+  };
+  source.query = query;
+  for (const SearchHit& hit : hits) source.first_pictures.push_back(hit.path);
+  return make_embedding_map(source);
+}
+
 SearchAnswer text_in_run(const std::string& query, const SearchIndex& index, SearchModel& model, std::size_t top) {
   SearchAnswer answer;
   answer.searched = index.split;
@@ -66,12 +83,13 @@ SearchAnswer text_in_run(const std::string& query, const SearchIndex& index, Sea
   for (std::size_t row = 0; row < index.captions.size(); ++row) {
     if (index.captions[row] == query) right.insert(index.paths[row]);
   }
-  for (const Neighbour& one :
-       nearest_names(model.embed_text(query), index.image_embeds, index.paths, top, &answer.candidates)) {
+  const std::vector<float> embedded = model.embed_text(query);
+  for (const Neighbour& one : nearest_names(embedded, index.image_embeds, index.paths, top, &answer.candidates)) {
     const auto row = static_cast<std::size_t>(one.row);
     const std::string& path = index.paths[row];
     answer.hits.push_back({path, index.captions[row], one.score, right.count(path) > 0});
   }
+  answer.map = map_of(index, embedded, answer.hits);
   return answer;
 }
 
@@ -110,6 +128,7 @@ SearchAnswer picture_in_run(const std::string& picture, const SearchIndex& index
     const std::string& caption = index.captions[row];
     answer.hits.push_back({index.paths[row], caption, one.score, right.count(caption) > 0});
   }
+  answer.map = map_of(index, embedded.embeds, answer.hits);
   return answer;
 }
 
@@ -123,10 +142,14 @@ std::vector<std::uint8_t> bytes_to_show(const std::string& path) {
   }
 }
 
-void write_page(const SearchAnswer& answer, const std::string& path) {
+void write_page(SearchAnswer answer, const std::string& path) {
   SearchPictures pictures;
   if (answer.from_picture) pictures.query = bytes_to_show(answer.query);
   for (const SearchHit& hit : answer.hits) pictures.hits.push_back(bytes_to_show(hit.path));
+  if (!answer.map.captions.empty()) {
+    ThumbnailMaker maker;
+    add_thumbnails(&answer.map, [&](const std::string& location) { return maker.make(location); });
+  }
   try {
     write_output_file(path, search_html(answer, pictures));
   } catch (const Error& error) {

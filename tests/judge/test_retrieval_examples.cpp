@@ -78,6 +78,28 @@ TEST(RetrievalExamples, OfSeveralRightCaptionsTheBestIsShown) {
   EXPECT_EQ(example.right_rank, 1);
 }
 
+// Every row is on the map; rows of one picture share its place.
+TEST(RetrievalExamples, TheMapHasEveryCaptionBesideItsPicture) {
+  Judging judging(kRetrieval, "aabac", 2);
+  judging.take(0, {0, 1}, 1.0f, {0.6f, 0.8f, 1, 0}, {1, 0, 1, 0});
+  judging.take(1, {2, 3}, 1.0f, {0, 1, 0, -1}, {0, 1, 1, 0});
+  judging.take(2, {4}, 1.0f, {0.8f, 0.6f}, {-1, 0});
+  (void)judging.finish();
+  const TemporaryFolder folder;
+  const EmbeddingMap map = judging.write(folder.path()).map;
+  ASSERT_EQ(map.captions.size(), 5U);
+  ASSERT_EQ(map.pictures.size(), 3U);
+  EXPECT_EQ(map.rows, 5);
+  EXPECT_NE(map.pictures[1].location.find("b.jpg"), std::string::npos);
+  EXPECT_EQ(map.captions[4].text, "c4");
+  const std::size_t pictures[] = {0, 0, 1, 0, 2};
+  const double scores[] = {0.6, 1.0, 1.0, 0.0, -0.8};
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(map.captions[i].picture, pictures[i]) << i;
+    EXPECT_NEAR(map.captions[i].score, scores[i], 1e-6) << i;
+  }
+}
+
 TEST(RetrievalExamples, AnswersAmongTheFiveAreMarkedAndPicturesHaveTheirCaptions) {
   const Report report = report_of(0);
   for (const CaptionExample& example : report.caption_examples) {

@@ -108,6 +108,7 @@ TEST(Html, EntitiesAreMarkedInTheirWords) {
 
 TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
   Report report = test::sample_report();
+  report.map = {};
   report.pictures.assign(5, {"a.jpg", "a cat", {0xff, 0xd8, 0xff}});
   report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, {0, 0.9, true}, 1},
                              {"y", {{1, 0.9, false}, {0, 0.8, false}}, {3, 0.1, true}, 12}};
@@ -232,7 +233,7 @@ TEST(Html, TheLinksOfAPageWithEverySectionFitIntoALineOfASmallWindow) {
     const std::size_t begin = nav.find('>', at) + 1;
     pixels += 7.5 * static_cast<double>(nav.find('<', begin) - begin) + 16.0;  // a letter, and the gap behind the link
   }
-  EXPECT_EQ(count(nav, "<a "), 13u);
+  EXPECT_EQ(count(nav, "<a "), 14u);
   EXPECT_LE(pixels, 1000.0 - 2 * 24.0 + 16.0);
 }
 
@@ -286,8 +287,8 @@ TEST(Html, WhatIsMissingLeavesNoEmptySection) {
 
 TEST(Html, ShowsEveryPartOfAFullReport) {
   const std::string html = report_html(test::sample_report());
-  for (const char* id : {"curves", "evaluation", "captions", "pictures", "classes", "class-examples", "sentences",
-                         "time", "memory", "contracts", "facts0", "settings", "same-bits"}) {
+  for (const char* id : {"curves", "evaluation", "captions", "pictures", "map", "classes", "class-examples",
+                         "sentences", "time", "memory", "contracts", "facts0", "settings", "same-bits"}) {
     EXPECT_TRUE(contains(html, std::string("<section id=\"") + id + "\"")) << id;
   }
   EXPECT_EQ(count(html, "<figure class=\"chart\">"), 6u);
@@ -344,8 +345,8 @@ TEST(LineChart, OnePointOrNoneIsDrawnOrLeftOut) {
   EXPECT_EQ(line_chart({"Loss"}, {{"a", {}, false, false}}), "");
   const std::string one_step = line_chart({"Loss"}, {{"a", {{7, 0.5}}, true, false}});
   EXPECT_EQ(unbalanced(one_step), "");
-  EXPECT_EQ(count(one_step, "<circle class=\"mark"), 1u);
-  EXPECT_EQ(count(line_chart({"Loss"}, {{"a", {{7, 0.5}, {8, 0.4}}, true, false}}), "<circle class=\"mark"), 0u);
+  EXPECT_EQ(count(one_step, "<path class=\"mark"), 1u);
+  EXPECT_EQ(count(line_chart({"Loss"}, {{"a", {{7, 0.5}, {8, 0.4}}, true, false}}), "<path class=\"mark"), 0u);
 }
 
 TEST(LineChart, TheCaptionHasTheLastValueOfEachSeries) {

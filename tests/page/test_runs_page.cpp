@@ -96,7 +96,8 @@ TEST(RunsPage, ARunHasOneColourInAllCharts) {
   ASSERT_NE(accuracy, std::string::npos);
   const std::string caption = page.substr(accuracy, page.find("</figcaption>", accuracy) - accuracy);
   EXPECT_EQ(count(caption, "runs/a"), 0U);
-  EXPECT_NE(caption.find("<i class=\"c2\"></i>runs/b <b>0.7500</b>"), std::string::npos) << caption;
+  EXPECT_NE(caption.find("<path class=\"line c2\""), std::string::npos) << caption;
+  EXPECT_NE(caption.find("</svg>runs/b <b>0.7500</b>"), std::string::npos) << caption;
   EXPECT_LT(page.find("<b>Loss</b>"), accuracy);
   EXPECT_NE(page.find("aria-label=\"Loss by step\""), std::string::npos);
 }
@@ -106,7 +107,7 @@ TEST(RunsPage, EightRunsHaveColoursOfTheirOwn) {
   for (std::size_t i = 0; i < kMostCurves; ++i) runs.push_back(run_named("run-" + std::to_string(i)));
   const std::string page = runs_html("runs", runs);
   for (std::size_t i = 1; i <= kMostCurves; ++i)
-    EXPECT_NE(page.find("<i class=\"c" + std::to_string(i) + "\"></i>"), std::string::npos) << i;
+    EXPECT_NE(page.find("<path class=\"line c" + std::to_string(i) + "\" d=\"M1 6H33\"/>"), std::string::npos) << i;
   EXPECT_NE(page.find(".at .c8"), std::string::npos);
 }
 

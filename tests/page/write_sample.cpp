@@ -2,7 +2,7 @@
 // Writes the outputs of the sample report into a folder: report.html, README.md, the result files, runs/ with an event
 // file; prints the final tables. For check_tensorboard.py, check_pages.py and for looking at the page. odd.html is a
 // page of a run of one step whose texts are very long, average.html one of two ranks with an average of the weights,
-// runs.html one of eight runs.
+// runs.html one of eight runs, map.html one with the largest map.
 #include <cstdio>
 #include <filesystem>
 
@@ -57,6 +57,9 @@ void write_sample(const std::string& folder) {
   write_output_file(folder + "/report.html", report_html(report));
   write_output_file(folder + "/odd.html", report_html(odd_report()));
   write_output_file(folder + "/average.html", report_html(test::sample_report_with_average()));
+  Report large = test::sample_report();
+  large.map = test::largest_map(" of something that a picture shows");
+  write_output_file(folder + "/map.html", report_html(large));
   write_output_file(folder + "/runs.html", runs_html("runs", sample_runs()));
   write_output_file(folder + "/README.md", model_card(report));
   write_result_files(report);

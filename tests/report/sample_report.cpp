@@ -164,6 +164,24 @@ void add_retrieval(Report& report) {
   }
 }
 
+// Four captions of three pictures in two folders.
+void add_map(Report& report) {
+  const float text[] = {1.0f, 0.0f, 0.2f, 0.0f, 1.0f, 0.1f, -0.6f, 0.8f, 0.3f, 0.7f, 0.7f, 0.0f};
+  const float image[] = {0.9f, 0.1f, 0.0f, 0.1f, 0.8f, 0.4f, -0.8f, 0.6f, 0.0f, 0.9f, 0.1f, 0.0f};
+  const MapRow rows[] = {{"cats/1.jpg", "a cat & its \"shadow\""},
+                         {"dogs/2.jpg", "a dog"},
+                         {"dogs/3.jpg", "two dogs"},
+                         {"cats/1.jpg", "a sleeping cat"}};
+  MapSource source;
+  source.rows = 4;
+  source.width = 3;
+  source.text = text;
+  source.image = image;
+  source.row = [&](std::int64_t row) { return rows[row]; };
+  report.map = make_embedding_map(source);
+  add_thumbnails(&report.map, [](const std::string&) { return std::vector<std::uint8_t>{0x89, 'P', 'N', 'G'}; });
+}
+
 void add_predictions(Report& report) {
   report.class_accuracies = {{"face & hair", 4, 1}, {"food", 40, 32}, {"animal", 25, 25}};
   report.confusions = {{"food", "animal", 7}, {"face & hair", "food", 3}};
@@ -225,7 +243,30 @@ Report sample_report() {
   add_words(report);
   add_retrieval(report);
   add_predictions(report);
+  add_map(report);
   return report;
+}
+
+EmbeddingMap largest_map(const std::string& caption_end) {
+  std::mt19937 random(11);
+  const std::int64_t width = 8, rows = 4 * kMostMapRows;
+  std::vector<float> text, image;
+  for (std::int64_t i = 0; i < rows * width; ++i) {
+    text.push_back(static_cast<float>(random() % 1000) / 1000.0f);
+    image.push_back(static_cast<float>(random() % 1000) / 1000.0f);
+  }
+  MapSource source;
+  source.rows = rows;
+  source.width = width;
+  source.text = text.data();
+  source.image = image.data();
+  source.row = [&](std::int64_t row) {
+    const std::string number = std::to_string(row);
+    return MapRow{"folder" + std::to_string(row % 10) + "/" + number + ".jpg", "caption " + number + caption_end};
+  };
+  EmbeddingMap map = make_embedding_map(source);
+  add_thumbnails(&map, [](const std::string&) { return std::vector<std::uint8_t>(7000, 0x89); });
+  return map;
 }
 
 Report sample_report_with_average() {

@@ -14,5 +14,7 @@ namespace bascule::test {
 Report sample_report();
 // The same of two ranks with an average of the weights: every chart has all the lines that it may have.
 Report sample_report_with_average();
+// As many points as a map has at most, of a split with four times the rows; each caption ends with these words.
+EmbeddingMap largest_map(const std::string& caption_end);
 
 }  // namespace bascule::test

@@ -145,6 +145,7 @@ TEST_F(Search, OtherPicturesAreEmbeddedNowAndUnreadableOnesNamed) {
   asked.folder = model_alone.path();
   asked.images = folder.path();
   const SearchAnswer answer = answer_to(asked);
+  EXPECT_TRUE(answer.map.captions.empty());
   ASSERT_EQ(answer.refused.size(), 1u);
   EXPECT_EQ(answer.refused[0].path, folder.path() + "/broken.jpg");
   EXPECT_FALSE(answer.refused[0].reason.empty());
@@ -295,6 +296,36 @@ TEST(SearchText, NamesPicturesAsSeenFromTheCurrentFolder) {
     EXPECT_NE(text.find(from_picture ? "(pictures/a.jpg)" : " pictures/a.jpg "), std::string::npos) << text;
     EXPECT_EQ(text.find(fs::current_path().string()), std::string::npos) << text;
   }
+}
+
+std::string page_of(const SearchArguments& asked, Isa isa) {
+  test::TemporaryFolder folder;
+  SearchArguments written = asked;
+  written.html = folder.path() + "/page.html";
+  show_answer(written, search(asked, isa, kThreads));
+  std::ifstream file(written.html);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST_F(Search, ThePageHasAMapOfTheRunWithTheQueryOnEveryCpuTheSame) {
+  SearchArguments asked = arguments("a ghost");
+  const SearchAnswer answer = answer_to(asked);
+  ASSERT_EQ(answer.map.captions.size(), run().captions().size());
+  EXPECT_EQ(answer.map.pictures.size(), run().paths().size());
+  EXPECT_TRUE(answer.map.has_query);
+  for (const MapPicture& picture : answer.map.pictures) {
+    if (picture.location != answer.hits[0].path) continue;
+    EXPECT_TRUE(picture.has_thumbnail);
+  }
+  const std::string page = page_of(asked, best_isa());
+  EXPECT_NE(page.find("<input type=\"radio\" name=\"map\""), std::string::npos);
+  EXPECT_NE(page.find(" style=\"background-image:url(data:image/png;base64,"), std::string::npos);
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    if (!isa_supported(isa)) continue;
+    EXPECT_TRUE(page_of(asked, isa) == page) << isa_name(isa);
+  }
+  asked = arguments(run().paths()[3]);
+  EXPECT_TRUE(answer_to(asked).map.has_query);
 }
 
 TEST_F(Search, TheAnswerIsOneLineAHitAndAPageOfItsPictures) {

@@ -36,7 +36,7 @@ class Make(unittest.TestCase):
             output_of("meson", "setup", "-Dtests=false", folder)
             names = {found["name"] for found in json.loads(output_of("meson", "introspect", "--dependencies", folder))}
             self.assertIn("nlohmann_json", names)
-            self.assertFalse(names & {"gtest", "eigen3"})
+            self.assertNotIn("gtest", names)
             self.assertEqual(json.loads(output_of("meson", "introspect", "--tests", folder)), [])
 
             output_of("meson", "configure", "-Dtests=true", folder)  # as `make setup` does

@@ -11,7 +11,7 @@ from sbom import OURS, Component
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIBRARIES = "lib/x86_64-linux-gnu"
-LINKED_IN = ("nlohmann-json3-dev", "libcli11-dev")  # header libraries, whose code is in the program
+LINKED_IN = ("nlohmann-json3-dev", "libcli11-dev", "libeigen3-dev")  # header libraries, whose code is in the program
 OPEN_MPI = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3"
 PMIX = "/usr/lib/x86_64-linux-gnu/pmix2"
 # Open MPI's parts for networks, schedulers and accelerators that the ranks of one machine never use.
