@@ -25,15 +25,15 @@ constexpr const char* kStyle = R"css(
 .map>svg{background:var(--wash);border-radius:8px}
 .map .pair{stroke:var(--soft);stroke-width:.8;opacity:.45}
 .map .spot{fill:var(--k);stroke:var(--card);stroke-width:.6}.map g:hover .pair,.map label:hover .pair,.map :checked~svg .pair,.map :focus~svg .pair{stroke:var(--ink);stroke-width:2.5;opacity:1}
-.map label svg{position:absolute;inset:0;height:100%;pointer-events:none}.map label .spot{pointer-events:auto}
+.map label svg{position:absolute;inset:0;height:100%;pointer-events:none}.map label .spot{pointer-events:auto}.map label:hover svg,.map :checked~svg{z-index:2}
 .map input,.map .frame{position:absolute;width:4.4%;height:auto;aspect-ratio:1;left:calc(var(--x)*1% - 2.2%);top:var(--y);transform:translateY(-50%);margin:0}
 .map input{opacity:0}
-.map .frame{background:var(--card) center/cover no-repeat;print-color-adjust:exact;-webkit-print-color-adjust:exact;border:2px solid var(--k);border-radius:6px;cursor:pointer}
-.map label:hover .frame,.map :checked~.frame{z-index:1;outline:3px solid var(--ink)}.map :focus-visible~.frame{z-index:1;outline:3px solid var(--c2);outline-offset:2px}
-.map .said{position:absolute;visibility:hidden;pointer-events:none;left:0;right:0;top:100%;max-height:8.5em;overflow:hidden;padding:8px 12px;background:var(--card);font-size:13.5px}
-.map label:hover .said,.map :checked~.said,.map :focus~.said{visibility:visible}.map label:hover .said{z-index:1}
+.map .frame{background:var(--card) center/cover no-repeat;print-color-adjust:exact;-webkit-print-color-adjust:exact;border:2px solid var(--k);border-radius:6px;cursor:pointer;z-index:1}
+.map label:hover .frame,.map :checked~.frame{z-index:3;outline:3px solid var(--ink)}.map :focus-visible~.frame{z-index:3;outline:3px solid var(--c2);outline-offset:2px}
+.map .said{position:absolute;visibility:hidden;pointer-events:none;left:0;right:0;top:100%;max-height:7em;overflow:hidden;padding:8px 12px;background:var(--card);font-size:13.5px}
+.map label:hover .said,.map :checked~.said,.map :focus~.said{visibility:visible}.map label:hover .said{z-index:4}
 .map .query{fill:var(--bad);stroke:var(--card);stroke-width:1.5}
-.map-room{height:8.5em}
+.map-room{height:7em}
 .map-key{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:0 0 12px;padding:0;font-size:13px;color:var(--soft)}
 .map-key svg{display:inline-block;width:14px;height:14px;vertical-align:-2px;margin-right:6px}
 )css";
