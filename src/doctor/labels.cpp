@@ -131,7 +131,9 @@ void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& sam
 
 }  // namespace
 
-bool has_own_labels(const RecordedSplit& split) { return split.corpus == nullptr && split.manifest->has_labels(); }
+bool has_own_labels(const RecordedSplit& split) {
+  return split.corpus == nullptr && (split.manifest->has_labels() || split.manifest->has_tags());
+}
 
 void count_labels(const RecordedSplit& split, const ModelInputs& model, SplitFigures* figures) {
   const Manifest& manifest = *split.manifest;
