@@ -70,8 +70,7 @@ constexpr Key kKeys[] = {
     {"report", "tracking_dir", path<&Report::tracking_dir>(), kFree,
      "folder that the runs shown together write to; empty: `mlruns` beside `output_dir`"},
     {"report", "mlperf_log", text<&Report::mlperf_log>(true), kFree,
-     "write [`mlperf_log.txt`](../src/report/README.md#mlperf-log), a log for MLPerf's tools, in the name of this "
-     "organisation; empty: no log"},
+     "write `mlperf_log.txt`, a log for MLPerf's tools, in the name of this organisation; empty: no log"},
 };
 
 }  // namespace
