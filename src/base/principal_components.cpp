@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One order of additions on every CPU: no vector instructions, whose width differs, and no block sizes by the caches.
+// One order of additions on every CPU: vector instructions differ in width.
 #define EIGEN_DONT_VECTORIZE
 
 #include "src/base/principal_components.h"
@@ -13,9 +13,6 @@
 
 namespace bascule {
 namespace {
-
-// Those of a usual CPU: Eigen would ask this one.
-constexpr std::ptrdiff_t kFirstCacheBytes = 32 << 10, kSecondCacheBytes = 512 << 10, kThirdCacheBytes = 8 << 20;
 
 void centre(double* centred, const float* row, const std::vector<double>& mean) {
   for (std::size_t c = 0; c < mean.size(); ++c) centred[c] = static_cast<double>(row[c]) - mean[c];
@@ -75,7 +72,6 @@ PrincipalPlane principal_plane(const std::vector<const float*>& rows, std::int64
   PrincipalPlane plane;
   plane.mean = mean_of(rows, static_cast<std::size_t>(width));
   const Eigen::MatrixXd covariance = covariance_of(rows, plane.mean);
-  Eigen::setCpuCacheSizes(kFirstCacheBytes, kSecondCacheBytes, kThirdCacheBytes);
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(covariance);
   BASCULE_CHECK(solver.info() == Eigen::Success);  // it converges for every finite matrix
   double variance = 0.0;

@@ -5,9 +5,9 @@
 //   place of row_n on component k = v_k . (row_n - mean)
 // Source: Jolliffe, Principal Component Analysis, section 1.1.
 //
-// float64 throughout, sums in the order of rows and columns, eigenvectors by Eigen without vector instructions and with
-// fixed block sizes: the same bits on every CPU. A component's sign is free; here its largest element (the first, of
-// equal ones) is positive. Allocates; the table may lie anywhere.
+// float64 throughout, sums in the order of rows and columns, eigenvectors by Eigen without vector instructions: the
+// same bits on every CPU. A component's sign is free; here its largest element (the first, of equal ones) is positive.
+// Allocates.
 #pragma once
 
 #include <cstdint>

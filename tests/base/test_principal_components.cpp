@@ -94,7 +94,8 @@ std::uint64_t digest_of_places(const Table& table) {
   return digest_of(all.data(), all.size() * sizeof(double));
 }
 
-// Wide enough for Eigen's products in blocks. The bits were recorded on a CPU with AVX-512.
+// Eigen sizes the blocks of its products by the caches; the result must not depend on them. The bits were recorded on a
+// CPU with AVX-512.
 TEST(PrincipalComponents, HaveTheSameBitsOnEveryCpu) {
   const Table table(150, 97);
   Eigen::setCpuCacheSizes(1 << 10, 2 << 10, 4 << 10);

@@ -28,7 +28,6 @@ TEST(HtmlMap, EveryPictureIsAButtonOrAPointAndEveryCaptionIsJoinedToIts) {
   EXPECT_EQ(count(html, "<rect class=\"spot c"), 1u);
   EXPECT_EQ(count(html, "<line class=\"pair\""), captions);
   EXPECT_EQ(count(html, "r=\"3.6\""), captions);
-  for (const MapCaption& caption : map.captions) EXPECT_TRUE(contains(html, "</title>") && caption.score > 0.0);
   EXPECT_TRUE(
       contains(html, "aria-label=\"a cat &amp; its &quot;shadow&quot; (0.900) · a sleeping cat (0.700), in cats\""));
   EXPECT_TRUE(contains(html, "<title>two dogs</title>"));
@@ -52,8 +51,7 @@ TEST(HtmlMap, FiveThousandPointsStaySmall) {
   const EmbeddingMap map = test::largest_map(" of something that a picture shows");
   const std::string html = embedding_map_section(map);
   EXPECT_EQ(count(html, "r=\"3.6\"") + map.pictures.size(), 5000u);
-  EXPECT_TRUE(contains(html, "2,500, evenly spaced, of the split&#39;s 10,000 captions") ||
-              contains(html, "2,500, evenly spaced, of the split's 10,000 captions"));
+  EXPECT_TRUE(contains(html, "2,500, evenly spaced, of the split's 10,000 captions and their 2,500 pictures"));
   EXPECT_LT(html.size(), std::size_t{2} << 20);
   EXPECT_LT(embedding_map_section(test::largest_map(std::string(1000, '"'))).size(), std::size_t{5} << 20);
 }
