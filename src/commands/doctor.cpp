@@ -54,8 +54,10 @@ int doctor_command(const DoctorArguments& arguments) {
   DoctorOptions options;
   if (!arguments.profile.empty()) {
     profile = read_profile(arguments.profile);
-    options = {&profile, arguments.profile};
+    options.profile = &profile;
+    options.profile_path = arguments.profile;
   }
+  options.page = arguments.html;
   const Diagnosis diagnosis = diagnose(settings, options);
   if (!arguments.html.empty()) write_output_file(arguments.html, diagnosis_html(diagnosis));
   std::fputs((arguments.json ? diagnosis_json(diagnosis) : diagnosis_text(diagnosis)).c_str(), stdout);

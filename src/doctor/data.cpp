@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/doctor/data.h"
 
+#include <sys/stat.h>
+
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
+#include "src/loader/loader_parts.h"
 #include "src/run/plan_data.h"
 
 namespace bascule {
@@ -38,6 +41,20 @@ OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
            error.what_to_do(), 1});
     }
   }
+}
+
+bool OpenedData::has_picture(const std::string& file) const {
+  struct stat own = {}, other = {};
+  if (!reads_pictures(run_.data.loader) || stat(file.c_str(), &own) != 0) return false;
+  for (const RecordedSplit& split : run_.data.splits) {
+    const Manifest& manifest = *split.manifest;
+    for (std::int64_t picture = 0; picture < manifest.pictures(); ++picture) {
+      if (stat(manifest.picture_location(picture).c_str(), &other) == 0 && own.st_dev == other.st_dev &&
+          own.st_ino == other.st_ino)
+        return true;
+    }
+  }
+  return false;
 }
 
 std::string OpenedData::where(std::size_t split, std::int64_t row) const {

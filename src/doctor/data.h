@@ -25,6 +25,8 @@ class OpenedData {
   const Settings& settings() const { return settings_; }
   // The run's own data.on_bad_sample.
   bool stops_at_bad_samples() const { return stops_at_bad_samples_; }
+  // Whether the file is one of the pictures, under whatever name.
+  bool has_picture(const std::string& file) const;
   // "train.jsonl:17", "shard-003.tar". For examples.
   std::string where(std::size_t split, std::int64_t row) const;
 

@@ -17,7 +17,7 @@ from drawing import drawing
 DATA = ROOT / "tests/data"
 CLASSES, KEYWORDS, CORPUS = DATA / "emoji-classes", DATA / "emoji-keywords", DATA / "text-corpus"
 IMAGES = EMOJI / "images"
-DATA_ERROR, MEMORY = 3, 4
+SETTINGS_ERROR, DATA_ERROR, MEMORY = 2, 3, 4
 
 
 def rows_of(path):
@@ -140,6 +140,18 @@ class Doctor(unittest.TestCase):
         for document in documents:
             del document["training"]  # the memory of a thread for each core
         self.assertEqual(*documents)
+
+    def test_a_page_replaces_no_picture(self):
+        toml = self.captions()
+        picture = self.folder / rows_of(self.folder / "train.jsonl")[3]["image"]
+        link = self.folder / "page.html"
+        link.symlink_to(picture)
+        before = picture.read_bytes()
+        for page in (picture, link):
+            done = run("doctor", toml, "--html", page)
+            self.assertEqual((done.returncode, done.stdout), (SETTINGS_ERROR, ""), done.stderr)
+            self.assertIn("is one of the pictures; choose another file", done.stderr)
+            self.assertEqual(picture.read_bytes(), before)
 
     def test_a_picture_that_a_run_would_stumble_over_later(self):
         def plant(rows):
