@@ -165,7 +165,7 @@ Diagnosis diagnose(const Settings& settings, const DoctorOptions& options) {
   Diagnosis diagnosis;
   diagnosis.settings_file = settings.origin.file;
   if (settings.draw.is_given) {
-    diagnose_prompts(settings, &diagnosis);
+    diagnose_prompts(settings, options.profile, &diagnosis);
   } else {
     if (options.profile != nullptr)
       (void)limits_of_profile(*options.profile, settings.model.precision == Precision::kBf16, options.profile_path);

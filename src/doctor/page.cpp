@@ -145,7 +145,7 @@ std::string data_section(const Diagnosis& diagnosis) {
     if (!lines.empty()) out += pairs_table(lines);
   }
   const std::vector<NamedLine> lines = lines_of(diagnosis);
-  if (!lines.empty()) out += "<h3>training</h3>\n" + pairs_table(lines);
+  if (!lines.empty()) out += "<h3>run</h3>\n" + pairs_table(lines);
   return out + "</div></section>\n";
 }
 

@@ -9,8 +9,9 @@
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/doctor/say.h"
+#include "src/doctor/training_time.h"
 #include "src/draw_run/recorded_draw_run.h"
-#include "src/machine/process_limits.h"
+#include "src/run/check_fits.h"
 #include "src/run/recorded_run.h"
 
 namespace bascule {
@@ -76,7 +77,7 @@ void find_equal(const PictureList& list, const std::vector<std::int32_t>& prompt
 
 }  // namespace
 
-void diagnose_prompts(const Settings& settings, Diagnosis* diagnosis) {
+void diagnose_prompts(const Settings& settings, const BringUp* profile, Diagnosis* diagnosis) {
   std::unique_ptr<RecordedDrawRun> run;
   try {
     run = record_draw_run(settings, planned_place(settings.distributed, settings.origin));
@@ -98,10 +99,10 @@ void diagnose_prompts(const Settings& settings, Diagnosis* diagnosis) {
   find_cut(run->list, &diagnosis->findings);
   find_empty(run->list, prompts, &diagnosis->findings);
   find_equal(run->list, prompts, &diagnosis->findings);
-  const ProcessLimits now = read_process_limits();
+  const ProcessLimits now = limits_of_machine(profile);
   TimeFigures time;
   time.planned_bytes = static_cast<std::int64_t>(run->plan.peak_bytes());
-  time.memory_bytes = static_cast<std::int64_t>(now.memory_bytes);
+  time.memory_bytes = static_cast<std::int64_t>(memory_of_plan(settings.machine, now));
   time.batch = settings.draw.batch_size;
   diagnosis->time = time;
   try {

@@ -139,7 +139,7 @@ std::string diagnosis_text(const Diagnosis& diagnosis) {
     add_lines(lines_of(split));
   }
   const std::vector<NamedLine> lines = lines_of(diagnosis);
-  if (!lines.empty()) text += "training\n";
+  if (!lines.empty()) text += "run\n";
   add_lines(lines);
   if (!diagnosis.splits.empty()) {
     for (const TextFigures& figures : diagnosis.splits.front().texts)

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "src/loader/loader_parts.h"
-#include "src/machine/process_limits.h"
 #include "src/run/check_fits.h"
 #include "src/update/optimizer.h"
 
@@ -106,6 +105,15 @@ MachineLimits limits_of_profile(const BringUp& profile, bool in_bf16, const std:
   return limits;
 }
 
+ProcessLimits limits_of_machine(const BringUp* profile) {
+  ProcessLimits limits = read_process_limits();
+  if (profile == nullptr) return limits;
+  limits.memory_bytes = memory_of_profile(profile->machine, limits.memory_bytes);
+  limits.memory_owner = "the machine of the profile";
+  limits.address_bytes = limits.data_bytes = kUnlimitedBytes;
+  return limits;
+}
+
 BatchCounts mean_batch(const RecordedRun& run, const MeanSample& sample) {
   const Graph& graph = run.session.graph(run.graphs[Use::kTrain].number);
   const BatchCounts bounds = graph.bounds();
@@ -127,8 +135,7 @@ BatchCounts mean_batch(const RecordedRun& run, const MeanSample& sample) {
 
 TimeFigures time_figures(RecordedRun& run, const MeanSample& sample, const BringUp* profile, const std::string& path,
                          std::optional<Error>* too_large) {
-  ProcessLimits now = read_process_limits();
-  if (profile != nullptr) now.memory_bytes = memory_of_profile(profile->machine, now.memory_bytes);
+  const ProcessLimits now = limits_of_machine(profile);
   const std::vector<MemoryLimit> limits = limits_of_plan(run.settings.machine, now);
   TimeFigures time;
   time.planned_bytes = static_cast<std::int64_t>(run.plan.peak_bytes());

@@ -15,6 +15,7 @@
 #include "src/bringup/bring_up.h"
 #include "src/bringup/machine_limits.h"
 #include "src/doctor/diagnosis.h"
+#include "src/machine/process_limits.h"
 #include "src/run/recorded_run.h"
 
 namespace bascule {
@@ -31,6 +32,9 @@ struct MeanSample {
 
 // The limits that a profile says for its machine. Throws Error kData where it lacks the figures. path: for messages.
 MachineLimits limits_of_profile(const BringUp& profile, bool in_bf16, const std::string& path);
+
+// Of a process on the profile's machine, as far as the profile knows them; without a profile of this one.
+ProcessLimits limits_of_machine(const BringUp* profile);
 
 // Rows of a mean batch of the training graph.
 BatchCounts mean_batch(const RecordedRun& run, const MeanSample& sample);

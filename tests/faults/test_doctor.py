@@ -303,6 +303,19 @@ class Doctor(unittest.TestCase):
         checks = {finding["check"]: finding for finding in self.doctor(toml)["findings"]}
         self.assertEqual({check: finding["count"] for check, finding in checks.items()}, {"cut_texts": 1, "repeated_texts": 1, "equal_pictures": 2})
 
+    def test_drawing_has_the_memory_of_the_profile(self):
+        toml = drawing(self.folder)
+        profile = self.folder / "small.json"
+        self.assertEqual(run("bringup", "--quick", "--only", "bits", "--save", profile).returncode, 0)
+        self.doctor(toml, "--profile", profile)
+        document = json.loads(profile.read_text())
+        document["machine"]["memory"]["bytes"] = 1 << 20
+        profile.write_text(json.dumps(document))
+        document = self.doctor(toml, "--profile", profile, code=MEMORY)
+        self.assertEqual(document["training"]["memory_bytes"], 1 << 20)
+        self.assertIn("the machine of the profile allows", document["findings"][0]["what"])
+        self.assertEqual(self.doctor(toml, "machine.memory_limit_gib=0.001", code=MEMORY)["training"]["memory_bytes"], int(0.001 * 2**30))
+
     # The whole.
     def test_the_demos_have_what_they_have(self):
         demos = {"demo": [], "vit_demo": [("warning", "classes_missing", "test", 1)],
