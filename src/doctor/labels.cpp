@@ -2,10 +2,11 @@
 #include "src/doctor/labels.h"
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 #include "src/base/utf8.h"
 #include "src/doctor/say.h"
+#include "src/loader/loader_parts.h"
 
 namespace bascule {
 namespace {
@@ -121,10 +122,14 @@ void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& sam
                      counted(count, "sample") + (count == 1 ? " occurs" : " occur") + " with different labels",
                      "correct the labels: equal samples get one answer", count};
   for (const Conflict& conflict : first) {
+    const Manifest& manifest = *opened.data().splits[conflict.row.split].manifest;
+    std::vector<std::string> pictures;  // equal ones: once
+    if (reads_pictures(opened.data().loader))
+      pictures.push_back(manifest.picture_location(manifest.image_id(conflict.row.row)));
     finding.examples.push_back({opened.where(conflict.row.split, conflict.row.row) + " is " + label_of(conflict.row) +
                                     ", and equal to " + opened.where(conflict.other.split, conflict.other.row) + ", " +
                                     label_of(conflict.other),
-                                {}});
+                                std::move(pictures)});
   }
   findings->push_back(std::move(finding));
 }

@@ -206,6 +206,8 @@ class Doctor(unittest.TestCase):
         self.assert_found(self.findings(document), ("unbalanced_classes", "train", "warning", 2), ("classes_missing", "validation", "warning", 1),
                           ("classes_not_in_training", "validation", "warning", 1), ("conflicting_labels", "1 sample occurs with different labels", "warning", 1))
         self.assertEqual(document["splits"][0]["classes"], [{"name": "0 (animal)", "rows": 40}, {"name": "1 (body)", "rows": 4}])
+        conflict = next(finding for finding in document["findings"] if finding["check"] == "conflicting_labels")
+        self.assertEqual(conflict["examples"][0]["pictures"], [few[0]["image"]])
 
     def test_folders_of_classes(self):
         names = sorted(IMAGES.iterdir())[:12]
