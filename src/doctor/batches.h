@@ -18,11 +18,14 @@
 //   the frequencies (Gibbs), so row i adds at least ln(g_p g_t / g_tp).
 // - text for cross: a column belongs to one caption and picture; the same argument gives ln(g_tp g_t / g_tp) = ln g_t.
 // - picture for cross: ln g_p.
-// Each bound is the infimum for embeddings that are free otherwise. A row's floor is (2 ln g_t + 2 ln g_p - ln g_tp) /
-// 3, and by linearity the expectation over batches needs the three counts alone:
+// Each bound is the infimum of its batch for embeddings that are free otherwise. A row's floor is (2 ln g_t + 2 ln g_p
+// - ln g_tp) / 3, and by linearity the expectation over batches needs the three counts alone:
 //   floor = (2 sum h(n_t) + 2 sum h(n_p) - sum h(n_tp)) / (3 N), sums over rows,
 //   h(n) = E ln(1 + X), X hypergeometric: how many of n - 1 rows are among B - 1 drawn from N - 1.
-// Dropout and random crops do not help: they are drawn without knowledge of the pairing.
+//
+// The floor is that of a model without dropout and random changes of pictures, as in evaluation. With them, equal
+// captions or pictures have embeddings of their own, and a row's cross embedding is computed from the same noise: a
+// model could find its own column by it. That can lower the second and the third bound down to 0, and leaves the first.
 #pragma once
 
 #include "src/doctor/diagnosis.h"

@@ -64,7 +64,9 @@ std::string OpenedData::where(std::size_t split, std::int64_t row) const {
 std::string advice_for_shared(const OpenedData& opened, std::size_t in) {
   const char* const why = opened.data().splits[in].split == Split::kTrain
                               ? "figures of samples that were trained on say little"
-                              : "the best model is chosen by the same samples that judge it";
+                          : opened.settings().training.load_best_model_at_end
+                              ? "the best model is chosen by the same samples that judge it"
+                              : "settings that are chosen by one are judged by the same samples in the other";
   return std::string("remove them from one of the two: ") + why;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bascule doctor`: looks at the data of a run before a week of training does. Reads every row and every picture, and
-// writes nothing. Before the seal.
+// writes nothing but the index of large data into the cache. Before the seal.
 //
 // Memory beside the index of the data: at most 64 bytes a row for each of its texts, and 474 bytes a picture.
 #pragma once

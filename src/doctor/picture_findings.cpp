@@ -68,12 +68,14 @@ std::vector<PictureCheck> checks_of_files(bool stops) {
   return {{level, "missing_pictures", [](const PictureRecord& record) { return record.reason == -ENOENT; },
            [](const PictureRecord&) { return std::string("the file is missing"); },
            [](std::int64_t count) { return std::string(verb_of(count)) + " missing"; },
-           "correct the paths, remove the rows, or set data.on_bad_sample = \"skip\""},
+           stops ? "correct the paths, remove the rows, or set data.on_bad_sample = \"skip\""
+                 : "correct the paths, or remove the rows, which the run skips"},
           {level, "damaged_pictures",
            [](const PictureRecord& record) { return record.reason != 0 && record.reason != -ENOENT; },
            [](const PictureRecord& record) { return reason_text(record.reason); },
            [](std::int64_t) { return std::string("cannot be used"); },
-           "repair them, remove the rows, or set data.on_bad_sample = \"skip\""}};
+           stops ? "repair them, remove the rows, or set data.on_bad_sample = \"skip\""
+                 : "repair them, or remove the rows, which the run skips"}};
 }
 
 // side: of the pictures that the model reads.

@@ -112,7 +112,7 @@ std::vector<NamedLine> lines_of(const Diagnosis& diagnosis) {
   if (diagnosis.batches) {
     const BatchFigures& batches = *diagnosis.batches;
     lines.push_back({"false negatives", formatted("%.3g pairs and %.3g rows of a batch of %lld; the loss cannot fall "
-                                                  "below %.3g",
+                                                  "below %.3g without dropout and random changes of pictures",
                                                   batches.equal_pairs, batches.rows_in_pairs,
                                                   static_cast<long long>(batches.batch), batches.loss_floor)});
   }

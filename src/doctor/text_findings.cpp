@@ -35,6 +35,19 @@ std::vector<Example> examples_of(const OpenedData& opened, const SplitTexts& tex
   return examples;
 }
 
+// Only what a run accepts: lengths for which the model has positions.
+std::string advice_for_cut(const TextShape& shape, const TextFigures& figures) {
+  const std::int64_t positions =
+      shape.max_positions == 0 ? figures.longest : shape.max_positions - shape.positions.first;
+  const std::int64_t most = std::min(figures.longest, positions), usual = figures.quantile(0.99);
+  const std::string setting = figures.limit_setting + " = ";
+  if (most <= figures.limit) return "shorten them: the model has no positions for more tokens";
+  std::string advice = "set " + setting + std::to_string(most) +
+                       (most == figures.longest ? " to cut none" : ", the most that the model has positions for");
+  if (usual > figures.limit && usual < most) advice += ", or " + std::to_string(usual) + " to keep 99 % whole";
+  return advice;
+}
+
 void find_cut(const OpenedData& opened, const SplitTexts& texts, std::vector<Finding>* findings) {
   const TextFigures& figures = texts.figures;
   if (figures.cut_texts == 0) return;
@@ -44,9 +57,8 @@ void find_cut(const OpenedData& opened, const SplitTexts& texts, std::vector<Fin
                            verb_of(figures.cut_texts) + " cut at " + figures.limit_setting + " = " +
                            std::to_string(figures.limit) + ", and the model does not read the words behind it; " +
                            share_text(figures.cut_tokens, figures.tokens) + " of all tokens are lost",
-                       "set " + figures.limit_setting + " = " + std::to_string(figures.longest) + " to cut none, or " +
-                           std::to_string(figures.quantile(0.99)) + " to keep 99 % whole",
-                       figures.cut_texts, examples_of(opened, texts, texts.cut, " tokens")});
+                       advice_for_cut(opened.data().loader.texts[texts.number], figures), figures.cut_texts,
+                       examples_of(opened, texts, texts.cut, " tokens")});
 }
 
 void find_empty(const OpenedData& opened, const SplitTexts& texts, std::vector<Finding>* findings) {

@@ -120,10 +120,14 @@ class Doctor(unittest.TestCase):
         batches = document["false_negatives"]
         self.assertGreater(batches["equal_pairs"], 0)
         self.assertGreater(batches["loss_floor"], 0)
+        self.assertIn("without dropout and random changes of pictures it cannot fall below", next(finding["what"] for finding in document["findings"] if finding["check"] == "false_negatives"))
         # The run itself refuses the same data, and with bad samples skipped trains.
         self.assertEqual(run("plan", self.folder / "run.toml").returncode, DATA_ERROR)
         skipping = self.findings(self.doctor(self.folder / "run.toml", 'data.on_bad_sample="skip"'))
         self.assert_found(skipping, ("missing_pictures", "train", "warning", 1), ("damaged_pictures", "train", "warning", 4))
+        for check in ("missing_pictures", "damaged_pictures"):
+            self.assertIn("data.on_bad_sample", findings[check, "train"]["what_to_do"])
+            self.assertNotIn("data.on_bad_sample", skipping[check, "train"]["what_to_do"])  # it is set
 
     def test_the_page_has_the_pictures_and_every_thread_count_the_same_answer(self):
         toml = self.captions(lambda rows: rows["validation"].append({**rows["train"][0], "caption": "<b>"}))
@@ -253,6 +257,27 @@ class Doctor(unittest.TestCase):
         self.assertEqual(sum(bar["texts"] for bar in captions["lengths"]), 45)
         one = self.findings(self.doctor(self.texts([{**row, "class": "odd"} for row in train], validation), code=DATA_ERROR))
         self.assert_found(one, ("one_class", "train", "fails", 45))
+
+    def test_advice_about_cut_texts_is_accepted_by_a_run(self):
+        def advice(longest, *keys, rows=40):
+            train = [{"text": f"number {i}", "class": "even" if i % 2 == 0 else "odd"} for i in range(rows)] + [{"text": "word " * (longest - 2), "class": "odd"}]
+            toml = self.texts(train, train[:2])
+            return self.findings(self.doctor(toml, *keys))["cut_texts", "train"]["what_to_do"]
+
+        limit = "data.max_seq_length=20"
+        self.assertEqual(advice(30, limit), "set data.max_seq_length = 30 to cut none")
+        self.assertEqual(advice(90, limit), "set data.max_seq_length = 40, the most that the model has positions for")
+        self.assertEqual(advice(90, "data.max_seq_length=40"), "shorten them: the model has no positions for more tokens")
+        self.assertEqual(advice(30, limit, rows=400), "set data.max_seq_length = 30 to cut none")  # 99 % are whole already
+        train = [{"text": "word " * 23, "class": "odd"}] * 300 + [{"text": "word " * 28, "class": "even"}]
+        self.assertEqual(self.findings(self.doctor(self.texts(train, train), limit))["cut_texts", "train"]["what_to_do"], "set data.max_seq_length = 30 to cut none, or 25 to keep 99 % whole")
+
+    def test_why_rows_of_two_splits_matter(self):
+        train = [{"text": f"the number {i}", "class": "even" if i % 2 == 0 else "odd"} for i in range(40)]
+        validation = [{"text": f"a number {i}", "class": "even" if i % 2 == 0 else "odd"} for i in range(8)]
+        toml = self.texts(train, validation, data__test_file=f'"{self.folder}/validation.jsonl"', training__eval_strategy='"steps"', training__eval_steps="3")
+        for best, reason in (("false", "settings that are chosen by one"), ("true", "the best model is chosen")):
+            self.assertIn(reason, self.findings(self.doctor(toml, f"training.load_best_model_at_end={best}"))["texts_in_two_splits", "test"]["what_to_do"])
 
     def test_tags_of_words(self):
         train = [{"text": ["the", word, "is", "here"], "class": ["O", tag, "O", "O"]} for word, tag in [("cat", "B-ANIMAL"), ("cup", "B-THING")] * 8]
