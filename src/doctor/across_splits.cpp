@@ -25,6 +25,12 @@ EqualContentCounter::EqualContentCounter(std::size_t splits) : splits_(splits), 
   }
 }
 
+void EqualContentCounter::add(RowOfSplit row, RowOfSplit other) {
+  SharedRows& cell = cells_[row.split * splits_ + other.split];
+  ++cell.rows;
+  add_example(&cell, row, other);
+}
+
 void EqualContentCounter::add(const std::vector<RowOfSplit>& group) {
   std::vector<RowOfSplit> firsts;  // of each split so far
   for (const RowOfSplit& row : group) {
@@ -32,9 +38,7 @@ void EqualContentCounter::add(const std::vector<RowOfSplit>& group) {
     if (is_first) firsts.push_back(row);
     for (const RowOfSplit& first : firsts) {
       if (is_first && first.split == row.split) continue;
-      SharedRows& cell = cells_[row.split * splits_ + first.split];
-      ++cell.rows;
-      add_example(&cell, row, first);
+      add(row, first);
     }
   }
 }

@@ -32,6 +32,8 @@ class EqualContentCounter {
   explicit EqualContentCounter(std::size_t splits);
   // Rows that are equal, ascending.
   void add(const std::vector<RowOfSplit>& group);
+  // A row, and one of an earlier split, or an earlier one of its own, that is equal to it: once for each such split.
+  void add(RowOfSplit row, RowOfSplit other);
   EqualContent content() const;
 
  private:

@@ -172,6 +172,26 @@ Unlike with_other_bytes(const std::vector<SplitPictures>& pictures, const std::v
   return unlike;
 }
 
+// A group is joined by pictures that are alike, not all of which need be: a film's frames are, one after another. So
+// each picture is compared with those before it, the nearest first, at most 256 of a split.
+void add_alike(const Unlike& unlike, const std::vector<std::uint32_t>& group, EqualContentCounter* alike) {
+  constexpr std::size_t kMostCompared = 256;
+  std::vector<std::size_t> begins;  // of the splits in the group
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const RowOfSplit picture = unlike.pictures[group[i]];
+    if (i == 0 || unlike.pictures[group[i - 1]].split != picture.split) begins.push_back(i);
+    for (std::size_t part = 0; part < begins.size(); ++part) {
+      const std::size_t end = part + 1 < begins.size() ? begins[part + 1] : i;
+      const std::size_t least = end - std::min(end - begins[part], kMostCompared);
+      for (std::size_t j = end; j-- > least;) {
+        if (!are_alike(unlike.thumbnails[group[i]], unlike.thumbnails[group[j]])) continue;
+        alike->add(picture, unlike.pictures[group[j]]);
+        break;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void find_in_pictures(const OpenedData& opened, const std::vector<SplitPictures>& pictures,
@@ -194,14 +214,9 @@ void find_equal_pictures(const OpenedData& opened, const std::vector<SplitPictur
             {"pictures_in_two_splits", "repeated_pictures", ", the same file byte for byte"}, findings);
   const Unlike unlike = with_other_bytes(pictures, digests);
   EqualContentCounter alike(pictures.size());
-  for (const std::vector<std::uint32_t>& group : find_alike(unlike.thumbnails)) {
-    std::vector<RowOfSplit> members;
-    members.reserve(group.size());
-    for (const std::uint32_t member : group) members.push_back(unlike.pictures[member]);
-    alike.add(members);
-  }
+  for (const std::vector<std::uint32_t>& group : find_alike(unlike.thumbnails)) add_alike(unlike, group, &alike);
   add_equal(opened, pictures, alike.content(),
-            {"alike_pictures_in_two_splits", "alike_pictures", ", the same when scaled down"}, findings);
+            {"alike_pictures_in_two_splits", "alike_pictures", ", as far as 8 x 8 pixels show"}, findings);
 }
 
 }  // namespace bascule

@@ -157,6 +157,18 @@ class Doctor(unittest.TestCase):
             self.assertIn("is one of the pictures; choose another file", done.stderr)
             self.assertEqual(picture.read_bytes(), before)
 
+    def test_pictures_that_others_alone_join_are_not_alike(self):
+        def plant(rows):
+            for split, greys in (("train", (100,)), ("validation", (102, 104, 106))):
+                for grey in greys:
+                    (self.folder / f"images/{grey}.png").write_bytes(png(24, 24, lambda x, y: 3 * (grey,)))
+                    rows[split].append({"image": f"images/{grey}.png", "caption": f"grey of {grey}"})
+
+        findings = self.findings(self.doctor(self.captions(plant)))
+        self.assert_found(findings, ("alike_pictures_in_two_splits", "validation", "warning", 1), ("alike_pictures", "validation", "note", 2))
+        pairs = [[pathlib.Path(picture).name for picture in example["pictures"]] for example in findings["alike_pictures", "validation"]["examples"]]
+        self.assertEqual(pairs, [["104.png", "102.png"], ["106.png", "104.png"]])
+
     def test_a_picture_that_a_run_would_stumble_over_later(self):
         def plant(rows):
             path = self.folder / rows["train"][7]["image"]
