@@ -106,9 +106,13 @@ void add_batches(const OpenedData& opened, const ReadData& read, Diagnosis* diag
   if (!settings.head()->uses_negatives || data.splits.empty() || data.splits[0].split != Split::kTrain || !has_pairs)
     return;
   const TrainingSettings& training = settings.training;
-  const std::int64_t ranks = training.gather_negatives ? settings.distributed.world_size : 1;
-  diagnosis->batches = batch_figures(read.texts[0].digests, digests_by_row(*data.splits[0].manifest, read.pictures[0]),
-                                     training.per_device_train_batch_size * ranks);
+  const std::int64_t ranks = settings.distributed.world_size, rows = data.splits[0].manifest->rows();
+  const std::int64_t of_rank = training.per_device_train_batch_size;
+  // Few rows are dealt to all ranks.
+  const std::int64_t batch =
+      training.gather_negatives ? of_rank * ranks : std::min(of_rank, (rows + ranks - 1) / ranks);
+  diagnosis->batches =
+      batch_figures(read.texts[0].digests, digests_by_row(*data.splits[0].manifest, read.pictures[0]), batch);
   find_false_negatives(*diagnosis->batches, &diagnosis->findings);
 }
 

@@ -111,10 +111,13 @@ std::vector<NamedLine> lines_of(const Diagnosis& diagnosis) {
   std::vector<NamedLine> lines;
   if (diagnosis.batches) {
     const BatchFigures& batches = *diagnosis.batches;
-    lines.push_back({"false negatives", formatted("%.3g pairs and %.3g rows of a batch of %lld; the loss cannot fall "
-                                                  "below %.3g without dropout and random changes of pictures",
-                                                  batches.equal_pairs, batches.rows_in_pairs,
-                                                  static_cast<long long>(batches.batch), batches.loss_floor)});
+    lines.push_back(
+        {"false negatives", batches.equal_pairs == 0.0
+                                ? "none"
+                                : formatted("%.3g pairs and %.3g rows of a batch of %lld; the loss cannot fall "
+                                            "below %.3g without dropout and random changes of pictures",
+                                            batches.equal_pairs, batches.rows_in_pairs,
+                                            static_cast<long long>(batches.batch), batches.loss_floor)});
   }
   if (diagnosis.time) add_time(*diagnosis.time, &lines);
   return lines;

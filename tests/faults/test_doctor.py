@@ -11,7 +11,7 @@ import tempfile
 import unittest
 import zlib
 
-from bascule_run import EMOJI, PROGRAM, ROOT, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, run, settings
 from drawing import drawing
 
 DATA = ROOT / "tests/data"
@@ -136,6 +136,7 @@ class Doctor(unittest.TestCase):
         whole = run("doctor", toml, "--html", page)
         self.assertEqual(whole.returncode, 0, whole.stderr)
         self.assertEqual(sorted(self.folder.rglob("*")), sorted([*before, page]))
+        self.assertNotIn("cannot fall below", whole.stdout)  # no row is like another
         text = page.read_text()
         self.assertEqual(text.count('<img src="data:image/png;base64,'), 2)
         self.assertIn("is in train too", text)
@@ -200,6 +201,12 @@ class Doctor(unittest.TestCase):
         self.assertEqual([split["name"] for split in document["splits"]], ["train", "validation"])
         self.assertEqual(sum(split["rows"] for split in document["splits"]), 49)
         self.assertNotIn("pictures_in_two_splits", [finding["check"] for finding in document["findings"]])  # rows of one picture stay together
+
+    @unittest.skipUnless(has_mpi(), "one process only")
+    def test_the_negatives_of_a_row_are_those_of_its_rank_or_of_all(self):
+        toml = self.captions(training__per_device_train_batch_size="40")  # 48 rows
+        for gathers, batch in (("false", 12), ("true", 48)):
+            self.assertEqual(self.doctor(toml, "distributed.world_size=4", f"training.gather_negatives={gathers}")["false_negatives"]["batch"], batch)
 
     def test_a_run_that_only_evaluates(self):
         document = self.doctor(self.captions(), "training.do_train=false")
