@@ -27,24 +27,18 @@ constexpr char kNote[] =
 
 constexpr std::int64_t kWordBytes = 100;  // of a word with its tags and probability, in predictions.jsonl
 
-// Entities of a row. Those that end in it but begin earlier are compared once all rows are there.
+// Entities of a row. Those that end in it but begin earlier are compared once all rows are there: they all have one
+// begin.
 struct JudgedRow {
   struct Side {
     std::int32_t entities = 0;
-    std::int32_t last_begin = Entity::kEarlier;       // of the row
-    std::int32_t earlier_type = -1, earlier_end = 0;  // of the one that begins earlier; -1: there is none
+    std::int32_t last_begin = Entity::kEarlier;  // of the row
   };
   Side labelled, predicted;
-  std::int32_t both = 0;
-  std::int32_t both_of_first = 0;  // where this is the first row: before its entities begin at its own begin
+  std::int32_t both = 0;            // that begin in the row
+  std::int32_t both_but_begin = 0;  // that begin earlier, wherever that is
+  std::int32_t both_of_first = 0;   // where this is the first row: before its entities begin at its own begin
 };
-
-void count_entity(const Entity& entity, JudgedRow::Side* side) noexcept {
-  ++side->entities;
-  if (entity.begin != Entity::kEarlier) return;
-  side->earlier_type = entity.type;
-  side->earlier_end = entity.end;
-}
 
 Entity from_begin(Entity entity) noexcept {
   entity.begin = std::max(entity.begin, 0);
@@ -112,9 +106,7 @@ class TokenTags final : public Judge {
       const JudgedRow& one = judged_[row];
       counts.labelled += one.labelled.entities;
       counts.predicted += one.predicted.entities;
-      const bool is_same = one.labelled.earlier_type >= 0 && one.labelled.earlier_type == one.predicted.earlier_type &&
-                           one.labelled.earlier_end == one.predicted.earlier_end && labelled == predicted;
-      counts.both += row == 0 ? one.both_of_first : one.both + (is_same ? 1 : 0);
+      counts.both += row == 0 ? one.both_of_first : one.both + (labelled == predicted ? one.both_but_begin : 0);
       if (one.labelled.last_begin != Entity::kEarlier) labelled = {row, one.labelled.last_begin};
       if (one.predicted.last_begin != Entity::kEarlier) predicted = {row, one.predicted.last_begin};
     }
@@ -134,10 +126,10 @@ class TokenTags final : public Judge {
     EntityFinder labelled(tags_), predicted(tags_);
     const auto end_entities = [&](bool ends_labelled, const Entity& of_labels, bool ends_predicted,
                                   const Entity& of_predictions) {
-      if (ends_labelled) count_entity(of_labels, &judged.labelled);
-      if (ends_predicted) count_entity(of_predictions, &judged.predicted);
+      if (ends_labelled) ++judged.labelled.entities;
+      if (ends_predicted) ++judged.predicted.entities;
       if (!ends_labelled || !ends_predicted) return;
-      if (of_labels == of_predictions && of_labels.begin != Entity::kEarlier) ++judged.both;
+      if (of_labels == of_predictions) ++(of_labels.begin == Entity::kEarlier ? judged.both_but_begin : judged.both);
       if (from_begin(of_labels) == from_begin(of_predictions)) ++judged.both_of_first;
     };
     Entity of_labels, of_predictions;

@@ -229,7 +229,7 @@ TEST_F(KeptIndexes, AreMadeAnewWhereTheyAreCutOrTheirHeaderIsDamaged) {
   }
   replace(whole + std::string(64, '\0'));
   EXPECT_FALSE(is_from_index(path));
-  for (std::size_t at = 0; at < 264; at += 5) {
+  for (std::size_t at = 0; at < 328; at += 5) {  // the header
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
     replace(damaged);
@@ -243,7 +243,7 @@ TEST_F(KeptIndexes, WithDamagedTablesAreFoundByReadingThemAndStayWithinBounds) {
   open_manifest(path, columns, cache);
   const std::string index = files()[0], whole = read_file(index);
   int mapped = 0;
-  for (std::size_t at = 320; at < whole.size(); ++at) {
+  for (std::size_t at = 384; at < whole.size(); ++at) {  // behind the header and its padding
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x80);
     fs::remove(index);

@@ -35,8 +35,8 @@ std::string entities(const std::string& kind, const std::string& text, const std
 }
 
 TEST(TextEntities, AreGroupsOfWordsOfOneType) {
-  EXPECT_EQ(entities("wordpiece", "the cat and a dog", {0, 1, 2, 0, 1}), "PER[4,11) PER[14,17)");
-  EXPECT_EQ(entities("wordpiece", "the cat and a dog", {1, 1, 2, 3, 4}), "PER[0,3) PER[4,11) LOC[12,13) MISC[14,17)");
+  EXPECT_EQ(entities("wordpiece", "the cat and a tree", {0, 1, 2, 0, 1}), "PER[4,11) PER[14,18)");
+  EXPECT_EQ(entities("wordpiece", "the cat and a tree", {1, 1, 2, 3, 4}), "PER[0,3) PER[4,11) LOC[12,13) MISC[14,18)");
   EXPECT_EQ(entities("wordpiece", "the cat", {2, 2}), "PER[0,7)");
   EXPECT_EQ(entities("wordpiece", "the cat", {4, 4}), "MISC[0,7)");
   EXPECT_EQ(entities("wordpiece", "the cat", {0, 0}), "");
