@@ -228,10 +228,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
   if (status.code == StatusCode::kStopped)
     return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed)
                             : 128 + static_cast<int>(status.detail[0]);
-  if (!status.ok()) {
-    if (group.is_first()) end_tracking(sealed, MlflowState::kFailed);
-    throw_status(status, sealed);
-  }
+  if (!status.ok()) throw_status(status, sealed);
   const std::vector<SkippedSamples> skipped = gather_skipped(sealed, group);
   if (group.is_first()) finish(sealed, figures, skipped, json);
   return 0;

@@ -21,7 +21,9 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/utf8.h"
 #include "src/files/durable_write.h"
 #include "src/files/temporary_name.h"
 #include "src/json/json.h"
@@ -92,6 +94,21 @@ void write_folder(const std::string& folder, const std::string& name, const std:
   throw_if_failed(publish_folder(folder.c_str(), name), folder + "/" + name, "renaming");
 }
 
+// A string of YAML. Its readers refuse some characters beyond ASCII unless they are escaped, and fold others.
+std::string yaml_text(const std::string& text) {
+  const std::string line = printable_line(text);
+  std::string quoted = "\"";
+  for (std::size_t i = 0; i < line.size();) {
+    const Utf8Character one = utf8_character(line, i);
+    char escaped[11];
+    std::snprintf(escaped, sizeof escaped, "\\U%08X", static_cast<unsigned>(one.code_point));
+    const bool is_plain = one.bytes == 1 && line[i] != '"' && line[i] != '\\';
+    quoted += is_plain ? std::string(1, line[i]) : escaped;
+    i += one.bytes;
+  }
+  return quoted + "\"";
+}
+
 // Runs that begin at the same time make the experiment once.
 void make_experiment(const std::string& store, double unix_seconds) {
   const std::string folder = store + "/0", meta = folder + "/meta.yaml";
@@ -103,7 +120,7 @@ void make_experiment(const std::string& store, double unix_seconds) {
   }
   if (::access(meta.c_str(), F_OK) == 0) return;
   const std::string now = std::to_string(milliseconds(unix_seconds));
-  write_output_file(meta, "artifact_location: " + json_text(file_uri(folder)) + "\ncreation_time: " + now +
+  write_output_file(meta, "artifact_location: " + yaml_text(file_uri(folder)) + "\ncreation_time: " + now +
                               "\nexperiment_id: '0'\nlast_update_time: " + now +
                               "\nlifecycle_stage: active\nname: Default\n");
 }
@@ -150,12 +167,8 @@ KnownRun known_run(const std::string& output_dir, double unix_seconds) {
   return known;
 }
 
-// MLflow reads one line.
-std::string one_line(std::string value) {
-  for (char& c : value) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  return value;
+void take_back(int folder, const char* file, int descriptor, off_t bytes) noexcept {
+  if (bytes <= 0 || ::ftruncate(descriptor, bytes) != 0) ::unlinkat(folder, file, 0);
 }
 
 }  // namespace
@@ -186,16 +199,14 @@ MlflowRun MlflowRun::open(MlflowPlace place, double unix_seconds) {
   const std::string folder = run.folder();
   make_folders(folder + "/tags");
   make_folders(folder + "/artifacts");
-  const std::string name = text_of(folder + "/tags/" + kNameTag);
-  if (!name.empty()) run.place_.name = name;
   run.place_.tags.push_back({kNameTag, run.place_.name});
   for (const NamedText& tag : run.place_.tags) {
     const std::string path = folder + "/tags/" + tag.name;
     const bool is_ours = tag.name.rfind("bascule.", 0) == 0;
-    if (is_ours || ::access(path.c_str(), F_OK) != 0) write_file(path, tag.value);
+    if (is_ours || ::access(path.c_str(), F_OK) != 0) write_file(path, printable_line(tag.value));
   }
   std::map<std::string, std::string> parameters;
-  for (const NamedText& parameter : run.place_.parameters) parameters[parameter.name] = one_line(parameter.value);
+  for (const NamedText& parameter : run.place_.parameters) parameters[parameter.name] = printable_line(parameter.value);
   write_folder(folder, "params", parameters);
   write_folder(folder, "metrics", metrics_of_log(run.place_.output_dir + "/" + kLogFile));
   run.write_meta(MlflowState::kRunning, 0.0);
@@ -229,26 +240,42 @@ Status MlflowRun::append(const char* key, double value, std::int64_t step, doubl
   if (!file.is_open()) return {StatusCode::kDiskFailed, {errno, 0}};
   std::array<char, 96> buffer;
   const std::string_view line = metric_line(&buffer, value, step, unix_seconds);
-  return write_all(file.number(), line.data(), line.size());
+  const off_t before = ::lseek(file.number(), 0, SEEK_END);
+  const Status written = write_all(file.number(), line.data(), line.size());
+  if (!written.ok()) take_back(metrics_.number(), key, file.number(), before);
+  return written;
 }
 
 void MlflowRun::end(MlflowState state, double unix_seconds) {
   if (!is_open()) return;
+  metrics_.reset();
+  write_meta(state, unix_seconds);  // before the results, for which a disk may be too full
   if (state == MlflowState::kFinished) link_results();
-  write_meta(state, unix_seconds);
+}
+
+MlflowRun::~MlflowRun() {
+  try {
+    end(MlflowState::kFailed, unix_seconds());
+  } catch (const Error&) {  // the run's own error is the one to tell
+  }
+}
+
+// Users may change it at any time.
+std::string MlflowRun::name() const {
+  const std::string name = text_of(folder() + "/tags/" + kNameTag);
+  return name.empty() ? place_.name : name;
 }
 
 void MlflowRun::write_meta(MlflowState state, double end_seconds) const {
   const char* const user = std::getenv("USER");
   const std::string end = end_seconds > 0.0 ? std::to_string(milliseconds(end_seconds)) : "null";
-  // JSON's strings are YAML's.
   write_output_file(folder() + "/meta.yaml",
-                    "artifact_uri: " + json_text(file_uri(folder() + "/artifacts")) + "\nend_time: " + end +
+                    "artifact_uri: " + yaml_text(file_uri(folder() + "/artifacts")) + "\nend_time: " + end +
                         "\nentry_point_name: ''\nexperiment_id: '0'\nlifecycle_stage: active\nrun_id: '" + id_ +
-                        "'\nrun_name: " + json_text(place_.name) +
+                        "'\nrun_name: " + yaml_text(name()) +
                         "\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: " +
                         std::to_string(began_ms_) + "\nstatus: " + std::to_string(static_cast<int>(state)) +
-                        "\ntags: []\nuser_id: " + json_text(user != nullptr ? user : "") + "\n");
+                        "\ntags: []\nuser_id: " + yaml_text(user != nullptr ? user : "") + "\n");
 }
 
 // MLflow does not follow symbolic links out of this folder, and removes what lies in it with the run. Where the store
@@ -261,8 +288,7 @@ void MlflowRun::link_results() const {
     std::error_code failed;
     fs::remove(artifact, failed);
     fs::create_hard_link(result, artifact, failed);
-    if (failed) fs::copy_file(result, artifact, failed);
-    if (failed) fail(artifact.string(), "copying", failed.value());
+    if (failed) write_output_file(artifact.string(), text_of(result.string()));
   }
 }
 

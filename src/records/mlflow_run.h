@@ -11,6 +11,8 @@
 //
 // log.jsonl is the record and the metrics are a copy: a run that begins or resumes makes them from it, so what a killed
 // run left too much, or half, is gone. open() belongs before the seal, end() after the last step; the rest is sealed.
+// A metric that is empty or ends in half a line would keep MLflow from showing any run of the store, so what cannot be
+// written whole is taken back.
 //
 //   MlflowRun run = MlflowRun::open({store, "demo", "/runs/demo", parameters, tags});   // after cut_log_after()
 //   sealed: run.step(record, unix_seconds);
@@ -42,6 +44,10 @@ struct MlflowPlace {
 class MlflowRun {
  public:
   MlflowRun() = default;  // writes nothing, every call succeeds
+  // A run that was not ended has failed.
+  ~MlflowRun();
+  MlflowRun(MlflowRun&&) = default;
+  MlflowRun& operator=(MlflowRun&&) = default;
 
   // Throws Error{kDisk}.
   static MlflowRun open(MlflowPlace place, double unix_seconds);
@@ -51,11 +57,12 @@ class MlflowRun {
   Status step(const StepRecord& record, double unix_seconds) noexcept;
   Status evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept;
 
-  // Says how the run ended; of a finished one links its results. Throws Error{kDisk}.
+  // Once: says how the run ended; of a finished one links its results. Throws Error{kDisk}.
   void end(MlflowState state, double unix_seconds);
 
  private:
   std::string folder() const { return place_.store + "/0/" + id_; }
+  std::string name() const;
   void write_meta(MlflowState state, double end_seconds) const;
   void link_results() const;
   Status append(const char* key, double value, std::int64_t step, double unix_seconds) noexcept;

@@ -3,7 +3,10 @@
 // tools/mlflow_check.
 #include "src/records/mlflow_run.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -196,6 +199,70 @@ TEST_F(Mlflow, AFinishedRunHasItsResultsButNoWeights) {
     EXPECT_EQ(text_of(artifacts / "report.html"), text);
     EXPECT_EQ(fs::hard_link_count(artifacts / "report.html"), 2U);
   }
+}
+
+// A run of a store that MLflow cannot read hides all others.
+TEST_F(Mlflow, WhatCannotBeWrittenWholeIsTakenBack) {
+  MlflowRun run = MlflowRun::open(place(), 1.0);
+  EXPECT_TRUE(run.step(record(1), 1700000000.0).ok());
+  const fs::path metrics = run_folder() / "metrics";
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto write_with_room_for = [&](rlim_t bytes, const auto& write) {
+    const rlimit limit = {bytes, before.rlim_max};
+    void (*const handler)(int) = std::signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    EXPECT_FALSE(write().ok());
+    setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+  };
+  const std::string first = text_of(metrics / "loss");
+  write_with_room_for(first.size() + 5, [&] { return run.step(record(2), 1700000001.0); });
+  EXPECT_EQ(text_of(metrics / "loss"), first);
+  const Metrics of_words{test::kOfWords, std::size(test::kOfWords)};
+  for (const rlim_t bytes : {0, 5})
+    write_with_room_for(bytes, [&] { return run.evaluation(evaluation(2), of_words, 1700000001.0); });
+  EXPECT_FALSE(fs::exists(metrics / "eval_loss"));
+  EXPECT_TRUE(run.step(record(3), 1700000002.0).ok());
+  EXPECT_EQ(text_of(metrics / "loss"), first + "1700000002000 0.3333333333333333 3\n");
+}
+
+TEST_F(Mlflow, ARunThatWasNotEndedHasFailed) {
+  MlflowRun::open(place(), 1.0);
+  const std::string meta = text_of(run_folder() / "meta.yaml");
+  EXPECT_NE(meta.find("status: 4\n"), std::string::npos);
+  EXPECT_EQ(meta.find("end_time: null"), std::string::npos);
+}
+
+TEST_F(Mlflow, ARunHasEndedAlsoWhereItsResultsCannotBeLinked) {
+  std::ofstream(output() / "README.md") << "text";
+  MlflowRun run = MlflowRun::open(place(), 1.0);
+  fs::create_directories(run_folder() / "artifacts/README.md/in the way");
+  EXPECT_THROW(run.end(MlflowState::kFinished, 2.0), Error);
+  EXPECT_NE(text_of(run_folder() / "meta.yaml").find("status: 3\n"), std::string::npos);
+}
+
+TEST_F(Mlflow, ANameThatIsGivenWhileTheRunGoesOnStays) {
+  MlflowRun run = MlflowRun::open(place(), 1.0);
+  std::ofstream(run_folder() / "tags/mlflow.runName") << "mine";
+  run.end(MlflowState::kFinished, 2.0);
+  EXPECT_NE(text_of(run_folder() / "meta.yaml").find("run_name: \"mine\"\n"), std::string::npos);
+}
+
+// PyYAML, MLflow's reader, refuses U+007F, U+0090 and U+FFFF, and folds U+0085; text files of MLflow are UTF-8.
+TEST_F(Mlflow, NamesAreWhatMlflowReads) {
+  MlflowPlace odd = place();
+  odd.name = "a\"\\\n\x7f\xc2\x85\xc2\x90\xef\xbf\xbf\xff\xf0\x9f\x98\x80";
+  odd.parameters = {{"key", "\"\xc3\xa9\xff\r\nb\""}};
+  odd.tags.push_back({"bascule.more", "\xfe"});
+  MlflowRun::open(odd, 1.0);
+  const fs::path made = run_folder();
+  EXPECT_NE(text_of(made / "meta.yaml")
+                .find("run_name: \"a\\U00000022\\U0000005C  \\U00000085\\U00000090\\U0000FFFF?\\U0001F600\"\n"),
+            std::string::npos)
+      << text_of(made / "meta.yaml");
+  EXPECT_EQ(text_of(made / "params/key"), "\"\xc3\xa9?  b\"");
+  EXPECT_EQ(text_of(made / "tags/bascule.more"), "?");
 }
 
 TEST_F(Mlflow, AStepAllocatesNothing) {
