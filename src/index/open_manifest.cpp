@@ -50,7 +50,25 @@ std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns
   return XXH3_64bits(key.data(), key.size());
 }
 
-// Nothing where a file is missing, which the reader is to say.
+std::string index_name(std::uint64_t name) {
+  char text[40];
+  std::snprintf(text, sizeof text, "/%016llx.index", static_cast<unsigned long long>(name));
+  return text;
+}
+
+std::string megabytes(std::size_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
+
+std::string missing_note(const Manifest& manifest) {
+  std::int64_t first = 0;
+  while (!manifest.is_missing(first)) ++first;
+  return std::to_string(manifest.missing_pictures()) + " of " + std::to_string(manifest.pictures()) + " pictures of " +
+         manifest.name() + " are missing, and their rows are skipped; the first is " +
+         shown_path(manifest.picture_location(manifest.image_id(first))) + " (" + shown_path(manifest.where(first)) +
+         ")";
+}
+
+}  // namespace
+
 std::optional<std::uint64_t> state_digest(const DataFiles& files) {
   std::vector<std::uint64_t> states;
   const auto add = [&](const std::string& file) {
@@ -71,25 +89,6 @@ std::optional<std::uint64_t> state_digest(const DataFiles& files) {
   }
   return XXH3_64bits(states.data(), states.size() * sizeof(std::uint64_t));
 }
-
-std::string index_name(std::uint64_t name) {
-  char text[40];
-  std::snprintf(text, sizeof text, "/%016llx.index", static_cast<unsigned long long>(name));
-  return text;
-}
-
-std::string megabytes(std::size_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
-
-std::string missing_note(const Manifest& manifest) {
-  std::int64_t first = 0;
-  while (!manifest.is_missing(first)) ++first;
-  return std::to_string(manifest.missing_pictures()) + " of " + std::to_string(manifest.pictures()) + " pictures of " +
-         manifest.name() + " are missing, and their rows are skipped; the first is " +
-         shown_path(manifest.picture_location(manifest.image_id(first))) + " (" + shown_path(manifest.where(first)) +
-         ")";
-}
-
-}  // namespace
 
 IndexCache user_index_cache() {
   IndexCache cache;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/index/manifest.h"
@@ -28,6 +29,10 @@ struct IndexCache {
   std::string folder;  // empty: nothing is kept
   std::int64_t smallest_rows = 100'000;
 };
+
+// Of sizes, times of change and inodes of manifests or shards: whether they are those that an index was made of.
+// Nothing for folders of classes, and where a file is missing, which its reader says.
+std::optional<std::uint64_t> state_digest(const DataFiles& files);
 
 // $XDG_CACHE_HOME/bascule, else $HOME/.cache/bascule, else none.
 IndexCache user_index_cache();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/index/picture_digests.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -16,7 +19,7 @@ namespace bascule {
 namespace {
 
 // Raised when the digest of the same picture is another.
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFormat = 2;
 
 std::vector<std::uint64_t> read_pictures(const Manifest& manifest) {
   std::vector<std::uint64_t> digests;
@@ -38,8 +41,24 @@ std::vector<std::uint64_t> read_pictures(const Manifest& manifest) {
   return digests;
 }
 
+// Pictures that are exchanged for others of the same size: who does so touches the manifest, as for its index. A folder
+// of classes has no manifest.
+void add_state(Digest* key, const Manifest& manifest) {
+  const DataFiles& files = manifest.files();
+  if (const std::optional<std::uint64_t> state = state_digest(files)) return key->add_number(*state);
+  for (std::int64_t id = 0; id < manifest.pictures(); ++id) {
+    const std::filesystem::path file = std::filesystem::path(files.folder) / manifest.image_path(id);
+    struct stat facts = {};
+    if (::stat(file.c_str(), &facts) != 0) continue;  // its reader says so
+    for (const auto number : {facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec})
+      key->add_number(static_cast<std::uint64_t>(number));
+    key->add_number(static_cast<std::uint64_t>(facts.st_ino));
+  }
+}
+
 std::uint64_t key_of(const Manifest& manifest) {
   Digest key;
+  add_state(&key, manifest);
   for (const std::uint64_t number : {kFormat, manifest.data_digest(), static_cast<std::uint64_t>(manifest.pictures())})
     key.add_number(number);
   return key.value();

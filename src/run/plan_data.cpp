@@ -127,7 +127,16 @@ const PathsSetting& file_of(const DataSettings& data, Split split) {
                                        : data.test_file;
 }
 
+MissingPictures missing_pictures(const DataSettings& data) {
+  return data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped : MissingPictures::kAreRefused;
+}
+
 }  // namespace
+
+Manifest whole_training_file(const RecordedRun& run) {
+  const DataSettings& data = run.settings.data;
+  return open_manifest(data.train_file, columns_of(run), run.data.loader.cache, missing_pictures(data)).manifest;
+}
 
 std::vector<Split> splits_read(const TrainingSettings& training) {
   std::vector<Split> splits;
@@ -144,11 +153,11 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
   RecordedSplit recorded;
   recorded.split = split;
   const LoaderSettings& loader = run->data.loader;
-  const auto missing =
-      data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped : MissingPictures::kAreRefused;
   const std::int64_t most = most_rows(data, split);
   const bool divides = held_out->divides(split);
-  const auto open = [&] { return open_manifest(file, columns_of(*run), loader.cache, missing, divides ? 0 : most); };
+  const auto open = [&] {
+    return open_manifest(file, columns_of(*run), loader.cache, missing_pictures(data), divides ? 0 : most);
+  };
   StreamSettings stream = stream_of(*run, split);
   if (lender != nullptr) {
     const auto same = std::find_if(lender->splits.begin(), lender->splits.end(),

@@ -15,6 +15,9 @@ namespace bascule {
 // lender: the data of another run with the same rows and texts, which it lends; null: splits are opened here.
 void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* lender);
 
+// The training file with all its rows, opened anew. The data is planned; the file is no text corpus.
+Manifest whole_training_file(const RecordedRun& run);
+
 // Its parts, for those that look at data which a run may refuse. The splits that a run reads, in order; what the loader
 // is told before it has a split; one split, opened, its classes not numbered yet.
 std::vector<Split> splits_read(const TrainingSettings& training);

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/files/model_file_names.h"
+#include "src/run/plan_data.h"
 
 namespace bascule {
 namespace {
@@ -80,6 +81,9 @@ std::vector<InputFolder> run_inputs(const RecordedRun& run) {
   InputList inputs;
   add_model(run, &inputs);
   for (const RecordedSplit& split : run.data.splits) add_data(*split.manifest, &inputs);
+  // What is held out is found by all pictures, also of rows that the run does not use.
+  const DataSettings& data = run.settings.data;
+  if (data.validation_share > 0.0 && !data.train_file.is_corpus()) add_data(whole_training_file(run), &inputs);
   const PathSetting& checkpoint = run.settings.run.resume_checkpoint;
   if (checkpoint.is_given()) add_checkpoint(checkpoint, &inputs);
   const PathSetting& hosts = run.settings.distributed.hostfile;

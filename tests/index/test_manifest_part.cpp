@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -105,6 +106,10 @@ TEST_F(Pictures, AreReadOnceWhereTheirIndexIsCached) {
   folder.write("p3.jpg", "zzzz");
   EXPECT_EQ(picture_digests(whole, cache), digests) << "read again";
   EXPECT_NE(picture_digests(whole, {cache.folder, 41}), digests);
+  // After exchanging pictures the manifest is touched.
+  const std::string path = folder.path() + "/a.jsonl";
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+  EXPECT_EQ(picture_digests(opened(path), cache)[3], picture_digest("zzzz", 4));
   // A damaged record is made anew.
   for (const auto& file : std::filesystem::directory_iterator(cache.folder))
     folder.write("cache/" + file.path().filename().string(), std::string(22 * 8, 'x'));
@@ -113,6 +118,25 @@ TEST_F(Pictures, AreReadOnceWhereTheirIndexIsCached) {
   std::filesystem::remove_all(cache.folder);
   picture_digests(opened(folder.path() + "/a.jsonl", {}, MissingPictures::kAreSkipped), cache);
   EXPECT_FALSE(std::filesystem::exists(cache.folder));
+}
+
+TEST(ManifestPart, APictureThatIsExchangedInAFolderOfClassesIsReadAgain) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() + "/set/cat");
+  for (const char* name : {"set/cat/1.jpg", "set/cat/2.jpg"}) folder.write(name, name);
+  ManifestColumns columns;
+  columns.text = "";
+  columns.label = "";
+  columns.classes = 10;
+  columns.named_classes = true;
+  const IndexCache cache{folder.path() + "/cache", 2};
+  picture_digests(opened(folder.path() + "/set", columns), cache);
+  EXPECT_TRUE(std::filesystem::exists(cache.folder));
+  const std::filesystem::path picture = folder.path() + "/set/cat/2.jpg";
+  const auto before = std::filesystem::last_write_time(picture);
+  folder.write("set/cat/2.jpg", "other bytes!!");
+  std::filesystem::last_write_time(picture, before + std::chrono::seconds(1));
+  EXPECT_EQ(picture_digests(opened(folder.path() + "/set", columns), cache)[1], picture_digest("other bytes!!", 13));
 }
 
 TEST_F(Pictures, APartHasItsRowsWithTheirPicturesAndPlaces) {

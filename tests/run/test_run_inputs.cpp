@@ -25,5 +25,23 @@ TEST(RunInputs, AreNamedOnceInOrder) {
   EXPECT_EQ(manifests, 1);
 }
 
+// Which rows are held out is found by all pictures.
+TEST(RunInputs, OfAShareAreAllPicturesWhateverTheRunReads) {
+  const TemporaryFolder folder;
+  Settings settings = demo_settings(folder.path(), "", "max_steps = 3\n");
+  settings.data.validation_file = {};
+  settings.data.validation_share = 0.3;
+  const auto files = [&](bool trains, bool evaluates) {
+    settings.training.do_train = trains;
+    settings.training.do_eval = evaluates;
+    std::size_t count = 0;
+    for (const InputFolder& one : run_inputs(*record_run(settings, RankPlace{}))) count += one.files.size();
+    return count;
+  };
+  const std::size_t all = files(true, true);
+  EXPECT_EQ(files(false, true), all);
+  EXPECT_EQ(files(true, false), all);
+}
+
 }  // namespace
 }  // namespace bascule::test
