@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "src/base/error.h"
@@ -15,11 +16,14 @@ void HeldOut::say(std::int64_t held_out, std::int64_t all, const char* unit, con
   const double share = settings_.data.validation_share;
   char text[64];
   std::snprintf(text, sizeof text, "data.validation_share = %.12g", share);
+  const bool is_one_document = all == 1 && std::string_view(unit) == "documents";
   if (held_out == 0 || held_out == all) {
     throw Error(ErrorKind::kSettings, where_written(settings_, "data.validation_share"),
-                std::string(text) + " holds out " + (held_out == 0 ? "none" : "all") + " of the " +
-                    std::to_string(all) + " " + unit + " of " + name,
-                "set another share, or name a data.validation_file");
+                is_one_document ? name + " is one document, of which " + text + " can hold out no part"
+                                : std::string(text) + " holds out " + (held_out == 0 ? "none" : "all") + " of the " +
+                                      std::to_string(all) + " " + unit + " of " + name,
+                is_one_document ? "separate documents with empty lines, or name a data.validation_file"
+                                : "set another share, or name a data.validation_file");
   }
   if (!note_.empty()) return;
   note_ = std::string("data: ") + text + ": " + readable_count(held_out).c_str() + " of " +

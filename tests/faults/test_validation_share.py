@@ -144,6 +144,13 @@ class ValidationShare(unittest.TestCase):
         for share, words in (("1e-09", "none"), ("0.999999999", "all")):
             self.refused(toml, f"command line: data.validation_share = {share} holds out {words} of the 3 rows of {self.folder}/rows.jsonl; set another share, or name a data.validation_file", f"data.validation_share={share}")
 
+    def test_a_text_without_empty_lines_is_one_document(self):
+        (self.folder / "text.txt").write_text("It has no empty line.\nSo no part can be held out.\n")
+        toml = settings(self.folder, **{**CORPUS, "data__train_file": f'"{self.folder}/text.txt"', "model__head": '"masked_lm"'})
+        for command in ("run", "plan"):
+            done = run(command, toml, "data.validation_share=0.5")
+            self.assertEqual((done.returncode, done.stderr), (2, f"bascule: command line: {self.folder}/text.txt is one document, of which data.validation_share = 0.5 can hold out no part; separate documents with empty lines, or name a data.validation_file\n"))
+
     def test_runs_that_are_killed_and_runs_of_ranks_divide_in_the_same_way(self):
         toml = settings(self.folder, **{**CAPTIONS, "data__train_file": self.manifest(ROWS), "training__max_steps": "8", "training__save_steps": "2"})
         whole, killed = self.folder / "run", self.folder / "killed"
