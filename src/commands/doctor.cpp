@@ -48,7 +48,7 @@ int doctor_command(const DoctorArguments& arguments) {
   require_products(settings.machine, settings.origin);
   if (!settings.draw.is_given) {
     (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
-    check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
+    check_output_is_apart(settings);
   }
   BringUp profile;
   DoctorOptions options;

@@ -124,7 +124,7 @@ int plan_command(const PlanArguments& arguments) {
   if (settings.draw.is_given) return plan_drawing(arguments, settings);
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
-  check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
+  check_output_is_apart(settings);
   const std::unique_ptr<RecordedRun> run =
       record_run(settings, planned_place(settings.distributed, settings.origin), media_engine_builtin(), std::nullopt,
                  NewTokens::kStayInMemory, NewLengths::kAreLimits);

@@ -343,7 +343,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
       place.is_alone() ? planned_place(settings.distributed, settings.origin).nodes : place.nodes;
   refuse_machines_without_mpi(settings);
   (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
-  check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
+  check_output_is_apart(settings);
   if (is_launcher(settings, place)) return run_launcher(settings, settings_file, json);
   return run_rank(settings, place, json, &times);
 }

@@ -6,9 +6,9 @@
 
 namespace bascule {
 
-// Throws Error (kSettings) where training.output_dir lies in a folder that the run reads a split from: its files would
-// be read as data, and a class folder would have a class without pictures from then on.
-void check_output_is_apart(const DataSettings& data, const RunSettings& run, const TrainingSettings& training,
-                           const SettingsOrigin& origin);
+// Throws Error (kSettings) where training.output_dir, or the store of report.tracking_dir, lies in a folder that the
+// run reads a split from: its files would be read as data, and a class folder would have a class without pictures from
+// then on.
+void check_output_is_apart(const Settings& settings);
 
 }  // namespace bascule

@@ -186,6 +186,16 @@ class NamedClasses(unittest.TestCase):
         done = run("plan", settings(self.folder, **model, data__train_file='"dd"', training__output_dir='"else/run"'))
         self.assertNotIn("lies in the data", done.stderr)
 
+    def test_a_store_of_tracked_runs_is_no_class(self):
+        self.class_folder("dd", lambda label: NAMES[label], ROWS[:40])
+        model = {"model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__max_seq_length": None, "data__label_column": None, "data__preprocessing": None}
+        toml = settings(self.folder, **model, data__train_file='"dd"', report__tracking='"mlflow"', report__tracking_dir='"dd/store"')
+        for command in ("run", "plan"):
+            done = run(command, toml)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, r'^bascule: .*run.toml:\d+:\d+: report.tracking_dir = "dd/store" lies in the data of data.train_file = "dd"; choose a folder outside of the data\n$')
+        self.assertNotIn("lies in the data", run("plan", toml, "report.tracking=none").stderr)
+
     def test_data_that_is_not_read_may_be_where_the_run_writes(self):
         self.class_folder("dd", lambda label: NAMES[label], ROWS[:40])
         apart = self.manifest("rows", lambda label: NAMES[label])
