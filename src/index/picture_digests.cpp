@@ -64,6 +64,21 @@ std::uint64_t key_of(const Manifest& manifest) {
   return key.value();
 }
 
+// Named by the paths of the manifests or shards: data that changes leaves no record behind.
+std::string record_path(const IndexCache& cache, const DataFiles& files) {
+  Digest paths;
+  const auto add = [&](const std::string& path) {
+    std::error_code failed;
+    const std::string absolute = std::filesystem::absolute(path, failed).lexically_normal().string();
+    paths.add(absolute.c_str(), absolute.size() + 1);
+  };
+  for (const DataFile& file : files.manifests) add(file.path);
+  for (const std::string& shard : files.shards) add(shard);
+  char name[40];
+  std::snprintf(name, sizeof name, "/%016llx.pictures", static_cast<unsigned long long>(paths.value()));
+  return cache.folder + name;
+}
+
 // The cached answer: the digests, the key, and the digest of all of these.
 std::vector<std::uint64_t> read_record(const std::string& path, std::uint64_t key, std::size_t pictures) {
   std::vector<std::uint64_t> record(pictures + 2);
@@ -98,9 +113,7 @@ std::vector<std::uint64_t> picture_digests(const Manifest& manifest, const Index
       !cache.folder.empty() && manifest.rows() >= cache.smallest_rows && manifest.missing_pictures() == 0;
   if (!is_cached) return read_pictures(manifest);
   const std::uint64_t key = key_of(manifest);
-  char name[40];
-  std::snprintf(name, sizeof name, "/%016llx.pictures", static_cast<unsigned long long>(key));
-  const std::string path = cache.folder + name;
+  const std::string path = record_path(cache, manifest.files());
   std::vector<std::uint64_t> digests = read_record(path, key, static_cast<std::size_t>(manifest.pictures()));
   if (digests.empty()) {
     digests = read_pictures(manifest);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -110,6 +111,8 @@ TEST_F(Pictures, AreReadOnceWhereTheirIndexIsCached) {
   const std::string path = folder.path() + "/a.jsonl";
   std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
   EXPECT_EQ(picture_digests(opened(path), cache)[3], picture_digest("zzzz", 4));
+  const std::filesystem::directory_iterator records(cache.folder);
+  EXPECT_EQ(std::distance(begin(records), end(records)), 1) << "a record of before stays";
   // A damaged record is made anew.
   for (const auto& file : std::filesystem::directory_iterator(cache.folder))
     folder.write("cache/" + file.path().filename().string(), std::string(22 * 8, 'x'));
