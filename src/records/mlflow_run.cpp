@@ -139,6 +139,10 @@ bool is_left_out(const std::filesystem::path& file) {
   return file.extension() == ".safetensors" || file.extension() == ".bin" || file.filename() == "bascule.json";
 }
 
+bool is_id(const std::string& text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 struct KnownRun {
   std::string id;
   std::int64_t began_ms = 0;
@@ -154,11 +158,17 @@ KnownRun read_known(const std::string& output_dir) {
   return known;
 }
 
-// The run that the folder is already, or a new one. A folder that was moved is the same run, a copy is another.
-KnownRun known_run(const std::string& output_dir, double unix_seconds) {
+// The run that the folder is already, or a new one. A folder that was moved is the same run, a copy another. Where the
+// original was moved meanwhile, the folder that the run was last written from keeps it.
+KnownRun known_run(const MlflowPlace& place, double unix_seconds) {
+  const std::string& output_dir = place.output_dir;
   KnownRun known = read_known(output_dir);
-  const bool is_copy = known.output_dir != output_dir && read_known(known.output_dir).id == known.id;
-  if (known.id.size() != 32 || is_copy) known = {new_id(), milliseconds(unix_seconds), ""};
+  const auto is_elsewhere = [&](const std::string& folder) {
+    return folder != output_dir && read_known(folder).id == known.id;
+  };
+  const bool is_copy = is_elsewhere(known.output_dir) ||
+                       is_elsewhere(text_of(place.store + "/0/" + known.id + "/tags/" + kMlflowFolderTag));
+  if (!is_id(known.id) || is_copy) known = {new_id(), milliseconds(unix_seconds), ""};
   if (known.output_dir != output_dir) {
     known.output_dir = output_dir;
     write_output_file(output_dir + "/" + kIdFile,
@@ -193,7 +203,7 @@ MlflowRun MlflowRun::open(MlflowPlace place, double unix_seconds) {
   MlflowRun run;
   run.place_ = std::move(place);
   make_experiment(run.place_.store, unix_seconds);
-  const KnownRun known = known_run(run.place_.output_dir, unix_seconds);
+  const KnownRun known = known_run(run.place_, unix_seconds);
   run.id_ = known.id;
   run.began_ms_ = known.began_ms;
   const std::string folder = run.folder();

@@ -34,11 +34,14 @@ namespace bascule {
 // As MLflow numbers them.
 enum class MlflowState { kRunning = 1, kFinished = 3, kFailed = 4, kKilled = 5 };
 
+// The tag that says which folder a run was last written from.
+inline constexpr char kMlflowFolderTag[] = "bascule.output_dir";
+
 struct MlflowPlace {
-  std::string store;       // absolute
-  std::string name;        // of the run, for people
-  std::string output_dir;  // absolute; keeps the run's id, in a hidden file
-  std::vector<NamedText> parameters, tags;
+  std::string store;                        // absolute
+  std::string name;                         // of the run, for people
+  std::string output_dir;                   // absolute; keeps the run's id, in a hidden file
+  std::vector<NamedText> parameters, tags;  // with kMlflowFolderTag
 };
 
 class MlflowRun {

@@ -44,7 +44,7 @@ MlflowRun open_tracking(const Settings& settings) {
   }
   place.tags = {{"mlflow.source.name", absolute(settings.origin.file).string()},
                 {"mlflow.source.type", "LOCAL"},
-                {"bascule.output_dir", place.output_dir},
+                {kMlflowFolderTag, place.output_dir},
                 {"bascule.version", BASCULE_VERSION}};
   try {
     return MlflowRun::open(std::move(place), unix_seconds());

@@ -158,6 +158,26 @@ TEST_F(Mlflow, AMovedFolderIsTheSameRunAndACopyAnother) {
   EXPECT_EQ(names_in(store() / "0").size(), 3U);
 }
 
+TEST_F(Mlflow, AnIdIsNoPath) {
+  const std::string outside = "../../../../../../../../tmp/else";
+  ASSERT_EQ(outside.size(), 32U);
+  std::ofstream(output() / ".mlflow-run") << outside << " 1 " << output().string() << "\n";
+  MlflowRun::open(place(), 1.0);
+  EXPECT_EQ(run_folder().filename().string().find('/'), std::string::npos);
+  EXPECT_NE(text_of(output() / ".mlflow-run").substr(0, 32), outside);
+}
+
+TEST_F(Mlflow, ACopyAndAFolderThatWasMovedMeanwhileAreTwoRuns) {
+  MlflowRun::open(place(), 1.0);
+  fs::copy(output(), output("copy"), fs::copy_options::recursive);
+  fs::rename(output(), output("moved"));
+  MlflowRun::open(place("copy"), 2.0);
+  MlflowRun::open(place("moved"), 3.0);
+  MlflowRun::open(place("copy"), 4.0);
+  EXPECT_NE(run_folder("moved"), run_folder("copy"));
+  EXPECT_EQ(names_in(store() / "0").size(), 3U);
+}
+
 TEST_F(Mlflow, AnExperimentThatIsThereStays) {
   fs::create_directories(store() / "0");
   std::ofstream(store() / "0/meta.yaml") << "name: made by MLflow\n";
