@@ -131,6 +131,13 @@ MissingPictures missing_pictures(const DataSettings& data) {
   return data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped : MissingPictures::kAreRefused;
 }
 
+// Once: of a file that is divided both parts have it.
+void add_note(RecordedRun* run, const std::string& of_index) {
+  const std::string note = "index: " + of_index;
+  const bool is_new = std::find(run->notes.begin(), run->notes.end(), note) == run->notes.end();
+  if (!of_index.empty() && is_new) run->notes.push_back(note);
+}
+
 }  // namespace
 
 Manifest whole_training_file(const RecordedRun& run) {
@@ -176,7 +183,7 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
       run->notes.push_back("index: rebuilding the damaged index of " + file.text());
       opened = open();
     }
-    if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
+    add_note(run, opened.note);
     const bool reads_labels = field_from(loader.fields, FieldSource::kClassLabels) >= 0 ||
                               field_from(loader.fields, FieldSource::kLabelValues) >= 0;
     if (reads_labels && !opened.manifest.has_labels()) {

@@ -144,6 +144,11 @@ class ValidationShare(unittest.TestCase):
         for share, words in (("1e-09", "none"), ("0.999999999", "all")):
             self.refused(toml, f"command line: data.validation_share = {share} holds out {words} of the 3 rows of {self.folder}/rows.jsonl; set another share, or name a data.validation_file", f"data.validation_share={share}")
 
+    def test_missing_pictures_are_told_once(self):
+        rows = [*ROWS[:40], {"image": str(self.folder / "missing.jpg"), "caption": "a picture that is missing"}]
+        done = self.finished("plan", settings(self.folder, data__train_file=self.manifest(rows), data__on_bad_sample='"skip"', data__validation_share="0.3"))
+        self.assertEqual(done.stderr.count("are missing, and their rows are skipped"), 1, done.stderr)
+
     def test_a_text_without_empty_lines_is_one_document(self):
         (self.folder / "text.txt").write_text("It has no empty line.\nSo no part can be held out.\n")
         toml = settings(self.folder, **{**CORPUS, "data__train_file": f'"{self.folder}/text.txt"', "model__head": '"masked_lm"'})
