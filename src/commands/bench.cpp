@@ -85,10 +85,16 @@ struct Column {
   std::string name;
   Settings settings;
   const media_engine_driver* engine;
+  TrainingLabels training_labels;
 };
 
+std::unique_ptr<RecordedRun> record_column(const Column& column) {
+  return record_run(column.settings, RankPlace{}, column.engine, std::nullopt, NewTokens::kStayInMemory,
+                    NewLengths::kAreMeasured, column.training_labels);
+}
+
 BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa isa, const MachineLimits& limits) {
-  const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
+  const std::unique_ptr<RecordedRun> run = record_column(column);
   const std::int64_t batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
   const bool varies_batch = arguments.axis == BenchAxis::kBatch && !arguments.values.empty();
   const std::string name = varies_batch ? std::to_string(batch) + " samples" : column.name;
@@ -117,7 +123,8 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
   std::vector<Column> columns;
   const auto add = [&](const Settings& own, const media_engine_driver* engine, std::int64_t value) {
     const std::string workers = media_engine_query(engine).name + (", " + std::to_string(value));
-    columns.push_back({varies_workers ? workers : std::to_string(value) + " " + axis.unit, own, engine});
+    columns.push_back({varies_workers ? workers : std::to_string(value) + " " + axis.unit, own, engine,
+                       settings.training.do_train ? TrainingLabels::kAreAlwaysRead : TrainingLabels::kAreReadToTrain});
   };
   for (const std::int64_t value : arguments.values) {
     if (value < axis.least || value > axis.most) {
@@ -134,7 +141,7 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
     add(only_steps(with_use(settings, arguments), arguments), media_engine_builtin(),
         settings.data.dataloader_num_workers);
   for (const Column& column : columns) {
-    const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
+    const std::unique_ptr<RecordedRun> run = record_column(column);
     if (arguments.axis == BenchAxis::kSequenceLength && !reads_text(run->data.loader))
       throw Error(ErrorKind::kSettings, axis.option, "the model reads no text");
     const bool is_of_targets = arguments.axis == BenchAxis::kSourceLength ||

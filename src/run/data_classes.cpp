@@ -46,6 +46,12 @@ std::string label_word(const Manifest& manifest) { return manifest.has_tags() ? 
               "write the tags as strings, or their names into id2label of config.json");
 }
 
+[[noreturn]] void refuse_names_unknown_to_model(const Manifest& manifest) {
+  const std::string words = manifest.has_tags() ? "tags" : "classes";
+  throw Error(ErrorKind::kData, manifest.where(0), words + " are names, but the model's config.json names none",
+              "name the folder of a model that was trained for these " + words);
+}
+
 // The kind of labels.
 std::string kind_of(const Manifest& manifest) {
   if (manifest.has_values()) return "values";
@@ -167,6 +173,7 @@ void number_classes(RunData* data, const ModelInputs& model) {
     if (model.has_values) continue;
     if (own.empty() && split.manifest->has_tags() && names.empty()) refuse_numbers_without_names(*split.manifest);
     if (own.empty()) check_numbers(*split.manifest, model.classes);
+    if (!own.empty() && names.empty()) refuse_names_unknown_to_model(*split.manifest);
     std::vector<std::int32_t> numbers_of_own;
     for (std::size_t i = 0; i < own.size(); ++i) {
       const auto known = numbers.find(own[i]);

@@ -121,6 +121,18 @@ StreamSettings stream_of(const RecordedRun& run, Split split) {
   return stream;
 }
 
+// Whether the training data is opened for its labels, and closed again.
+bool reads_training_labels_alone(const RecordedRun& run) {
+  return run.data.training_labels == TrainingLabels::kAreAlwaysRead && !run.settings.training.do_train &&
+         head_of(run).names_classes;
+}
+
+void close_first_split(RunData* data) {
+  data->loader.streams.erase(data->loader.streams.begin());
+  data->splits.erase(data->splits.begin());
+  for (RecordedSplit& split : data->splits) --split.stream;
+}
+
 const PathsSetting& file_of(const DataSettings& data, Split split) {
   return split == Split::kTrain        ? data.train_file
          : split == Split::kValidation ? data.evaluation_file()
@@ -275,9 +287,12 @@ void set_up_loader(RecordedRun* run, const media_engine_driver* engine) {
 void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* lender) {
   set_up_loader(run, engine);
   HeldOut held_out(run->settings, run->data.loader.cache);
+  const bool reads_labels_alone = reads_training_labels_alone(*run);
+  if (reads_labels_alone) open_split(run, Split::kTrain, &held_out, lender);
   for (const Split split : splits_read(run->settings.training)) open_split(run, split, &held_out, lender);
   if (!held_out.note().empty()) run->notes.push_back(held_out.note());
   take_classes(run);
+  if (reads_labels_alone) close_first_split(&run->data);
   LoaderSettings& loader = run->data.loader;
   if (loader.reads_words && run->settings.data.label_all_tokens)
     loader.further_labels = further_tags(run->opened.inputs);

@@ -179,11 +179,12 @@ int Pace::best_figure_number() const {
 
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine, std::optional<ResumePoint> resume,
-                                        NewTokens new_tokens, NewLengths new_lengths) {
+                                        NewTokens new_tokens, NewLengths new_lengths, TrainingLabels training_labels) {
   auto run = std::make_unique<RecordedRun>(settings);
   run->resume.point = std::move(resume);
   run->data.new_tokens = new_tokens;
   run->data.new_lengths = new_lengths;
+  run->data.training_labels = training_labels;
   if (run->resume.point) run->resume.changes = changes_since(*run->resume.point, settings);
   run->place = place;
   run->threads = compute_threads(settings.machine, place);

@@ -80,10 +80,15 @@ enum class NewTokens { kStayInMemory, kAreKept };
 // cache: a run tokenises them all, a plan does not.
 enum class NewLengths { kAreMeasured, kAreLimits };
 
+// The labels of the training data say which classes a model has. A run that trains reads them; a bench of its
+// evaluation reads them too, although it trains nothing.
+enum class TrainingLabels { kAreReadToTrain, kAreAlwaysRead };
+
 // The samples of a run, and how they are loaded.
 struct RunData {
   NewTokens new_tokens = NewTokens::kStayInMemory;
   NewLengths new_lengths = NewLengths::kAreMeasured;
+  TrainingLabels training_labels = TrainingLabels::kAreReadToTrain;
   std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
   LoaderSettings loader;
   LoaderPlan plan;
@@ -188,7 +193,8 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
                                         const media_engine_driver* engine = media_engine_builtin(),
                                         std::optional<ResumePoint> resume = std::nullopt,
                                         NewTokens new_tokens = NewTokens::kStayInMemory,
-                                        NewLengths new_lengths = NewLengths::kAreMeasured);
+                                        NewLengths new_lengths = NewLengths::kAreMeasured,
+                                        TrainingLabels training_labels = TrainingLabels::kAreReadToTrain);
 
 // The same run with other batches, limits or recomputation, to look at its plan. `lender` lends what it has opened, and
 // has it back when this goes.

@@ -212,6 +212,10 @@ class TokenClassification(unittest.TestCase):
         for use in ([], ["--use", "evaluate"]):
             done = run("bench", toml, "--steps", "2", *use)
             self.assertEqual(done.returncode, 0, done.stderr)
+        # The evaluation alone, where the tags are those of the training data.
+        done = run("bench", self.settings("unnamed", data__validation_share="0.2"), "--steps", "1", "--use", "evaluate")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("using the 4 tags of the training data", done.stderr)
         done = run("run", toml)
         self.assertEqual(done.returncode, 0, done.stderr)
         again = run("reproduce", self.folder / "one" / "run", "--output", self.folder / "repeated")
@@ -237,6 +241,7 @@ class TokenClassification(unittest.TestCase):
                 (data("empty", lambda number, row: {"tokens": ["", " "], "ner_tags": ["O", "B-X"]}), 'no word of column "tokens" has a token'),
                 ({**tags("range", lambda number, word: 4), "model": self.model(id2label={str(number): tag for number, tag in enumerate(TAGS)})}, "is 4; use a tag number from 0 to 3, or names in every row"),
                 ({**evaluated, "model": self.model(id2label={"0": "O", "1": "B-X"})}, 'unknown tag "'),
+                (evaluated, "tags are names, but the model's config.json names none"),
                 ({"data__train_file": f'"{ROOT}/tests/data/text-corpus/validation.txt"'}, "is a text corpus"),
                 ({"data__max_seq_length": "2"}, "a sample has 2 special tokens"),
                 ({"model__head": '"sequence_classification"', "data__label_all_tokens": "true"}, 'only the head "token_classification" reads words with tags')):
