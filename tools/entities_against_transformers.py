@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the entities that `bascule classify` finds with those of Transformers' token classification pipeline.
 
-    entities_against_transformers.py --bascule build/bascule [--texts 200] [--seed 1] [--family bert | roberta | distilbert]
+    entities_against_transformers.py --bascule build/bascule [--texts 200] [--seed 1] [--family bert | roberta | roberta-spaced | distilbert]
 
 Makes a small model with random weights, saved by Transformers, and asks both of texts in several scripts, joined at random from the tokenizer's cases. The pipeline has aggregation_strategy
-"first". Equal: the number of entities, their types and places; scores within 1e-5. Needs torch and transformers. Exit 0: all texts are equal; 1: some are not.
+"first". Equal: the number of entities, their types and places; scores within 1e-5. roberta-spaced is RoBERTa as a run leaves it, whose tokenizer puts a space before a text; it is not asked of texts
+that spell a special token, behind which Transformers moves places by a character. Needs torch and transformers. Exit 0: all texts are equal; 1: some are not.
 """
 import argparse
 import json
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +31,8 @@ FAMILIES = {
     "distilbert": ("DistilBert", DATA / "tokenizer" / "wordpiece", dict(vocab_size=4000, dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=512)),
 }
 
+FAMILIES["roberta-spaced"] = FAMILIES["roberta"]
+
 
 def make_folder(family, seed, folder):
     prefix, tokenizer, config = FAMILIES[family]
@@ -38,7 +42,10 @@ def make_folder(family, seed, folder):
     for file in tokenizer.iterdir():
         if file.suffix in (".json", ".txt") and file.name != "unicode_classes.json":
             shutil.copy(file, folder)
-    name = "RobertaTokenizer" if family == "roberta" else "BertTokenizer"
+    if family == "roberta-spaced":
+        config = pathlib.Path(folder, "tokenizer_config.json")
+        config.write_text(json.dumps({**(json.loads(config.read_text()) if config.exists() else {}), "add_prefix_space": True}))
+    name = "RobertaTokenizer" if prefix == "Roberta" else "BertTokenizer"
     return transformers.pipeline("token-classification", model=model, tokenizer=getattr(transformers, name).from_pretrained(folder), aggregation_strategy="first", device="cpu")
 
 
@@ -68,6 +75,8 @@ def main():
     for family in arguments.family or FAMILIES:
         with tempfile.TemporaryDirectory() as folder:
             pipeline, texts = make_folder(family, arguments.seed, folder), texts_of(arguments.texts, arguments.seed)
+            if family == "roberta-spaced":
+                texts = [text for text in texts if not re.search("</?[a-z]+>", text)]
             done = subprocess.run([arguments.bascule, "classify", folder, "-", "--json"], input="".join(text + "\n" for text in texts), capture_output=True, text=True)
             if done.returncode != 0:
                 sys.exit(f"{family}: {done.stderr}")

@@ -94,6 +94,8 @@ HfFolderPlan::HfFolderPlan(HfFolderContents contents) : config_json_(std::move(c
     files_.push_back({"model.safetensors.index.json", static_cast<std::int64_t>(index_json_.size())});
   }
   const auto copy = [&](const std::string& folder, const char* name) {
+    const auto is_same = [&](const TextToWrite& text) { return text.name == name; };
+    if (std::any_of(contents.texts.begin(), contents.texts.end(), is_same)) return;
     if (folder.empty() || !file_exists(folder + "/" + name)) return;
     copies_.push_back(Copy{name, InputFile(folder + "/" + name)});
     files_.push_back({name, copies_.back().file.size()});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Hugging Face folder that from_pretrained loads without a warning: config.json, model.safetensors (or shards with an
-// index), and the tokenizer and preprocessor files of the sources, byte for byte.
+// index), and the tokenizer and preprocessor files of the sources, byte for byte unless HfFolderContents has others.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct HfFolderContents {
   std::string config_json;             // the text of config.json
   std::string tokenizer_folder;        // its tokenizer files are copied; empty: none
   std::string preprocessor_folder;     // its preprocessor files are copied; empty: none
-  std::vector<TextToWrite> texts;      // further files
+  std::vector<TextToWrite> texts;      // further files; one of the name of a tokenizer's file is written in its place
   std::vector<TensorToWrite> tensors;  // by Hugging Face name; those that take no part in training too
   std::int64_t max_shard_bytes = kMaxShardBytes;
 };

@@ -14,6 +14,19 @@
 namespace bascule {
 namespace {
 
+// A model that learnt from words with a space before each finds them at the beginning of a text too, if the tokenizer
+// puts a space there. Transformers takes words from no other tokenizer, and run_ner.py saves such a one.
+void add_tokenizer(HfFolderContents* contents, const RecordedRun& run) {
+  constexpr char kConfig[] = "tokenizer_config.json";
+  if (!run.opened.tokenizer) return;
+  contents->tokenizer_folder = run.settings.model.tokenizer_name.resolved;
+  if (!run.opened.inputs.reads_words || !run.opened.tokenizer->spaces_words_alone()) return;
+  const std::string path = contents->tokenizer_folder + "/" + kConfig;
+  Json config = std::filesystem::exists(path) ? read_json_file(path) : Json::object();
+  config["add_prefix_space"] = true;
+  contents->texts.push_back({kConfig, json_text(config, 2) + "\n"});
+}
+
 // The rules by which pictures are made ready, where the model reads any.
 void add_preprocessor(HfFolderContents* contents, const RecordedRun& run) {
   const std::int64_t side = run.opened.inputs.image_side;
@@ -40,7 +53,7 @@ HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weigh
   const std::string generation = run.settings.model.model_name_or_path.resolved + "/" + kGenerationFiles[0];
   if (serves(*opened.model, Use::kDecode) && std::filesystem::exists(generation))
     contents.texts.push_back({kGenerationFiles[0], json_text(read_json_file(generation), 2) + "\n"});
-  if (opened.tokenizer) contents.tokenizer_folder = run.settings.model.tokenizer_name.resolved;
+  add_tokenizer(&contents, run);
   add_preprocessor(&contents, run);
   if (const ModelCode code = opened.model->code(); code.file != nullptr)
     contents.texts.push_back({code.file, code.text});

@@ -113,6 +113,7 @@ std::unique_ptr<const Tokenizer> load_byte_level_bpe(const TokenizerFolder& fold
   TokenizerFacts facts;
   const BpeFiles files = read_roberta_files(folder);
   Vocabulary vocabulary = make_vocabulary(files, &facts);
+  facts.spaces_words_alone = !files.adds_space;
   return std::make_unique<ByteLevelBpe>(std::move(facts), std::move(vocabulary), files.adds_space);
 }
 

@@ -56,6 +56,7 @@ struct TokenizerFacts {
   std::int32_t second_type = 0;  // token type of a pair's second text and of `after` behind it
   std::int32_t pad_id = -1, mask_id = -1, unknown_id = -1;  // -1: there is none
   bool marks_continuation = false;                          // tokens that continue a word are written with "##"
+  bool spaces_words_alone = false;                          // a word by itself has a space before it, a text has not
   std::vector<std::int32_t> special_ids;                    // of all special tokens, ascending: these are never masked
   std::int32_t vocabulary_size = 0;                         // one more than the greatest id
   std::uint64_t digest = 0;                                 // equal for tokenizers whose files say the same
@@ -142,6 +143,7 @@ class Tokenizer {
   std::int32_t mask_id() const noexcept { return facts_.mask_id; }
   std::int32_t unknown_id() const noexcept { return facts_.unknown_id; }
   bool marks_continuation() const noexcept { return facts_.marks_continuation; }
+  bool spaces_words_alone() const noexcept { return facts_.spaces_words_alone; }
   std::int32_t vocabulary_size() const noexcept { return facts_.vocabulary_size; }
   Span<const std::int32_t> special_ids() const noexcept { return facts_.special_ids; }
   std::uint64_t digest() const noexcept { return facts_.digest; }

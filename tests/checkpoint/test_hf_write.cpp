@@ -85,6 +85,18 @@ TEST(HfWrite, AProcessorFileThatIsGivenIsWrittenBesideTheOthers) {
     EXPECT_EQ(std::filesystem::file_size(folder.path() + "/" + file.name), static_cast<std::uintmax_t>(file.bytes));
 }
 
+TEST(HfWrite, ATokenizerFileThatIsGivenIsWrittenInPlaceOfTheSources) {
+  const TensorSource source = open_hf_weights(test::reference_dir() + "/goldens/base_model");
+  HfFolderContents contents = contents_of(source);
+  contents.tokenizer_folder = test::reference_dir() + "/emoji-captions/tokenizer";
+  contents.texts = {{"tokenizer_config.json", "{}\n"}};
+  const HfFolderPlan plan(contents);
+  const TemporaryFolder folder;
+  ASSERT_TRUE(plan.write_into(folder.path().c_str()).ok());
+  EXPECT_EQ(test::read_file(folder.path() + "/tokenizer_config.json"), "{}\n");
+  EXPECT_EQ(folder_entries(folder.path()).size(), plan.files().size());
+}
+
 TEST(HfWrite, LargeModelsAreCutIntoShardsWithAnIndex) {
   const TensorSource source = open_hf_weights(test::reference_dir() + "/goldens/base_model");
   HfFolderContents contents = contents_of(source);

@@ -105,6 +105,7 @@ class BertRelatives(unittest.TestCase):
                 config = json.loads((folder / "config.json").read_text())
                 self.assertEqual((config["architectures"], config["id2label"], config["problem_type"]), ([architecture], {"0": "face", "1": "sky"}, "single_label_classification"))
                 self.assertIn(f"import AutoTokenizer, {architecture}", (folder / "README.md").read_text())
+                self.assertEqual((folder / "tokenizer_config.json").read_bytes(), (TOKENIZERS[family] / "tokenizer_config.json").read_bytes())
                 saved, before = tensors(folder / "model.safetensors"), tensors(start / "model.safetensors")
                 body = {name for name in before if name.startswith(f"{family}.")}
                 self.assertEqual(set(saved), body | {f"{layer}.{part}" for layer in (*layers, last) for part in ("weight", "bias")})

@@ -116,6 +116,8 @@ class TokenClassification(unittest.TestCase):
         for one in answer["entities"]:
             self.assertEqual(text[one["start"]:one["end"]], one["text"])
             self.assertTrue(0.5 < one["score"] <= 1.0)
+        behind_space = json.loads(run("classify", folder, " " + text, "--json").stdout)["texts"][0]["entities"]
+        self.assertEqual([one["score"] for one in behind_space], [one["score"] for one in answer["entities"]])  # the first word has a space before it in any case
         shown = run("classify", folder, "-", input="a cat\nnothing\there\n\n").stdout.splitlines()
         self.assertEqual((shown[0], shown[2]), ("a cat", "nothing here"))
         self.assertRegex(shown[1], r"^ +\d+\.\d %  ANIMAL  cat  \[2, 5\)$")
@@ -141,6 +143,24 @@ class TokenClassification(unittest.TestCase):
             self.assertIsNone(first["probability"][1])
             self.assertIn(first["predicted"][0], ("B-ANIMAL", "B-THING", "I-THING", "O"))
         self.assertNotEqual(both["false"], both["true"])
+
+    def test_the_finished_folder_tokenises_texts_as_words_were(self):
+        """RoBERTa's words have a space before them. The file is there whether the source has one or not; what adds spaces already is copied."""
+        for name, source in (("without", None), ("with", '{"add_prefix_space":true}')):
+            model = self.model("roberta")
+            (model / "tokenizer_config.json").unlink()
+            if source is not None:
+                (model / "tokenizer_config.json").write_text(source)
+            folder, _ = self.finished(name, model=model, training__max_steps="2", training__save_steps="0")
+            self.assertEqual(json.loads((folder / "tokenizer_config.json").read_text()), {"add_prefix_space": True})
+            if source is not None:
+                self.assertEqual((folder / "tokenizer_config.json").read_text(), source)
+        model = self.model("roberta")
+        folder, _ = self.finished("false", model=model, training__max_steps="2", training__save_steps="0")
+        self.assertEqual(json.loads((folder / "tokenizer_config.json").read_text()), {**json.loads((model / "tokenizer_config.json").read_text()), "add_prefix_space": True})
+        model = self.model("bert")
+        folder, _ = self.finished("word-pieces", model=model, training__max_steps="2", training__save_steps="0")
+        self.assertEqual((folder / "tokenizer_config.json").read_bytes(), (model / "tokenizer_config.json").read_bytes())
 
     def test_words_that_are_cut_off_are_counted(self):
         folder, done = self.finished(data__max_seq_length="8", data__test_file=f'"{self.folder}/test.jsonl"')
