@@ -30,13 +30,14 @@ PaddedBatch some_texts(const ModelInputs& inputs) {
   PaddedBatch batch;
   batch.samples = 3;
   batch.texts[0].length = 9;
+  const std::int64_t labels = inputs.reads_words ? inputs.classes : inputs.texts[0].vocabulary_size;
   for (std::int64_t s = 0; s < batch.samples; ++s) {
     for (std::int64_t t = 0; t < batch.texts[0].length; ++t) {
       const bool present = t < lengths[s], labelled = s == 2 || (s == 1 && t % 4 == 0);
       batch.texts[0].input_ids.push_back(present ? (7 * t + 11 * s + 1) % inputs.texts[0].vocabulary_size : 0);
       batch.texts[0].attention_mask.push_back(present ? 1 : 0);
       batch.texts[0].token_types.push_back(t > 4 ? 1 : 0);
-      batch.texts[0].token_labels.push_back(present && labelled ? (5 * t + s) % inputs.texts[0].vocabulary_size : -100);
+      batch.texts[0].token_labels.push_back(present && labelled ? (5 * t + s) % labels : -100);
     }
     batch.labels.push_back(s % std::min<std::int64_t>(2, inputs.classes));
     batch.label_values.push_back(static_cast<float>(s) - 0.5f);
