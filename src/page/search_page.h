@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer to one search, as text for a terminal and as an HTML page of pictures: one file that asks for nothing from
-// anywhere. Finish phase: allocates; the page is about 8 KB, the map (html_parts.h) and 4/3 of the embedded pictures' bytes.
+// anywhere. Finish phase: allocates; the page is about 8 KB, the map (html_parts.h) and 4/3 of the embedded pictures'
+// bytes.
 #pragma once
 
 #include <cstddef>
