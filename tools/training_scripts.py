@@ -268,7 +268,7 @@ def tagger_model(c):
     name = c.text("model_name_or_path")
     if name is None:
         raise CommandLineError("--model_name_or_path is missing")
-    known_model(c, name, MASKED_WORDS, r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer", r"(?<!xlm)(^|[/_-])(distil)?roberta|(^|[/_-])distilbert")
+    known_encoder(c, name)
     c.set("model.model_name_or_path", *place_of(c, name, False))
     c.set("model.head", "token_classification")
     if "tokenizer_name" in c.flags:

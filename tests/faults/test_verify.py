@@ -46,7 +46,7 @@ class Verify(unittest.TestCase):
                 self.assertGreaterEqual(len(result["cases"]), 8)
                 for case in result["cases"]:
                     measured = [tensor for tensor in case["tensors"] if "one_minus_cosine" in tensor]
-                    self.assertGreater(len(measured), 8, case["case"])
+                    self.assertGreater(len(measured), 5, case["case"])
                     for tensor in measured:
                         self.assertGreater(tensor["one_minus_cosine"], 0.0, f"{tensor['name']}: nothing was rounded")
 
