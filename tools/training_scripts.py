@@ -199,15 +199,19 @@ GLUE = {"cola": ("sentence",), "mnli": ("premise", "hypothesis"), "mrpc": ("sent
         "rte": ("sentence1", "sentence2"), "sst2": ("sentence",), "stsb": ("sentence1", "sentence2"), "wnli": ("sentence1", "sentence2")}
 
 
-def classifier_model(c):
+def finetuned_encoder(c, head):
     name = c.text("model_name_or_path")
     if name is None:
         raise CommandLineError("--model_name_or_path is missing")
     known_encoder(c, name)
     c.set("model.model_name_or_path", *place_of(c, name, False))
-    c.set("model.head", "sequence_classification")
+    c.set("model.head", head)
     if "tokenizer_name" in c.flags:
         c.set("model.tokenizer_name", *place_of(c, c.text("tokenizer_name"), False))
+
+
+def classifier_model(c):
+    finetuned_encoder(c, "sequence_classification")
 
 
 def labelled_texts(c, columns, label, max_seq_length):
@@ -265,14 +269,7 @@ def classification_data(c):
 
 
 def tagger_model(c):
-    name = c.text("model_name_or_path")
-    if name is None:
-        raise CommandLineError("--model_name_or_path is missing")
-    known_encoder(c, name)
-    c.set("model.model_name_or_path", *place_of(c, name, False))
-    c.set("model.head", "token_classification")
-    if "tokenizer_name" in c.flags:
-        c.set("model.tokenizer_name", *place_of(c, c.text("tokenizer_name"), False))
+    finetuned_encoder(c, "token_classification")
 
 
 def tagger_data(c):
