@@ -18,6 +18,7 @@ import archives  # noqa: E402
 import oci  # noqa: E402
 import packages  # noqa: E402
 import sbom  # noqa: E402
+import tree as trees  # noqa: E402
 
 
 class Packaging(unittest.TestCase):
@@ -110,6 +111,27 @@ class Packaging(unittest.TestCase):
         self.assertEqual(sums, {"SHA1": "a9993e364706816aba3e25717850c26c9cd0d89d", "SHA256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"})
         self.assertEqual([one["licenseConcluded"] for one in bill["files"]], ["Apache-2.0", "LicenseRef-libc--"])
         self.assertEqual(bill["hasExtractedLicensingInfos"][0]["extractedText"], "Do as you like.")
+
+    def test_the_package_is_built_with_what_install_packages_lists(self):
+        control = (ROOT / "tools/packaging/debian/control").read_text()
+        needed = set(re.findall(r"^ ([\w.+-]+),$", control.split("Build-Depends:")[1].split("Standards-Version:")[0], re.M))
+        listed = (ROOT / "tools/install_packages").read_text().split("\npackages=(\n")[1].split("\n)")[0]
+        installed = {name for line in listed.splitlines() for name in line.split("#")[0].split()}
+        # g++, make and ninja-build come with packages that every build of Debian has, openmpi-bin starts runs.
+        self.assertEqual(needed - {"dh-sequence-installsysusers"}, installed - {"g++", "make", "ninja-build", "openmpi-bin"})
+
+    def test_headers_whose_code_is_in_the_program_have_their_licences_in_notice_and_package(self):
+        texts = [(ROOT / name).read_text() for name in ("NOTICE", "tools/packaging/debian/copyright")]
+        needed = re.findall(r"^ ([\w.+-]+-dev),$", (ROOT / "tools/packaging/debian/control").read_text(), re.M)
+        if shutil.which("dpkg-query"):
+            files = {name: subprocess.run(["dpkg-query", "--listfiles", name], capture_output=True, text=True, check=False).stdout for name in needed}
+            self.assertEqual({name for name in needed if files[name] and not re.search(r"\.so$", files[name], re.M)}, set(trees.LINKED_IN))
+        for name in trees.LINKED_IN:
+            self.assertIn(name, needed)
+            for text in texts:
+                self.assertRegex(text, rf"\b{name}\b")
+        of_all, *licences = texts[1].split("\nLicense: ")[1:]
+        self.assertEqual(sorted(re.findall(r":\s+([\w.-]+)\.\s", of_all)), sorted(text.split("\n")[0] for text in licences[1:]))
 
     def purge(self, user, deleting="echo deleted >>{}/said"):
         """What postrm says in a root that is a folder: of the user, as getent prints it, and of what lies there."""
