@@ -126,7 +126,8 @@ void add_service(Page* page) {
   page->section("SERVICE");
   page->say("bascule@NAME.service runs " + settings + " as the user " + kServiceUser +
             ". output_dir in that file must be " + results +
-            ", the only folder where the service may write; the user must be able to read model and data.");
+            ", the only folder where the service may write: with report.tracking, report.tracking_dir names a folder "
+            "in it. The user must be able to read model and data.");
   page->paragraph(
       "The service is started again after a failure and resumes the run, unless settings, data or memory are wrong. "
       "`bascule plan --unit` writes a unit for one run that also limits memory and cores to those of its plan.");
@@ -134,6 +135,9 @@ void add_service(Page* page) {
       "WatchdogSec and TimeoutStopSec of the service fit the default of distributed.timeout_seconds: who raises it in "
       "the settings raises both (`systemctl edit bascule@NAME.service`). The service has no network, so "
       "distributed.hostfile cannot be used in it.");
+  page->paragraph(
+      "`systemctl stop bascule@NAME.service` interrupts a run, which resumes at the next start; `bascule stop " +
+      results + "` ends its training, and the run evaluates, saves and finishes.");
   page->line(".PP");
   page->line(".EX");
   page->line("systemctl enable \\-\\-now bascule@NAME.service");

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of small.toml, of small_ranks.toml, of small_draw.toml and of one epoch of a demo, and the bits of their runs on this machine: what image_check and power_cuts share."""
+"""The images of small.toml and its relatives, of one epoch of a demo and of a form without a demo, and the bits of their runs on this machine: what image_check and power_cuts share."""
 import pathlib
 import re
 import shutil
 import subprocess
 
 from packages import file_digest as digest
+from small_forms import write_form
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEIGHTS = "image/model.safetensors"  # below the folder that is the disk
+RESULTS = ("model.safetensors", "*.png", "predictions.jsonl", "generated_predictions.txt")
 
 
 def make_image(config, name):
@@ -33,10 +35,15 @@ def image_of_one_epoch(demo):
     return make_image(config, f"{demo}-epoch")
 
 
+def image_of_form(form):
+    return make_image(write_form(form, ROOT / "build-image-settings"), form)
+
+
 def bits_of(runs):
-    """What a run has left, of the folder that is the disk: the digest of the parameters, or of each picture by its name."""
-    pictures = sorted((runs / WEIGHTS).parent.glob("*.png"))
-    return {path.name: digest(path) for path in pictures} or digest(runs / WEIGHTS)
+    """What a run has left, of the folder that is the disk: {name there: digest} of the parameters, pictures, and predictions."""
+    found = [path for pattern in RESULTS for path in sorted((runs / pathlib.Path(WEIGHTS).parent).glob(pattern))]
+    assert found, runs
+    return {path.relative_to(runs).as_posix(): digest(path) for path in found}
 
 
 def bits_on_host(image, folder):
