@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,8 @@ sys.path.insert(0, str(ROOT / "tools" / "packaging"))
 import boot  # noqa: E402
 import inputs  # noqa: E402
 import packages  # noqa: E402
+import small_forms  # noqa: E402
+import small_images  # noqa: E402
 
 PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build")).resolve() / "bascule"
 DATA = ROOT / "tests" / "data"
@@ -27,6 +30,7 @@ VIT = (DATA / "emoji-classes/model", None, 'head = "image_classification"', "")
 VIT_LABELS = (*VIT[:3], 'label_column = "label"')
 BERT = (DATA / "text-corpus/model", DATA / "tokenizer/wordpiece", 'head = "masked_lm"', "max_seq_length = 16")
 BERT_PAIRS = (*BERT[:2], 'head = "pretraining"', 'max_seq_length = 16\ntext_column = "first"\ntext_pair_column = "second"\nlabel_column = "label"')
+T5 = (DATA / "emoji-keywords/model", DATA / "tokenizer/unigram", "", 'text_column = "first"\nsummary_column = "second"\nmax_source_length = 8\nmax_target_length = 8')
 BERT_PAIRS_OF_TEXT = (*BERT[:2], 'head = "pretraining"', "max_seq_length = 32\ndupe_factor = 1")
 
 
@@ -94,18 +98,21 @@ class Inputs(unittest.TestCase):
         return json.loads(done.stdout)
 
     def outcome(self, config):
-        """The files of the weights and of the pictures that a run leaves."""
+        """The files of the weights, pictures and predictions that a run leaves, and the figures of its evaluations but for times."""
         done = bascule("run", config)
         self.assertEqual(done.returncode, 0, done.stderr)
         left = config.parent.parent / "runs/one"
-        return {path.name: path.read_bytes() for path in [left / "model.safetensors", *left.glob("*.png")] if path.exists()}
+        files = {path.name: path.read_bytes() for pattern in small_images.RESULTS for path in left.glob(pattern)}
+        figures = json.loads((left / "all_results.json").read_text()) if (left / "all_results.json").exists() else {}
+        return files, {name: value for name, value in figures.items() if re.fullmatch(r"(validation|test)_(?!.*(second|runtime)).*", name)}
 
     def lay_out(self, config, trains=False):
         """The files of a tree, in which the plan, and with `trains` the run, are those of the host. The host's own data are out of reach then."""
         document = self.plan(config)
         files = inputs.input_files(document["inputs"], config.parent)
         tree = self.folder / "tree"
-        shutil.rmtree(tree, ignore_errors=True)
+        for folder in (tree, self.folder / "host/runs"):
+            shutil.rmtree(folder, ignore_errors=True)
         for place, path in {**files, "config/run.toml": config}.items():
             (tree / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, tree / place)
@@ -174,6 +181,37 @@ class Inputs(unittest.TestCase):
                 self.assert_data(family, f"train_file = {written}", names)
         self.assert_data(BERT_PAIRS_OF_TEXT, 'train_file = "../data/part-?.txt"\nvalidation_file = "../data/one.txt"', ["one.txt", "part-1.txt", "part-2.txt"],
                          training="do_eval = true", trains=True)
+
+    def relative(self, family, head):
+        """A small RoBERTa or DistilBERT, of which no data has a folder."""
+        folder = self.folder / family
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps({"model_type": family, **small_forms.CONFIGS[family]}))
+        return folder, DATA / small_forms.TOKENIZERS[family], f'head = "{head}"', "max_seq_length = 16"
+
+    def test_tags_and_classes_of_texts(self):
+        small_forms.write_words(self.data / "words.jsonl", 6)
+        self.write("rows.tsv", [row(number) for number in range(6)])
+        tags = 'text_column = "tokens"\nlabel_column = "tags"\ntrain_file = "../data/words.jsonl"'
+        self.assert_data((*BERT[:2], 'head = "token_classification"', BERT[3]), tags, ["words.jsonl"])
+        self.assert_data(self.relative("distilbert", "token_classification"), tags, ["words.jsonl"], trains=True)
+        classes = 'text_column = "first"\ntext_pair_column = "second"\nlabel_column = "label"\ntrain_file = "../data/rows.tsv"'
+        self.assert_data(self.relative("roberta", "sequence_classification"), classes, ["rows.tsv"], trains=True)
+
+    def test_rows_that_a_share_holds_out(self):
+        """The same ones: the tree's plan counts them, and the run evaluates them."""
+        self.write("rows.jsonl", [row(number) for number in range(8)])
+        pictures = [f"pictures/{number}.jpg" for number in range(8)]
+        share = "\nvalidation_share = 0.4"
+        self.assert_data(BRIDGETOWER, 'train_file = "../data/rows.jsonl"' + share, ["rows.jsonl", *pictures], trains=True)
+        self.write("rows.txt", [row(0)])
+        self.assert_data(BERT, 'train_file = "../data/rows.txt"' + share, ["rows.txt"], trains=True)
+
+    def test_of_a_model_that_writes_how_it_writes(self):
+        self.write("rows.csv", [row(number) for number in range(4)])
+        config = self.config(T5, 'train_file = "../data/rows.csv"\ntest_file = "../data/rows.csv"', training="predict_with_generate = true")
+        (self.data / "model/generation_config.json").write_text('{"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "num_beams": 2}')
+        self.assertEqual([name for name in self.lay_out(config, trains=True) if name.startswith("model/")], ["model/config.json", "model/generation_config.json"])
 
     def test_of_the_model_the_files_that_are_read(self):
         self.write("rows.jsonl", [row(number) for number in range(4)])
