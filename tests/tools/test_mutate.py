@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/mutate puts every fault behind its number, and refuses one that the code has no single place for."""
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import pathlib
 import sys
+import tempfile
 import unittest
 import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import placed_faults  # the path first
 
 
 def load():
@@ -22,13 +27,13 @@ mutate = load()
 
 
 def fault(number, old, new, after=""):
-    return mutate.Fault(number, "a.cpp", old, new, "it adds", ["kernels"], after)
+    return placed_faults.Fault(number, "a.cpp", old, new, "it adds", ["kernels"], after)
 
 
 def rendered(text, *faults):
     for one in faults:
-        mutate.locate(one, text)
-    first, _, rest = mutate.with_faults(text, list(faults)).partition("\n")
+        placed_faults.locate(one, text)
+    first, _, rest = placed_faults.with_faults(text, list(faults)).partition("\n")
     assert first == '#include "mutation.h"'
     return rest
 
@@ -48,32 +53,48 @@ class Mutate(unittest.TestCase):
 
     def test_a_fault_needs_one_place(self):
         for text, one in (("a; a;", fault(1, "a", "b")), ("c;", fault(1, "a", "b")), ("x a; x a;", fault(1, "a", "b", "x"))):
-            with self.assertRaises(mutate.Misplaced):
-                mutate.locate(one, text)
+            with self.assertRaises(placed_faults.Misplaced):
+                placed_faults.locate(one, text)
         one = fault(1, "a", "b", "second")
-        mutate.locate(one, "a first\na second a a")
+        placed_faults.locate(one, "a first\na second a a")
         self.assertEqual((one.begin, one.line), (17, 2))
 
-    def test_a_fault_is_an_expression_or_whole_statements(self):
-        with self.assertRaises(mutate.Misplaced):
-            mutate.locate(fault(1, "f(b).c();", "d();"), "const int a = f(b).c();")
-        mutate.locate(fault(1, "f(b).c();", "d();"), "g();  // as a = b\nf(b).c();")
-        for old in ("if (a)", "a = b;\n  c = d", "return a", "const int a = 1;", "auto a = b();", "a ? b", "f(a, b", "a)", '"text', "{a"):
-            with self.subTest(old), self.assertRaises(mutate.Misplaced):
-                mutate.locate(fault(1, old, "b"), old)
-        for old in ("return a;", "constant", "const Lock a;\n  b();"):
-            mutate.locate(fault(1, old, "b"), old)
+    def test_a_fault_begins_with_a_whole_name(self):
+        for text in ("a.b();", "a->b();", "a::b();", "ab();"):
+            with self.subTest(text), self.assertRaises(placed_faults.Misplaced):
+                placed_faults.locate(fault(1, "b()", "c()"), text)
 
-    def test_overlapping_faults_are_refused(self):
-        with self.assertRaises(mutate.Misplaced):
-            rendered("a + b + c;", fault(1, "a + b", "a"), fault(2, "b + c", "c"))
+    def test_a_fault_is_an_expression_or_whole_statements(self):
+        with self.assertRaises(placed_faults.Misplaced):
+            placed_faults.locate(fault(1, "f(b).c();", "d();"), "const int a = f(b).c();")
+        placed_faults.locate(fault(1, "f(b).c();", "d();"), "g();  // as a = b\nf(b).c();")
+        for old in ("if (a)", "a = b;\n  c = d", "return a", "const int a = 1;", "auto a = b();", "a ? b", "f(a, b", "a)", '"text', "{a",
+                    "a, b", "a : b", "a ||", "&& a", "b(c) +", ""):
+            with self.subTest(old), self.assertRaises(placed_faults.Misplaced):
+                placed_faults.locate(fault(1, old, "b"), old)
+            with self.subTest(old), self.assertRaises(placed_faults.Misplaced):
+                placed_faults.locate(fault(1, "constant", old), "constant")
+        for old in ("return a;", "constant", "const Lock a;\n  b();", "a<b, c>(d, e)", "a ? b : c::d", "*a + b++", "B{a, b}"):
+            placed_faults.locate(fault(1, old, "b"), old)
+
+    def test_overlapping_faults_are_named_with_both_lists(self):
+        def pair(old, new):
+            faults = [fault(1, "a + b", "a"), fault(2, old, new)]
+            for one, name in zip(faults, ("sums", "terms")):
+                placed_faults.locate(one, "a + b + c;")
+                one.listed_in = name
+            return placed_faults.overlaps(faults)
+        self.assertEqual(pair("b + c", "c"), ["a.cpp:1: overlapping faults are in sums.toml, `a + b`, and in terms.toml, `b + c`"])
+        self.assertEqual(pair("a + b", "a"), ["a.cpp:1: the same fault is in sums.toml, `a + b`, and in terms.toml, `a + b`"])
+        for old, new in (("a + b", "b"), ("b", "c"), ("a + b + c", "c"), ("c", "a")):
+            self.assertEqual(pair(old, new), [], old)
 
     def test_a_word_chooses_faults_by_list_file_promise_or_test(self):
-        faults = [mutate.Fault(1, "a.cpp", "a", "b", "it adds", ["kernels"], listed_in="first"),
-                  mutate.Fault(2, "b.cpp", "a", "b", "it counts", ["plan"], listed_in="second")]
+        faults = [placed_faults.Fault(1, "a.cpp", "a", "b", "it adds", ["kernels"], listed_in="first"),
+                  placed_faults.Fault(2, "b.cpp", "a", "b", "it counts", ["plan"], listed_in="second")]
         for word, number in (("first", 1), ("second", 2), ("b.cpp", 2), ("adds", 1), ("kernels", 1)):
             self.assertEqual([f.number for f in mutate.chosen(faults, [word], 0)], [number], word)
-        of_list = mutate.chosen(mutate.read_faults(), ["fresh_two"], 0)
+        of_list = mutate.chosen(placed_faults.read_faults(), ["fresh_two"], 0)
         self.assertEqual({f.listed_in for f in of_list}, {"fresh_two"})
 
     def test_a_test_that_overruns_its_limit_is_told_from_one_that_fails(self):
@@ -83,11 +104,46 @@ class Mutate(unittest.TestCase):
             for tests, expected in ((["right", "slow"], ("slow", "overran", 4.0)), (["right", "wrong"], ("wrong", "failed", 2.0)),
                                     (["right"], (None, "passed", 1.0))):
                 one.tests = tests
-                self.assertEqual(mutate.try_fault({}, one, dict.fromkeys(tests, 1.0), 9.0), expected)
+                known = unittest.mock.Mock(**{"usual_seconds.return_value": 1.0})
+                self.assertEqual(mutate.try_fault({}, one, known, 9.0), expected)
 
-    def test_the_list_is_complete(self):
-        faults = mutate.read_faults()
+    def test_a_run_goes_on_where_it_was_interrupted(self):
+        faults = [fault(1, "a", "b"), fault(2, "c", "d")]
+        for one, name in zip(faults, ("first", "second")):
+            one.tests = [name]
+        tried = []
+
+        def run_test(jobs, test, number, limit):
+            tried.append((test, number))
+            return 1.0, "failed" if number == 1 else "passed"
+
+        with tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch.multiple(mutate, run_test=run_test, BUILD=pathlib.Path(folder)), \
+                unittest.mock.patch.object(mutate.subprocess, "run") as git, contextlib.redirect_stdout(io.StringIO()) as output:
+            def run(wanted, again=False, changes=""):
+                git.side_effect = [unittest.mock.Mock(stdout=changes), unittest.mock.Mock(stdout="0123\n")]
+                outcomes = mutate.Outcomes(again)
+                untried = mutate.without_outcome(wanted, outcomes)
+                mutate.try_all({}, untried, outcomes, 1, 9.0, 0)
+                done, tried[:] = list(tried), []
+                return done, mutate.report(faults, outcomes.of_faults, None)
+
+            self.assertEqual(run(faults[:1]), ([("first", 0), ("first", 1)], 0))
+            self.assertIn("1 of 1 faults noticed, 100.0 %, by 1 s of tests; 1 are not tried yet", output.getvalue())
+            self.assertEqual(run(faults), ([("second", 0), ("second", 2)], 1))
+            self.assertIn("1 of 2 faults noticed, 50.0 %, by 2 s of tests\n", output.getvalue())
+            self.assertEqual(run(faults), ([], 1))
+            self.assertEqual(run(faults[:1], again=True)[0], [("first", 1)])
+            self.assertEqual(run(faults[:1], changes=" M a.cpp\n")[0], [("first", 0), ("first", 1)])
+            mutate.run_test = lambda *arguments: (1.0, "failed")
+            with self.assertRaises(mutate.FailsUnchanged):
+                run(faults[:1], changes=" M a.cpp\n")
+
+    def test_every_fault_has_a_place_and_a_number_of_its_own(self):
+        faults = placed_faults.read_faults()
+        placed_faults.place_all(faults)
         self.assertGreaterEqual(len(faults), 120)
+        self.assertEqual(len({fault.number for fault in faults} - {0}), len(faults))
         for one in faults:
             self.assertTrue(one.tests and one.breaks and one.old != one.new, one)
         self.assertEqual(len({(f.file, f.after, f.old, f.new) for f in faults}), len(faults))
