@@ -110,6 +110,8 @@ def locate(fault, text):
         raise Misplaced(f"{fault.file}: `from` is the end of a statement, not a whole one: {fault.old}")
     if re.search(r"(\.|->|::)$", before) or re.search(r"\w\Z", text[:fault.begin]) and re.match(r"\w", fault.old):
         raise Misplaced(f"{fault.file}: `from` begins within a name: {fault.old}")
+    if re.search(r"^( *)(?:static |inline )?constexpr [^=;\n]*\)[^=;\n]*\{(\n(?:(?!\1\}).*\n)*)?.*\Z", text[:fault.begin], re.M):
+        raise Misplaced(f"{fault.file}: `from` is in a constexpr function, where no fault can be chosen: {fault.old}")
     fault.line = text.count("\n", 0, fault.begin) + 1
 
 

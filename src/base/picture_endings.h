@@ -10,7 +10,7 @@ namespace bascule {
 inline constexpr char kPictureEndings[] = ".jpg, .jpeg, .png or .webp";
 
 // ending: of a file's name, in lower case, without the dot.
-constexpr bool is_picture_ending(std::string_view ending) noexcept {
+inline bool is_picture_ending(std::string_view ending) noexcept {
   return ending == "jpg" || ending == "jpeg" || ending == "png" || ending == "webp";
 }
 

@@ -64,6 +64,12 @@ class Mutate(unittest.TestCase):
             with self.subTest(text), self.assertRaises(placed_faults.Misplaced):
                 placed_faults.locate(fault(1, "b()", "c()"), text)
 
+    def test_a_fault_is_in_no_constexpr_function(self):
+        for text in ("constexpr int f(int a) { return a + 1; }", "  static constexpr int f(int a) {\n    g();\n    return a + 1;\n  }\n"):
+            with self.subTest(text), self.assertRaises(placed_faults.Misplaced):
+                placed_faults.locate(fault(1, "a + 1", "a"), text)
+        placed_faults.locate(fault(1, "a + 1", "a"), "constexpr int f(int b) {\n  return b;\n}\nconstexpr int c = 2;\nint g() {\n  return a + 1;\n}")
+
     def test_a_fault_is_an_expression_or_whole_statements(self):
         with self.assertRaises(placed_faults.Misplaced):
             placed_faults.locate(fault(1, "f(b).c();", "d();"), "const int a = f(b).c();")
