@@ -32,207 +32,19 @@ it keeps finished files. Needs the Python packages `datasets` and `pillow`.
 Exit code: 0 done, 2 command line, 3 data, 6 disk.
 """
 import argparse
-import hashlib
-import io
 import json
-import os
 import pathlib
 import sys
-import tarfile
 import time
 
-from exported_rows import BadRow, labelled_text, row_captions, row_class, row_label, row_lines, row_text, tagged_words
+from export_pictures import JPEG_QUALITY, Manifest, Pictures, Shards, picture_bytes, write_whole
+from export_source import class_names_of, encoded_rows, load_splits
+from export_texts import has_no_labels, of_texts, tell_classes
+from exported_rows import BadRow, ExportError, labelled_text, row_captions, row_class, row_label, row_lines, row_text, tagged_words
 from summary_columns import summary_columns
 
-JPEG_QUALITY = 95
 PROGRESS_SECONDS = 2.0
 EXPORT_RECORD = "export.json"
-
-
-class ExportError(Exception):
-    def __init__(self, code, line):
-        super().__init__(line)
-        self.code = code
-
-
-def write_whole(path, data):
-    """Writes beside, syncs, renames: the name never holds half a file. Leftovers of a killed export are overwritten."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    try:
-        with open(beside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def format_of(data):
-    """The ending of a file that the program reads as it is, else None."""
-    if data[:3] == b"\xff\xd8\xff":
-        return "jpg"
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        is_animated = data[12:16] == b"VP8X" and data[20:21] and data[20] & 0x02
-        return None if is_animated else "webp"
-    return "png" if data[:8] == b"\x89PNG\r\n\x1a\n" else None
-
-
-def encoded_as_jpeg(data):
-    """Any picture that Pillow reads -> JPEG bytes, upright and RGB."""
-    try:
-        from PIL import Image, ImageOps  # only where a picture is not JPEG, PNG or still WebP
-    except ImportError:
-        raise ExportError(2, "the Python package pillow is missing; pip install datasets pillow") from None
-    try:
-        with Image.open(io.BytesIO(data)) as picture:
-            upright = ImageOps.exif_transpose(picture).convert("RGB")
-    except Exception as error:  # Pillow's decoders raise anything
-        raise BadRow(f"the picture cannot be decoded: {error}") from None
-    out = io.BytesIO()
-    try:
-        upright.save(out, "JPEG", quality=JPEG_QUALITY, subsampling=0)
-    except Exception as error:  # as a side above 65,535 pixels
-        raise BadRow(f"the picture cannot be written as JPEG: {error}") from None
-    return out.getvalue()
-
-
-def picture_bytes(value, folder):
-    """The encoded picture of a cell: {"bytes", "path"}, bytes, or a path, taken from `folder`."""
-    if isinstance(value, dict) and value.get("bytes"):
-        value = value["bytes"]
-        if not isinstance(value, (bytes, str)):
-            raise BadRow("the picture is neither bytes nor a path")
-    if isinstance(value, dict):
-        value = value.get("path")
-    if isinstance(value, bytes) and value:
-        return value
-    if not isinstance(value, str) or not value:
-        raise BadRow("the row has no picture")
-    try:
-        return (folder / value).read_bytes()
-    except (OSError, ValueError) as error:
-        raise BadRow(f"the picture cannot be read: {error}") from None
-
-
-class Texts:
-    """OUTPUT/<name>.txt: a text corpus whose documents are the rows."""
-
-    ENDING, BETWEEN = ".txt", b"\n"
-
-    def __init__(self, name, output):
-        self.path = output / (name + self.ENDING)
-        self.beside = self.path.with_name(self.path.name + ".part")
-        self.file = None
-
-    def add(self, lines):
-        if not lines:
-            return 0
-        if self.file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = open(self.beside, "wb")
-        else:
-            self.file.write(self.BETWEEN)
-        self.file.write("".join(line + "\n" for line in lines).encode())
-        return 1
-
-    def finish(self):
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        os.replace(self.beside, self.path)
-
-
-class Rows(Texts):
-    """OUTPUT/<name>.jsonl, a line a row."""
-
-    ENDING, BETWEEN = ".jsonl", b""
-
-
-class Pictures:
-    """OUTPUT/images, one file for each content."""
-
-    def __init__(self, output):
-        self.output = output
-        self.re_encoded = 0
-        self.stored = set()
-
-    def store(self, data):
-        """Returns the path for the manifest. The name comes from the source's bytes, so that nothing is encoded twice."""
-        digest = hashlib.sha256(data).hexdigest()[:32]
-        ending = format_of(data)
-        name = f"images/{digest[:2]}/{digest}.{ending or 'jpg'}"
-        if name in self.stored:
-            return name
-        self.re_encoded += ending is None
-        if not (self.output / name).exists():
-            write_whole(self.output / name, data if ending else encoded_as_jpeg(data))
-        self.stored.add(name)
-        return name
-
-
-class Manifest:
-    """OUTPUT/<name>.jsonl, with its pictures in `pictures`."""
-
-    def __init__(self, name, output, pictures):
-        self.path = output / f"{name}.jsonl"
-        self.pictures = pictures
-        self.lines = []
-
-    def add(self, picture, captions, extra):
-        image = self.pictures.store(picture)
-        self.lines += [json.dumps({"image": image, **caption, **extra}, ensure_ascii=False) for caption in captions]
-        return len(captions)
-
-    def finish(self):
-        write_whole(self.path, ("\n".join(self.lines) + "\n").encode())
-
-
-class Shards:
-    """OUTPUT/<name>-00000.tar and so on, each whole under its name; the split's name says that all are there."""
-
-    def __init__(self, name, output, shard_rows):
-        self.name = name
-        self.output = output
-        self.shard_rows = shard_rows
-        self.re_encoded = 0
-        self.stored = []  # for the count
-        self.rows = 0
-        self.shards = 0
-        self.tar = self.bytes = None
-
-    def add(self, picture, captions, extra):
-        picture_ending = format_of(picture)
-        data = picture if picture_ending else encoded_as_jpeg(picture)
-        self.re_encoded += picture_ending is None
-        self.stored.append(None)
-        for caption in captions:
-            if self.tar is None:
-                self.bytes = io.BytesIO()
-                self.tar = tarfile.open(fileobj=self.bytes, mode="w", format=tarfile.USTAR_FORMAT)
-            text = json.dumps({**caption, **extra}, ensure_ascii=False).encode()
-            for ending, contents in ((picture_ending or "jpg", data), ("json", text)):
-                member = tarfile.TarInfo(f"{self.rows:09}.{ending}")
-                member.size = len(contents)
-                self.tar.addfile(member, io.BytesIO(contents))
-            self.rows += 1
-            if self.rows % self.shard_rows == 0:
-                self.write_shard()
-        return len(captions)
-
-    def write_shard(self):
-        self.tar.close()
-        write_whole(self.output / f"{self.name}-{self.shards:05}.tar", self.bytes.getvalue())
-        self.tar = self.bytes = None
-        self.shards += 1
-
-    def finish(self):
-        if self.tar is not None:
-            self.write_shard()
-
-    def written_name(self):
-        return f"{self.name}-{{00000..{self.shards - 1:05}}}.tar"
 
 
 def add_row(row, columns, destination, folder, class_names):
@@ -270,91 +82,6 @@ def export_split(name, rows, columns, destination, folder, skip_bad, class_names
         raise ExportError(3, f"{name}: the split has no usable row")
     destination.finish()
     return written, left_out
-
-
-def load_splits(options):
-    """{split: Dataset}, of a hub name or a local folder."""
-    try:
-        import datasets
-    except ImportError:
-        raise ExportError(2, "the Python package datasets is missing; pip install datasets pillow") from None
-    local = pathlib.Path(options.source)
-    try:
-        if (local / "dataset_dict.json").exists() or (local / "state.json").exists():
-            loaded = datasets.load_from_disk(str(local))
-        else:
-            loaded = datasets.load_dataset(options.source, options.config, revision=options.revision)
-    except Exception as error:  # the library and the network raise anything
-        raise ExportError(3, f"{options.source}: cannot be loaded: {first_line(error)}") from None
-    splits = dict(loaded) if isinstance(loaded, dict) else {str(loaded.split or "train"): loaded}
-    if options.make_test_split and "test" not in splits:
-        splits = cut_into_three(splits, options.seed)
-    if options.validation_fraction and "validation" not in splits:
-        splits = cut_off_validation(splits, options.validation_fraction, options.seed)
-    if options.split:
-        missing = [name for name in options.split if name not in splits]
-        if missing:
-            raise ExportError(2, f"there is no split \"{missing[0]}\"; there are: {', '.join(splits)}")
-        splits = {name: splits[name] for name in options.split}
-    return splits
-
-
-def cut(dataset, fraction, seed):
-    """{"train", "test"}, the latter with that fraction of the rows."""
-    try:
-        return dataset.train_test_split(test_size=fraction, seed=seed)
-    except ValueError:
-        raise ExportError(3, f"train: too few rows ({len(dataset)}) to cut off {fraction:g} of them") from None
-
-
-def cut_into_three(splits, seed):
-    """The published script's rule: train keeps 60 %, of the rest one half validates and the other tests."""
-    if "train" not in splits:
-        raise ExportError(2, "--make_test_split needs a split \"train\"")
-    first = cut(splits["train"], 0.4, seed)
-    second = cut(first["test"], 0.5, seed)
-    return {"train": first["train"], "validation": second["train"], "test": second["test"]}
-
-
-def cut_off_validation(splits, fraction, seed):
-    if "train" not in splits:
-        raise ExportError(2, "--validation_fraction needs a split \"train\"")
-    both = cut(splits["train"], fraction, seed)
-    return {**splits, "train": both["train"], "validation": both["test"]}
-
-
-def tell_classes(tables, columns):
-    """Rows of texts have the classes' numbers alone."""
-    names = next((names for names in (class_names_of(rows, columns) for rows in tables.values()) if names), None)
-    if names and {"text", "class"} <= set(columns):
-        by_number = json.dumps({str(number): name for number, name in enumerate(names)}, ensure_ascii=False)
-        print(f"labels are numbers of classes; to name them in the trained model, write \"id2label\": {by_number} into the model's config.json", file=sys.stderr)
-
-
-def class_names_of(dataset, columns):
-    """By number; None where the data set names no classes."""
-    if "tag" in columns:  # a list of classes
-        return getattr(getattr(dataset.features[columns["tag"]], "feature", None), "names", None)
-    return getattr(dataset.features[columns["class"]], "names", None) if "class" in columns else None
-
-
-def encoded_rows(dataset, columns):
-    """Only the columns that are needed; pictures as they are stored, never decoded."""
-    import datasets
-
-    for ours, theirs in columns.items():
-        if theirs not in dataset.column_names:
-            raise ExportError(2, f"there is no column \"{theirs}\"; name it with --{ours}_column, "
-                                 f"one of: {', '.join(dataset.column_names)}")
-    dataset = dataset.select_columns(list(dict.fromkeys(columns.values())))
-    if "image" in columns and isinstance(dataset.features[columns["image"]], datasets.Image):
-        dataset = dataset.cast_column(columns["image"], datasets.Image(decode=False))
-    return dataset
-
-
-def first_line(error):
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 def earlier_record(output, what):
@@ -407,15 +134,6 @@ def wanted_columns(options):
         return {"image": options.image_column, "class": options.class_column}
     columns = {"image": options.image_column, "caption": options.caption_column or "caption"}
     return {**columns, "label": options.label_column} if options.label_column else columns
-
-
-def of_texts(columns):
-    """What a split without pictures becomes."""
-    return Rows if {"summary", "tag"} & set(columns) or {"text", "class"} <= set(columns) else Texts if "text" in columns else None
-
-
-def has_no_labels(rows, columns):
-    return {"text", "class"} <= set(columns) and set(rows[columns["class"]]) == {-1}
 
 
 def ending_of(options, columns, shards):

@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of a data set as export_dataset.py writes them: captions, classes, texts, words with tags."""
+"""Cells of a data set as export_dataset.py writes them: captions, classes, texts, words with tags; and its errors."""
 import math
 
 LONGEST_LINE = 2**20  # of a text corpus, as the program reads it
+
+
+class ExportError(Exception):
+    """What stops an export: the exit code, and one line."""
+
+    def __init__(self, code, line):
+        super().__init__(line)
+        self.code = code
 
 
 class BadRow(Exception):

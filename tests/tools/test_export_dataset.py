@@ -24,6 +24,8 @@ sys.path.insert(0, str(ROOT / "tools"))  # for what the tool imports
 spec = importlib.util.spec_from_file_location("export_dataset", ROOT / "tools/export_dataset.py")
 tool = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tool)
+import export_pictures  # noqa: E402: the path first
+import export_texts  # noqa: E402
 
 HAS_PILLOW = importlib.util.find_spec("PIL") is not None
 HAS_DATASETS = HAS_PILLOW and importlib.util.find_spec("datasets") is not None
@@ -89,12 +91,12 @@ class Rows(InAFolder):
         rows = [{"a": "text", "b": "summary"}, {"a": " ", "b": "x"}, {"a": "x", "b": ""}, {"a": "x", "b": None}, {"a": "x\ud800", "b": "x"}, {"a": "y", "b": "z"}]
         columns = {"text": "a", "summary": "b"}
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            counts = tool.export_split("train", rows, columns, tool.Rows("train", self.output), self.folder, True)
+            counts = tool.export_split("train", rows, columns, export_texts.Rows("train", self.output), self.folder, True)
         self.assertEqual(counts, (2, 4))
         self.assertEqual(lines_of(self.output / "train.jsonl"), [{"text": "text", "summary": "summary"}, {"text": "y", "summary": "z"}])
         self.assertIn("train, row 2 skipped: the summary is empty or not text", said.getvalue())
         with self.assertRaisesRegex(tool.ExportError, "row 1: the text is empty"):
-            tool.export_split("train", rows, columns, tool.Rows("train", self.output), self.folder, False)
+            tool.export_split("train", rows, columns, export_texts.Rows("train", self.output), self.folder, False)
 
     def test_shards_hold_the_same_rows_in_whole_files(self):
         first, second = jpegs(2)
@@ -116,7 +118,7 @@ class Rows(InAFolder):
     def test_a_still_webp_keeps_its_bytes(self):
         still = (WEBPS / "lossy_40.webp").read_bytes()
         animated = (WEBPS / "bad_animated.webp").read_bytes()
-        self.assertEqual((tool.format_of(still), tool.format_of(animated)), ("webp", None))
+        self.assertEqual((export_pictures.format_of(still), export_pictures.format_of(animated)), ("webp", None))
         _, lines, _ = self.export_rows([{"image": still, "caption": "a"}])
         self.assertTrue(lines[0]["image"].endswith(".webp"))
         self.assertEqual((self.output / lines[0]["image"]).read_bytes(), still)
@@ -173,15 +175,15 @@ class Rows(InAFolder):
 
     def test_texts_become_a_corpus(self):
         rows = [{"text": "One.\n\n  Two\tthree. \r\n"}, {"text": ""}, {"text": ["Four.", "Fünf."]}, {"text": " "}]
-        texts = tool.Texts("train", self.output)
+        texts = export_texts.Texts("train", self.output)
         self.assertEqual(tool.export_split("train", rows, {"text": "text"}, texts, self.folder, False), (2, 0))
         self.assertEqual((self.output / "train.txt").read_text(encoding="utf-8"), "One.\nTwo three.\n\nFour.\nFünf.\n")
         for bad in (None, 3, ["a", 1], "\ud800"):
             with self.assertRaisesRegex(tool.ExportError, "^train, row 0: the text is not"):
-                tool.export_split("train", [{"text": bad}], {"text": "text"}, tool.Texts("train", self.output), self.folder, False)
+                tool.export_split("train", [{"text": bad}], {"text": "text"}, export_texts.Texts("train", self.output), self.folder, False)
 
     def test_a_line_that_a_corpus_cannot_hold_is_a_bad_row(self):
-        texts = tool.Texts("train", self.output)
+        texts = export_texts.Texts("train", self.output)
         rows = [{"text": "Short."}, {"text": "x" * (2**20 + 1)}, {"text": "y" * 2**20}]
         self.assertEqual(tool.export_split("train", rows, {"text": "text"}, texts, self.folder, True), (2, 1))
 
