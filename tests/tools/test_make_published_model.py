@@ -91,6 +91,15 @@ class MakePublishedModel(unittest.TestCase):
             planned = json.loads(done.stdout)["categories"]["parameters, trained"]
             self.assertAlmostEqual(planned / (4 * parameters), 1, delta=1e-5)  # padding between them
 
+    @unittest.skipUnless(PROGRAM.is_file(), f"needs {PROGRAM.name} in the build folder")
+    def test_a_model_of_pictures_has_its_published_number_of_parameters(self):
+        folder, rows = self.folder / "vit-base", ROOT / "tests/data/emoji-classes/train.jsonl"
+        self.assertEqual(self.make("vit-base", folder).returncode, 0)
+        keys = (f"model.model_name_or_path={folder}", "model.from_scratch=true", f"data.train_file={rows}", "data.validation_file=", "data.test_file=", "data.label_column=label")
+        done = subprocess.run([PROGRAM, "plan", "--json", ROOT / "config/vit_base.toml", *keys], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertAlmostEqual(json.loads(done.stdout)["categories"]["parameters, trained"] / (4 * 86_567_656), 1, delta=1e-5)
+
     def test_nonsense_is_refused(self):
         self.folder.mkdir()
         other = self.folder / "other"
