@@ -190,6 +190,8 @@ def distributed_and_report(c):
         c.set("report.tensorboard", "tensorboard" in reports or "all" in reports)
         if "mlflow" in reports:
             c.set("report.tracking", "mlflow", "in mlruns beside the output folder: set report.tracking_dir for another store")
+        elif "all" in reports:
+            c.notes.append("--report_to all means what is installed beside the script, perhaps MLflow too: for that, set report.tracking = \"mlflow\"")
         others = [r for r in reports if r not in ("tensorboard", "mlflow", "all", "none")]
         if others:
             c.drop("report_to " + " ".join(others), "Bascule writes files for TensorBoard and MLflow, JSON and HTML reports")

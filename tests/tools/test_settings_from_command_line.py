@@ -61,6 +61,10 @@ class SettingsFromCommandLine(unittest.TestCase):
         _, settings, said = convert(LEAST + "--report_to tensorboard wandb comet_ml")
         self.assertEqual((settings["report.tensorboard"], settings.get("report.tracking")), ("true", None))
         self.assertEqual(said, ["not carried over: --report_to wandb comet_ml: Bascule writes files for TensorBoard and MLflow, JSON and HTML reports"])
+        _, settings, said = convert(LEAST + "--report_to all")
+        self.assertEqual((settings["report.tensorboard"], settings.get("report.tracking")), ("true", None))
+        self.assertEqual(len(said), 1)
+        self.assertIn("perhaps MLflow too: for that, set report.tracking = \"mlflow\"", said[0])
         _, settings, said = convert(LEAST + "--report_to none")
         self.assertEqual((settings["report.tensorboard"], settings.get("report.tracking"), said), ("false", None, []))
 
