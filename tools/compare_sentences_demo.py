@@ -110,7 +110,7 @@ def main():
     for seed in options.seeds:
         with tempfile.TemporaryDirectory() as temporary:
             initial = pathlib.Path(temporary, "initial")
-            run_ours(options, initial, seed, "training.learning_rate=0", "training.num_train_epochs=0", "training.max_steps=1", "training.eval_strategy=no")
+            run_ours(options, initial, seed, "training.learning_rate=0", "training.max_steps=1", "training.eval_strategy=no")
             found.append({"seed": seed, "ours": ours(options, pathlib.Path(temporary, "run"), seed), "peer": peer(options, initial, seed)})
         print(json.dumps(found[-1]), file=sys.stderr, flush=True)
     means = {key: {who: statistics.mean(one[who][key] for one in found) for who in ("peer", "ours")} for key in ("accuracy", "loss", "samples_per_second")}

@@ -4,6 +4,7 @@
 // - The value is TOML; text that is not valid TOML is taken as a string, with its spaces. Ranges and types are those of
 //   the file.
 // - A key counts as if it stood in the file in place of the file's own. [[training.groups]] are given as one list.
+// - training.max_steps and num_train_epochs, of which one is set: each takes the place of the file's other one, too.
 // - A relative path starts from the current folder, and is kept absolute. A path that has no such form is refused:
 //   absolute_paths.h.
 //

@@ -177,6 +177,12 @@ std::vector<GivenKey> given_keys(const std::vector<std::string>& arguments) {
   return keys;
 }
 
+// A key of the file that the given one replaces beside its own: of the two that set the length, one is set.
+const char* replaced_key(const GivenKey& given) {
+  if (given.table != "training" || !(given.value().value_or(0.0) > 0.0)) return "";
+  return given.name == "max_steps" ? "num_train_epochs" : given.name == "num_train_epochs" ? "max_steps" : "";
+}
+
 // As if it stood in the file in place of the file's own.
 void read_given(Reading& reading, const GivenKey& given) {
   if (given.is_groups()) return read_groups(reading, kCommandLinePlace, given.value());
@@ -252,7 +258,9 @@ Settings read_settings_text(std::string_view text, const std::string& name, cons
     reading.settings.origin.file = name;
     for (const GivenKey& key : given) {
       toml::table* const table = parsed.at_path(key.table).as_table();
-      if (table != nullptr) table->erase(key.name);
+      if (table == nullptr) continue;
+      table->erase(key.name);
+      table->erase(replaced_key(key));
     }
     read_table(reading, "", parsed);
     if (!given.empty()) reading.directory = current_folder();

@@ -72,6 +72,19 @@ TEST(CommandLineKeys, ReplaceValuesThatTheFileHasWrong) {
   EXPECT_EQ(other.model.model_name_or_path.resolved, here() + "/vit-x");
 }
 
+TEST(CommandLineKeys, OneThatSetsTheLengthReplacesTheFilesOther) {
+  const std::string in_epochs = least_with("training", "num_train_epochs = 3"),
+                    in_steps = least_with("training", "max_steps = 4");
+  const Settings steps = with_keys({"training.max_steps=7"}, in_epochs),
+                 epochs = with_keys({"training.num_train_epochs=2"}, in_steps);
+  EXPECT_EQ(print_settings(steps), print_settings(settings_of(least_with("training", "max_steps = 7"))));
+  EXPECT_EQ(print_settings(epochs), print_settings(settings_of(least_with("training", "num_train_epochs = 2"))));
+  EXPECT_EQ(with_keys(command_line_keys(steps), in_epochs).training.num_train_epochs, 0.0) << "of another process";
+  EXPECT_EQ(with_keys({"training.max_steps=0"}, in_epochs).training.num_train_epochs, 3.0) << "0 sets no length";
+  EXPECT_NE(refusal_with({"training.max_steps=7", "training.num_train_epochs=2"}).find("are both set"),
+            std::string::npos);
+}
+
 TEST(CommandLineKeys, AreTomlOrElseStrings) {
   const Settings settings =
       with_keys({"data.caption_column=\"my text\"", "data.image_column=a # b", "model.freeze=[\"text_model\"]",
