@@ -51,9 +51,16 @@ namespace {
 
 void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
 
-// Those of a run that is finished.
-void print_results(const Settings& settings) {
-  std::puts(json_text(read_json_file(settings.run.output_dir.resolved + "/all_results.json"), 4).c_str());
+std::string watch_line(const Settings& settings) {
+  return "report: to watch, " + mlflow_command(tracking_store(settings));
+}
+
+// Whether the run is finished; then what is still to do.
+bool is_done(const Settings& settings, bool json) {
+  if (!is_finished_and_clear(settings)) return false;
+  if (track_finished(settings)) say(watch_line(settings));
+  if (json) std::puts(json_text(read_json_file(settings.run.output_dir.resolved + "/all_results.json"), 4).c_str());
+  return true;
 }
 
 // The rank that met the error says so; others only leave with its exit code.
@@ -215,7 +222,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
     say("seal: " + std::string(isa_name(isa)) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
         " threads; from here on Bascule allocates nothing, and allocations by libraries are counted");
-    if (sealed.tracking().is_open()) say("report: to watch, " + mlflow_command(tracking_store(run.settings)));
+    if (sealed.tracking().is_open()) say(watch_line(run.settings));
   }
   const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed(sealed);
@@ -272,10 +279,9 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
     agree_on(group, [&] {
       if (!keeps_folder && group.is_first()) lock.emplace(settings.run, settings.origin, FolderUser::kRank);
       if (!keeps_folder) return;
-      done = is_finished_and_clear(settings);
+      done = is_done(settings, json);
       if (!done) lock.emplace(settings.run, settings.origin, FolderUser::kProcess);
-      if (lock && lock->has_waited()) done = is_finished_and_clear(settings);
-      if (done && json) print_results(settings);
+      if (lock && lock->has_waited()) done = is_done(settings, json);
     });
     if (any_of(group, done)) return 0;
     std::optional<ResumePoint> point = agree_on_checkpoint(settings, group);
@@ -303,13 +309,9 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
 
 // `bascule run` of several ranks.
 int run_launcher(const Settings& settings, const std::string& settings_file, bool json) {
-  const auto is_done = [&] {
-    const bool done = is_finished_and_clear(settings);
-    if (done && json) print_results(settings);
-    return done;
-  };
-  return launch_run(settings, settings_file, json, is_done,
-                    "run the same command again to resume from the newest complete checkpoint, if any");
+  return launch_run(
+      settings, settings_file, json, [&] { return is_done(settings, json); },
+      "run the same command again to resume from the newest complete checkpoint, if any");
 }
 
 void refuse_machines_without_mpi(const Settings& settings) {

@@ -77,6 +77,21 @@ std::map<std::string, std::string> metrics_of_log(const std::string& path) {
   return metrics;
 }
 
+struct LogTimes {
+  double first = unix_seconds(), last = first;  // of a log without lines: now
+};
+
+LogTimes times_of_log(const std::string& path) {
+  LogTimes times;
+  std::ifstream file(path);
+  bool is_first = true;
+  for (std::string text; std::getline(file, text); is_first = false) {
+    times.last = get_number(parse_json(text, path), "time", path);
+    if (is_first) times.first = times.last;
+  }
+  return times;
+}
+
 // Unsynced: the next start writes it anew.
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
@@ -158,17 +173,25 @@ KnownRun read_known(const std::string& output_dir) {
   return known;
 }
 
-// The run that the folder is already, or a new one. A folder that was moved is the same run, a copy another. Where the
-// original was moved meanwhile, the folder that the run was last written from keeps it.
-KnownRun known_run(const MlflowPlace& place, double unix_seconds) {
+// The run that the folder is already; without an id where it is none. A folder that was moved is the same run, a copy
+// another. Where the original was moved meanwhile, the folder that the run was last written from keeps it.
+KnownRun found_run(const MlflowPlace& place) {
   const std::string& output_dir = place.output_dir;
   KnownRun known = read_known(output_dir);
   const auto is_elsewhere = [&](const std::string& folder) {
     return folder != output_dir && read_known(folder).id == known.id;
   };
+  if (!is_id(known.id)) return {};
   const bool is_copy = is_elsewhere(known.output_dir) ||
                        is_elsewhere(text_of(place.store + "/0/" + known.id + "/tags/" + kMlflowFolderTag));
-  if (!is_id(known.id) || is_copy) known = {new_id(), milliseconds(unix_seconds), ""};
+  return is_copy ? KnownRun{} : known;
+}
+
+// That run, or a new one.
+KnownRun known_run(const MlflowPlace& place, double unix_seconds) {
+  const std::string& output_dir = place.output_dir;
+  KnownRun known = found_run(place);
+  if (known.id.empty()) known = {new_id(), milliseconds(unix_seconds), ""};
   if (known.output_dir != output_dir) {
     known.output_dir = output_dir;
     write_output_file(output_dir + "/" + kIdFile,
@@ -223,6 +246,15 @@ MlflowRun MlflowRun::open(MlflowPlace place, double unix_seconds) {
   run.metrics_ = Descriptor(::open((folder + "/metrics").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!run.is_open()) fail(folder + "/metrics", "opening", errno);
   return run;
+}
+
+bool MlflowRun::write_finished(MlflowPlace place) {
+  const std::string id = found_run(place).id;
+  const std::string finished = "\nstatus: " + std::to_string(static_cast<int>(MlflowState::kFinished)) + "\n";
+  if (!id.empty() && text_of(place.store + "/0/" + id + "/meta.yaml").find(finished) != std::string::npos) return false;
+  const LogTimes times = times_of_log(place.output_dir + "/" + kLogFile);
+  open(std::move(place), times.first).end(MlflowState::kFinished, times.last);
+  return true;
 }
 
 Status MlflowRun::step(const StepRecord& record, double unix_seconds) noexcept {

@@ -54,6 +54,9 @@ class MlflowRun {
 
   // Throws Error{kDisk}.
   static MlflowRun open(MlflowPlace place, double unix_seconds);
+  // A run that has finished: written whole, with the times of its log, unless the store has it as finished. Says
+  // whether it wrote. Throws Error{kDisk}.
+  static bool write_finished(MlflowPlace place);
   bool is_open() const noexcept { return metrics_.is_open(); }
 
   // unix_seconds: as in log.jsonl.

@@ -6,7 +6,9 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/program_file.h"
 #include "src/settings/resume_rules.h"
+#include "src/settings/run_settings.h"
 
 namespace bascule {
 namespace {
@@ -25,6 +27,37 @@ std::string shown_value(const std::string& value) {
   return is_plain ? value.substr(1, value.size() - 2) : value;
 }
 
+// The settings file, or the program that has settings built in.
+std::string source_of(const Settings& settings) {
+  return sealed_settings() != nullptr ? program_file() : absolute(settings.origin.file).string();
+}
+
+MlflowPlace place_of(const Settings& settings) {
+  const fs::path output = absolute(settings.run.output_dir.resolved);
+  MlflowPlace place{tracking_store(settings), output.filename().string(), output.string(), {}, {}};
+  for (const KeyRule& rule : resume_rules(settings)) {
+    const bool is_idle =
+        !settings.media_engine.simulation.is_given && rule.key.rfind("media_engine.simulation.", 0) == 0;
+    if (!is_idle) place.parameters.push_back({rule.key, shown_value(rule.value)});
+  }
+  place.tags = {{"mlflow.source.name", source_of(settings)},
+                {"mlflow.source.type", "LOCAL"},
+                {kMlflowFolderTag, place.output_dir},
+                {"bascule.version", BASCULE_VERSION}};
+  return place;
+}
+
+template <typename Write>
+auto with_advice(const Write& write) {
+  try {
+    return write();
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.where(), error.problem(),
+                (error.what_to_do().empty() ? "" : error.what_to_do() + ", or ") +
+                    "set report.tracking_dir to a folder that the run may write to, or report.tracking = \"none\"");
+  }
+}
+
 }  // namespace
 
 std::string tracking_store(const Settings& settings) {
@@ -33,26 +66,14 @@ std::string tracking_store(const Settings& settings) {
   return (absolute(settings.run.output_dir.resolved).parent_path() / "mlruns").string();
 }
 
+bool track_finished(const Settings& settings) {
+  if (settings.report.tracking == Tracking::kNone) return false;
+  return with_advice([&] { return MlflowRun::write_finished(place_of(settings)); });
+}
+
 MlflowRun open_tracking(const Settings& settings) {
   if (settings.report.tracking == Tracking::kNone) return {};
-  const fs::path output = absolute(settings.run.output_dir.resolved);
-  MlflowPlace place{tracking_store(settings), output.filename().string(), output.string(), {}, {}};
-  for (const KeyRule& rule : resume_rules(settings)) {
-    const bool is_idle =
-        !settings.media_engine.simulation.is_given && rule.key.rfind("media_engine.simulation.", 0) == 0;
-    if (!is_idle) place.parameters.push_back({rule.key, shown_value(rule.value)});
-  }
-  place.tags = {{"mlflow.source.name", absolute(settings.origin.file).string()},
-                {"mlflow.source.type", "LOCAL"},
-                {kMlflowFolderTag, place.output_dir},
-                {"bascule.version", BASCULE_VERSION}};
-  try {
-    return MlflowRun::open(std::move(place), unix_seconds());
-  } catch (const Error& error) {
-    throw Error(error.kind(), error.where(), error.problem(),
-                (error.what_to_do().empty() ? "" : error.what_to_do() + ", or ") +
-                    "set report.tracking_dir to a folder that the run may write to, or report.tracking = \"none\"");
-  }
+  return with_advice([&] { return MlflowRun::open(place_of(settings), unix_seconds()); });
 }
 
 }  // namespace bascule

@@ -178,6 +178,9 @@ class SealedClasses(SealedTree):
         self.assertEqual(done.returncode, 0, done.stderr)
         for name in ("model.safetensors", "predictions.jsonl", "config.json"):
             self.assertEqual(digest(left / name), digest(expected / name), name)
+        sources = [(store / "0" / (folder / ".mlflow-run").read_text().split()[0] / "tags" / "mlflow.source.name").read_text()
+                   for folder, store in ((left, left.parent / "mlruns"), (expected, self.folder / "mlruns"))]
+        self.assertEqual(sources, [str(self.program.resolve()), str(toml.resolve())])
         asked = [sealed(program, "classify", left, "melon", "--json").stdout for program in (self.program, PROGRAM)]
         self.assertEqual(asked[0], asked[1])
         self.assertEqual(len(json.loads(asked[0])["texts"]), 1)

@@ -84,10 +84,18 @@ class Tracking(unittest.TestCase):
             self.assertEqual(self.points(self.folder / str(i)), points_of_log(self.folder / str(i)))
         self.assertEqual(len(list((self.store / "0").iterdir())), 4)
 
-    def test_of_ranks_the_first_writes(self):
-        self.finished("run", settings(self.folder, **TRACKED, training__max_steps="4", distributed__world_size="2"))
+    def test_of_ranks_the_first_writes_and_a_store_may_be_named_when_the_run_is_finished(self):
+        toml = settings(self.folder, **TRACKED, training__max_steps="4", distributed__world_size="2")
+        self.finished("run", toml)
         self.assertEqual(self.points(self.folder / "run"), points_of_log(self.folder / "run"))
         self.assertEqual(len(list((self.store / "0").iterdir())), 2)
+        self.store = self.folder / "later"
+        for says in (True, False):
+            done = self.finished("run", toml, f"report.tracking_dir={self.store}")
+            self.assertEqual(f"report: to watch, MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri file://{self.store}" in done.stderr, says)
+            self.assertEqual(self.points(self.folder / "run"), points_of_log(self.folder / "run"))
+        self.assertEqual(self.meta(self.folder / "run")["status"], "3")
+        self.assertIn("report.html", {path.name for path in (self.tracked(self.folder / "run") / "artifacts").iterdir()})
 
     def test_where_nothing_can_be_written(self):
         (self.folder / "file").write_text("")

@@ -221,6 +221,27 @@ TEST_F(Mlflow, AFinishedRunHasItsResultsButNoWeights) {
   }
 }
 
+TEST_F(Mlflow, AFinishedRunIsWrittenWholeOnce) {
+  JsonLog log = JsonLog::open(output().string());
+  for (const std::int64_t step : {2, 4})
+    EXPECT_TRUE(log.step(record(step), 1700000000.0 + static_cast<double>(step)).ok());
+  std::ofstream(output() / "README.md") << "text";
+  EXPECT_TRUE(MlflowRun::write_finished(place()));
+  const fs::path made = run_folder();
+  EXPECT_EQ(text_of(made / "metrics/loss"), "1700000002000 0.5 2\n1700000004000 0.25 4\n");
+  EXPECT_EQ(names_in(made / "artifacts"), std::vector<std::string>{"README.md"});
+  const std::string meta = text_of(made / "meta.yaml");
+  for (const char* line : {"\nstart_time: 1700000002000\n", "\nend_time: 1700000004000\n", "\nstatus: 3\n"})
+    EXPECT_NE(meta.find(line), std::string::npos) << meta;
+  EXPECT_FALSE(MlflowRun::write_finished(place()));
+  MlflowRun::open(place(), 5.0);  // killed before it could say how it ended
+  EXPECT_TRUE(MlflowRun::write_finished(place()));
+  EXPECT_EQ(run_folder(), made);
+  fs::copy(output(), output("copy"), fs::copy_options::recursive);
+  EXPECT_TRUE(MlflowRun::write_finished(place("copy")));
+  EXPECT_EQ(names_in(store() / "0").size(), 3U);
+}
+
 // A run of a store that MLflow cannot read hides all others.
 TEST_F(Mlflow, WhatCannotBeWrittenWholeIsTakenBack) {
   MlflowRun run = MlflowRun::open(place(), 1.0);
