@@ -2,7 +2,10 @@
 #include "src/commands/doctor.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
+#include "src/base/error.h"
 #include "src/bringup/profile.h"
 #include "src/commands/check_outputs.h"
 #include "src/doctor/doctor.h"
@@ -37,6 +40,12 @@ void check_page(const DoctorArguments& arguments, const Settings& settings) {
     for (const std::string& shard : files.shards) reads.files.push_back({shard, "a file of the data"});
   }
   check_outputs({{"--html", arguments.html}}, reads);
+  // A file that is there may be a picture of data that cannot be read.
+  std::error_code ignored;
+  const bool is_empty = std::filesystem::is_empty(arguments.html, ignored);
+  if (std::filesystem::exists(arguments.html, ignored) && !is_empty && !is_diagnosis_page(arguments.html))
+    throw Error(ErrorKind::kSettings, "--html", arguments.html + " is there, and no page of this command",
+                "choose another file, or remove it");
 }
 
 }  // namespace
@@ -57,7 +66,6 @@ int doctor_command(const DoctorArguments& arguments) {
     options.profile = &profile;
     options.profile_path = arguments.profile;
   }
-  options.page = arguments.html;
   const Diagnosis diagnosis = diagnose(settings, options);
   if (!arguments.html.empty()) write_output_file(arguments.html, diagnosis_html(diagnosis));
   std::fputs((arguments.json ? diagnosis_json(diagnosis) : diagnosis_text(diagnosis)).c_str(), stdout);

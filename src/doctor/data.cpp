@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/doctor/data.h"
 
-#include <sys/stat.h>
-
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
+#include "src/doctor/say.h"
+#include "src/index/refused_rows.h"
 #include "src/loader/loader_parts.h"
 #include "src/run/plan_data.h"
 
@@ -17,6 +17,15 @@ namespace {
 Settings with_bad_samples(Settings settings) {
   settings.data.on_bad_sample = OnBadSample::kSkip;
   return settings;
+}
+
+Finding finding_of(Split split, const RefusedRows& refused) {
+  Finding finding{Level::kFails, "refused_rows",
+                  std::string(split_name(split)) + ": " + counted(refused.count, "row") + " cannot be read, and " +
+                      verb_of(refused.count) + " left out of the other checks",
+                  refused.errors.front().what_to_do(), refused.count};
+  for (const Error& error : refused.errors) finding.examples.push_back({error.where() + ": " + error.problem(), {}});
+  return finding;
 }
 
 }  // namespace
@@ -31,8 +40,12 @@ OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
   set_up_loader(&run_, media_engine_host());
   HeldOut held_out(settings_, run_.data.loader.cache);
   for (const Split split : splits_read(settings_.training)) {
+    RefusedRows refused;
+    run_.data.refused = &refused;
     try {
       open_split(&run_, split, &held_out);
+      const bool is_said = split == Split::kValidation && held_out.divides(split);  // of the training file
+      if (refused.count > 0 && !is_said) findings->push_back(finding_of(split, refused));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kData) throw;
       findings->push_back(
@@ -40,21 +53,8 @@ OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
            std::string(split_name(split)) + " cannot be read: " + error.where() + ": " + error.problem(),
            error.what_to_do(), 1});
     }
+    run_.data.refused = nullptr;
   }
-}
-
-bool OpenedData::has_picture(const std::string& file) const {
-  struct stat own = {}, other = {};
-  if (!reads_pictures(run_.data.loader) || stat(file.c_str(), &own) != 0) return false;
-  for (const RecordedSplit& split : run_.data.splits) {
-    const Manifest& manifest = *split.manifest;
-    for (std::int64_t picture = 0; picture < manifest.pictures(); ++picture) {
-      if (stat(manifest.picture_location(picture).c_str(), &other) == 0 && own.st_dev == other.st_dev &&
-          own.st_ino == other.st_ino)
-        return true;
-    }
-  }
-  return false;
 }
 
 std::string OpenedData::where(std::size_t split, std::int64_t row) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of a run, opened for the checks: also where a run would refuse it. Missing pictures and empty texts are
-// rows like others here; a split that cannot be opened at all is a finding. Before the seal.
+// rows like others here; rows that a run refuses are a finding, and so is a split that cannot be opened at all. Before
+// the seal.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ namespace bascule {
 
 class OpenedData {
  public:
-  // Throws Error for settings and a model that cannot be opened, as a run does. findings: those of splits that cannot
-  // be read are appended.
+  // Throws Error for settings and a model that cannot be opened, as a run does. findings: those of rows and splits that
+  // cannot be read are appended.
   OpenedData(const Settings& settings, std::vector<Finding>* findings);
 
   const RunData& data() const { return run_.data; }
@@ -25,8 +26,6 @@ class OpenedData {
   const Settings& settings() const { return settings_; }
   // The run's own data.on_bad_sample.
   bool stops_at_bad_samples() const { return stops_at_bad_samples_; }
-  // Whether the file is one of the pictures, under whatever name.
-  bool has_picture(const std::string& file) const;
   // "train.jsonl:17", "shard-003.tar". For examples.
   std::string where(std::size_t split, std::int64_t row) const;
 

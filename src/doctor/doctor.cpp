@@ -116,10 +116,8 @@ void add_batches(const OpenedData& opened, const ReadData& read, Diagnosis* diag
   find_false_negatives(*diagnosis->batches, &diagnosis->findings);
 }
 
-MeanSample read_data(const Settings& settings, const std::string& page, Diagnosis* diagnosis) {
+MeanSample read_data(const Settings& settings, Diagnosis* diagnosis) {
   const OpenedData opened(settings, &diagnosis->findings);
-  if (!page.empty() && opened.has_picture(page))
-    throw Error(ErrorKind::kSettings, "--html", page + " is one of the pictures", "choose another file");
   ReadData read;
   read.texts = read_texts(opened);
   read.pictures = read_pictures(opened, usable_cores());
@@ -137,9 +135,12 @@ MeanSample read_data(const Settings& settings, const std::string& page, Diagnosi
 }
 
 void add_error(const Error& error, Diagnosis* diagnosis) {
+  const auto tells = [&](const std::string& text) { return text.find(error.problem()) != std::string::npos; };
   const bool is_known =
       std::any_of(diagnosis->findings.begin(), diagnosis->findings.end(), [&](const Finding& finding) {
-        return finding.level == Level::kFails && finding.what.find(error.problem()) != std::string::npos;
+        return finding.level == Level::kFails &&
+               (tells(finding.what) || std::any_of(finding.examples.begin(), finding.examples.end(),
+                                                   [&](const Example& example) { return tells(example.text); }));
       });
   if (!is_known) {
     diagnosis->findings.push_back({Level::kFails, error.kind() == ErrorKind::kMemory ? "too_large" : "run_refused",
@@ -174,7 +175,7 @@ Diagnosis diagnose(const Settings& settings, const DoctorOptions& options) {
   } else {
     if (options.profile != nullptr)
       (void)limits_of_profile(*options.profile, settings.model.precision == Precision::kBf16, options.profile_path);
-    const MeanSample sample = read_data(settings, options.page, &diagnosis);
+    const MeanSample sample = read_data(settings, &diagnosis);
     const bool fails = std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
                                    [](const Finding& finding) { return finding.level == Level::kFails; });
     if (fails) diagnosis.exit_code = exit_code(ErrorKind::kData);

@@ -16,7 +16,6 @@ namespace bascule {
 struct DoctorOptions {
   const BringUp* profile = nullptr;  // of the machine that the run is meant for; null: this one, and no time is said
   std::string profile_path;          // for messages
-  std::string page;                  // that will be written: none of the pictures; "": none
 };
 
 // exit_code of the result: 0; 3 where the data would stop training; 4 where the run does not fit. Throws Error

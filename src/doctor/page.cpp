@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "src/base/shown_path.h"
@@ -158,14 +160,24 @@ std::string lengths_section(const Diagnosis& diagnosis) {
   return tables.empty() ? "" : "<section><h2>Lengths</h2>\n<div class=\"card\">" + tables + "</div></section>\n";
 }
 
+constexpr char kBegin[] =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" "
+    "content=\"bascule doctor\">\n";
+
 }  // namespace
+
+bool is_diagnosis_page(const std::string& file) {
+  char begin[sizeof kBegin - 1] = {};
+  std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
+  return std::string_view(begin, sizeof begin) == kBegin;
+}
 
 std::string diagnosis_html(const Diagnosis& diagnosis) {
   Shown shown;
   std::string findings;
   for (const Finding& finding : diagnosis.findings) findings += finding_html(finding, &shown);
   const std::string title = html_escape(diagnosis.settings_file);
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+  return std::string(kBegin) +
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
          "'unsafe-inline'\">\n<title>" +

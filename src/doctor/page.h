@@ -9,6 +9,9 @@
 
 namespace bascule {
 
+// Whether a file is such a page: nothing else is written over.
+bool is_diagnosis_page(const std::string& file);
+
 // Reads the pictures of examples; one that cannot be decoded has none.
 std::string diagnosis_html(const Diagnosis& diagnosis);
 

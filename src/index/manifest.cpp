@@ -104,13 +104,15 @@ Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
 Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) {
   ManifestBuilder builder(files, columns);
   if (columns.words && !files.shards.empty()) throw no_words(files.shards.front());
-  if (!files.shards.empty()) return builder.finish(read_shards(columns, &builder));
   std::vector<std::uint64_t> digests;
+  if (!files.shards.empty()) digests.push_back(read_shards(columns, &builder));
   for (const DataFile& file : files.manifests) {
     builder.begin_file(file);
     digests.push_back(read_file(file, columns, &builder));
     builder.end_file();
   }
+  const bool are_all_refused = builder.rows() == 0 && columns.refused != nullptr && columns.refused->count > 0;
+  if (are_all_refused) throw columns.refused->errors.front();
   if (digests.size() == 1) return builder.finish(digests.front());
   Digest all;
   for (const std::uint64_t digest : digests) all.add_number(digest);

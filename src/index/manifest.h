@@ -45,6 +45,8 @@ enum class LabelValues {
   kAlways
 };
 
+struct RefusedRows;
+
 // Empty: rows have no picture, text or label.
 struct ManifestColumns {
   std::string image = "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has
@@ -60,6 +62,7 @@ struct ManifestColumns {
   // The column of the text is a list of words, that of labels a list of their tags: class numbers or names. In .jsonl
   // and .json alone.
   bool words = false;
+  RefusedRows* refused = nullptr;  // takes rows that are refused, which the manifest lacks; null: the first is thrown
 };
 
 inline constexpr std::int64_t kMostClasses = 65536;

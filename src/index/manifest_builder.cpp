@@ -94,10 +94,12 @@ void ManifestBuilder::add_words(std::string_view words, Span<const ManifestLabel
   const std::string problem = problem_of_texts(words, "");
   if (!problem.empty()) throw Error{ErrorKind::kData, where(), problem, kHowToWrite};
   ManifestStore& store = *manifest_.store_;
+  tags_.clear();
   for (const ManifestLabel& tag : tags) {
-    check_kind(tag, store.tags.empty(), where);
-    store.tags.push_back(static_cast<std::uint16_t>(tag.name.empty() ? tag.number : number_of_name(tag.name, where)));
+    check_kind(tag, store.tags.empty() && tags_.empty(), where);
+    tags_.push_back(static_cast<std::uint16_t>(tag.name.empty() ? tag.number : number_of_name(tag.name, where)));
   }
+  store.tags.insert(store.tags.end(), tags_.begin(), tags_.end());
   store.tag_end.push_back(store.tags.size());
   add_text(words);
   ++manifest_.figures_.rows;
@@ -188,12 +190,12 @@ void ManifestBuilder::settle_values() {
 }
 
 int ManifestBuilder::number_of_name(std::string_view name, const Where& where) {
-  const auto [place, is_new] = class_numbers_.emplace(name, static_cast<int>(class_numbers_.size()));
-  if (!is_new) return place->second;
+  const auto known = class_numbers_.find(std::string(name));
+  if (known != class_numbers_.end()) return known->second;
   const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
     return Error{ErrorKind::kData, where(), what, what_to_do};
   };
-  if (class_numbers_.size() > static_cast<std::size_t>(kMostClasses)) {
+  if (class_numbers_.size() >= static_cast<std::size_t>(kMostClasses)) {
     throw refuse("more than " + std::to_string(kMostClasses) + " classes", "check that the column holds classes");
   }
   if (first_invalid_utf8(name) != name.size())
@@ -203,7 +205,7 @@ int ManifestBuilder::number_of_name(std::string_view name, const Where& where) {
   std::vector<char>& names = manifest_.store_->class_names;
   names.insert(names.end(), name.begin(), name.end());
   names.push_back('\0');
-  return place->second;
+  return class_numbers_.emplace(name, static_cast<int>(class_numbers_.size())).first->second;
 }
 
 void ManifestBuilder::add_name(std::string_view name) {

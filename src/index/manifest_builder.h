@@ -30,7 +30,7 @@ class ManifestBuilder {
  public:
   ManifestBuilder(DataFiles files, const ManifestColumns& columns);
 
-  // Rows that are added between these two are of that manifest.
+  // Rows that are added between these two are of that manifest. A row that is refused is not added.
   void begin_file(const DataFile& file) { current_ = &file; }
   void end_file();
   // image_path and second_text: of no use where rows have none. label: none in every row where there are none.
@@ -76,6 +76,7 @@ class ManifestBuilder {
   std::unordered_map<std::string, int> class_numbers_;  // of names, in order of first use
   const DataFile* current_ = nullptr;
   std::string joined_;                // a picture's path behind its prefix
+  std::vector<std::uint16_t> tags_;   // of a row
   std::vector<std::uint32_t> slots_;  // hash table of image ids, open addressing; kFree where empty
 };
 

@@ -145,14 +145,16 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
     return place == kNone ? none : records.field(place);
   };
   while (records.next()) {
-    if (records.fields() != width) {
-      throw Error{ErrorKind::kData, records.where(),
-                  std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
-                  "put quotes around a field that contains the separator"};
-    }
-    builder->add(field(image), field(text), field(second),
-                 label == kNone ? ManifestLabel() : label_of(records.field(label), columns, records.where()),
-                 records.line());
+    read_row(columns, [&] {
+      if (records.fields() != width) {
+        throw Error{ErrorKind::kData, records.where(),
+                    std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
+                    "put quotes around a field that contains the separator"};
+      }
+      builder->add(field(image), field(text), field(second),
+                   label == kNone ? ManifestLabel() : label_of(records.field(label), columns, records.where()),
+                   records.line());
+    });
   }
   return records.digest();
 }

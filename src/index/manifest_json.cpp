@@ -153,7 +153,8 @@ bool is_open(std::string_view line) {
 // to the parser of each element.
 class ArrayCutter {
  public:
-  ArrayCutter(const std::string& file, RowReader* rows) : file_(file), rows_(rows) {}
+  ArrayCutter(const std::string& file, const ManifestColumns& columns, RowReader* rows)
+      : file_(file), columns_(columns), rows_(rows) {}
 
   // One line of the file with its line break.
   void read(std::string_view text, std::int64_t line) {
@@ -199,7 +200,7 @@ class ArrayCutter {
   void end_element(char c, std::int64_t line) {
     // Only [] has nothing before its end.
     if (element_.empty() && (c == ',' || any_element_)) throw broken(line, "an element is missing");
-    if (!element_.empty()) read_element();
+    if (!element_.empty()) read_row(columns_, [&] { read_element(); });
     element_.clear();
     any_element_ = true;
     if (c == ']') state_ = State::kAfter;
@@ -219,6 +220,7 @@ class ArrayCutter {
   }
 
   const std::string& file_;
+  const ManifestColumns& columns_;
   RowReader* rows_;
   State state_ = State::kBefore;
   std::string element_;
@@ -312,13 +314,15 @@ std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& co
   std::string_view line;
   while (lines.next(&line)) {
     if (is_blank(line)) continue;
-    try {
-      rows.read(line, lines.line());
-    } catch (const Error&) {
-      if (!is_open(line)) throw;
-      throw Error{ErrorKind::kData, file + ":" + std::to_string(lines.line()), "the row does not end on its line",
-                  "write one object a line, or all rows as one JSON array in a .json file"};
-    }
+    read_row(columns, [&] {
+      try {
+        rows.read(line, lines.line());
+      } catch (const Error&) {
+        if (!is_open(line)) throw;
+        throw Error{ErrorKind::kData, file + ":" + std::to_string(lines.line()), "the row does not end on its line",
+                    "write one object a line, or all rows as one JSON array in a .json file"};
+      }
+    });
   }
   return lines.digest();
 }
@@ -326,7 +330,7 @@ std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& co
 std::uint64_t read_json_array(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder) {
   LineReader lines(file);
   RowReader rows(file, columns, builder);
-  ArrayCutter cutter(file, &rows);
+  ArrayCutter cutter(file, columns, &rows);
   std::string_view line;
   bool more = lines.next(&line);
   while (more && is_blank(line)) more = lines.next(&line);

@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/index/manifest.h"
 #include "src/index/manifest_builder.h"
+#include "src/index/refused_rows.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -30,6 +31,17 @@ std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* build
 
 // The folders of a folder are classes. A digest of the pictures' paths.
 std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* builder);
+
+// Reads a row. One that is refused goes to columns.refused, if there is such a place.
+template <typename Read>
+void read_row(const ManifestColumns& columns, const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    if (columns.refused == nullptr || error.kind() != ErrorKind::kData) throw;
+    columns.refused->add(error);
+  }
+}
 
 // A label in JSON: a class number, or, of two classes, false or true; or a name, which is a string; or, where labels
 // may be values, another number. Throws Error at `where` for anything else. The name is valid as long as the value.

@@ -144,7 +144,7 @@ class ShardReader {
     const Sample& s = sample_;
     const bool is_used = !s.picture.empty() || s.caption.is_there || s.caption_txt.is_there ||
                          s.second_caption.is_there || s.json.is_there || s.label.is_there || s.label_cls.is_there;
-    if (s.is_any && is_used) add_sample();
+    if (s.is_any && is_used) read_row(columns_, [&] { add_sample(); });
     sample_ = Sample();
   }
 
@@ -164,8 +164,8 @@ class ShardReader {
     const ManifestLabel label = label_.empty() ? ManifestLabel() : label_of(json);
     // A key that comes again would be the same sample twice, or two halves of one.
     const std::uint64_t hash = XXH3_64bits(s.key.data(), s.key.size());
-    const auto [place, is_new] = keys_.emplace(hash, builder_->rows());
-    if (!is_new) {
+    const auto place = keys_.find(hash);
+    if (place != keys_.end()) {
       const std::string_view other = builder_->name(place->second);
       std::string_view key;
       std::string ending;
@@ -174,6 +174,7 @@ class ShardReader {
       }
     }
     builder_->add_member(s.picture, s.place, caption, second_caption, label);
+    keys_.emplace(hash, builder_->rows() - 1);
   }
 
   Json parse_row() const {

@@ -16,6 +16,7 @@
 #include "src/base/picture_endings.h"
 #include "src/base/shown_path.h"
 #include "src/index/index_file.h"
+#include "src/index/refused_rows.h"
 
 namespace bascule {
 namespace {
@@ -127,6 +128,7 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
                    ", or they are not in the folder of a class";
   }
   if (!opened.note.empty()) return opened;
+  if (columns.refused != nullptr && columns.refused->count > 0) return opened;
   if (opened.manifest.rows() < std::max(all_rows, cache.smallest_rows)) return opened;
   const std::string what = "index of " + std::to_string(opened.manifest.rows()) + " rows";
   if (!may_keep) {

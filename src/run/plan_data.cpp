@@ -69,6 +69,7 @@ ManifestColumns columns_of(const RecordedRun& run) {
     columns.values = has_values ? LabelValues::kAlways : LabelValues::kIfDecimal;
   }
   columns.words = inputs.reads_words;
+  columns.refused = run.data.refused;
   columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;
   return columns;
 }

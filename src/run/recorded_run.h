@@ -89,6 +89,7 @@ struct RunData {
   NewTokens new_tokens = NewTokens::kStayInMemory;
   NewLengths new_lengths = NewLengths::kAreMeasured;
   TrainingLabels training_labels = TrainingLabels::kAreReadToTrain;
+  RefusedRows* refused = nullptr;     // takes rows that a run refuses; null: the first one ends it
   std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
   LoaderSettings loader;
   LoaderPlan plan;

@@ -146,17 +146,22 @@ class Doctor(unittest.TestCase):
             del document["training"]  # the memory of a thread for each core
         self.assertEqual(*documents)
 
-    def test_a_page_replaces_no_picture(self):
+    def test_a_page_replaces_no_file_but_such_a_page(self):
         toml = self.captions()
-        picture = self.folder / rows_of(self.folder / "train.jsonl")[3]["image"]
-        link = self.folder / "page.html"
+        picture, link, other = self.folder / rows_of(self.folder / "train.jsonl")[3]["image"], self.folder / "link.html", self.folder / "other.html"
         link.symlink_to(picture)
-        before = picture.read_bytes()
-        for page in (picture, link):
+        other.write_text("<!DOCTYPE html>\n<html lang=\"en\">\n<p>of somebody else")
+        (self.folder / "train.jsonl").write_text("so no picture of this split is known\n")
+        before = [picture.read_bytes(), other.read_bytes()]
+        for page in (picture, link, other):
             done = run("doctor", toml, "--html", page)
             self.assertEqual((done.returncode, done.stdout), (SETTINGS_ERROR, ""), done.stderr)
-            self.assertIn("is one of the pictures; choose another file", done.stderr)
-            self.assertEqual(picture.read_bytes(), before)
+            self.assertIn("is there, and no page of this command; choose another file, or remove it", done.stderr)
+            self.assertEqual([picture.read_bytes(), other.read_bytes()], before)
+        page = self.folder / "page.html"
+        page.write_bytes(b"")  # as mktemp makes one
+        for _ in range(2):
+            self.assertEqual(run("doctor", toml, "--html", page).returncode, DATA_ERROR)
 
     def test_pictures_that_others_alone_join_are_not_alike(self):
         def plant(rows):
@@ -301,13 +306,16 @@ class Doctor(unittest.TestCase):
     def test_tags_of_words(self):
         train = [{"text": ["the", word, "is", "here"], "class": ["O", tag, "O", "O"]} for word, tag in [("cat", "B-ANIMAL"), ("cup", "B-THING")] * 8]
         train += [{"text": ["the", "cat", "is", "here"], "class": ["O", "O", "O", "O"]}, {"text": ["☃"] * 3 + ["word"] * 60, "class": ["O"] * 63}]
+        train += [{"text": ["a", "cat"], "class": ["O"]}, {"text": "a cat", "class": "O"}]
         toml = self.texts(train, [{"text": ["a", "cat"], "class": ["O", "B-ANIMAL"]}, train[0]], model__head='"token_classification"')
-        document = self.doctor(toml)
+        document = self.doctor(toml, code=DATA_ERROR)
         self.assertEqual(document["splits"][0]["classes"], [{"name": "B-ANIMAL", "rows": 8}, {"name": "B-THING", "rows": 8}, {"name": "O", "rows": 115}])
         findings = self.findings(document)
         self.assert_found(findings, ("conflicting_labels", "1 sample occurs with different labels", "warning", 1), ("classes_missing", "validation", "warning", 1),
-                          ("cut_texts", "train", "warning", 1), ("texts_in_two_splits", "validation", "warning", 1))
+                          ("cut_texts", "train", "warning", 1), ("texts_in_two_splits", "validation", "warning", 1), ("refused_rows", "train", "fails", 2))
         self.assertNotIn(("unbalanced_classes", "train"), findings)
+        self.assertEqual(findings["refused_rows", "train"]["examples"][0]["text"], f"{self.folder}/train.jsonl:19: 2 words in column \"text\", but 1 tag in column \"class\"")
+        self.assertNotIn("run_refused", [check for check, _ in findings])  # it would say the same
 
     def test_every_fault_of_sources_and_targets_is_found(self):
         train, validation = rows_of(KEYWORDS / "train.jsonl")[:60], rows_of(KEYWORDS / "validation.jsonl")[:20]
