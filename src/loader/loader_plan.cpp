@@ -39,9 +39,11 @@ void check_lengths(const LoaderSettings& settings, const StreamSettings& stream)
     const char* const key = length_of(settings, number, &stream);
     check_positions(text.shape, key);
     const std::int64_t special = special_tokens(text, *stream.manifest);
-    if (text.shape.max_length >= special + (text.of_row == RowTexts::kAll && !text.reads_words ? 0 : 1)) continue;
+    const std::int64_t least = special + (text.of_row == RowTexts::kAll && !text.reads_words ? 0 : 1);
+    if (text.shape.max_length >= least) continue;
     refuse(key,
-           std::to_string(text.shape.max_length) + ": a sample has " + std::to_string(special) + " special tokens");
+           std::to_string(text.shape.max_length) + ": a sample has " + std::to_string(special) + " special tokens",
+           "set it to " + std::to_string(least) + " or more");
   }
 }
 

@@ -260,7 +260,7 @@ class OtherFamilies(unittest.TestCase):
                 ({}, [row, row, {**row, "text": " \n\t"}], {}, 3, 'train.jsonl:3: the text of column "text" is empty' + empty),
                 (skip, [{**row, "summary": ""}, {**row, "text": ""}], {}, 3, 'train.jsonl:1: the text of column "summary" is empty, and no row of'),
                 ({}, [row, {**row, "summary": "a cat"}], {"vocab_size": 300}, 3, "the model's vocabulary has 300"),
-                ({"data__max_target_length": "2"}, [row], {}, 2, "data.max_target_length: 2: a sample has 2 special tokens"),
+                ({"data__max_target_length": "2"}, [row], {}, 2, "data.max_target_length: 2: a sample has 2 special tokens; set it to 3 or more"),
                 ({"data__max_source_length": "60"}, [row], {}, 2, "data.max_source_length: 60: the model has positions for at most 38 tokens"),
                 ({"data__max_source_length": "65000", "data__max_target_length": "1000"}, [row], {}, 2, "run.toml:"),
                 ({"data__train_file": f'"{data}/corpus.txt"'}, [row], {}, 2, 'is a text corpus, but this model with head "targets" reads two texts'),

@@ -263,7 +263,7 @@ class TokenClassification(unittest.TestCase):
                 ({**evaluated, "model": self.model(id2label={"0": "O", "1": "B-X"})}, 'unknown tag "'),
                 (evaluated, "tags are names, but the model's config.json names none"),
                 ({"data__train_file": f'"{ROOT}/tests/data/text-corpus/validation.txt"'}, "is a text corpus"),
-                ({"data__max_seq_length": "2"}, "a sample has 2 special tokens"),
+                ({"data__max_seq_length": "2"}, "data.max_seq_length: 2: a sample has 2 special tokens; set it to 3 or more"),
                 ({"model__head": '"sequence_classification"', "data__label_all_tokens": "true"}, 'only the head "token_classification" reads words with tags')):
             with self.subTest(said):
                 done = run("run", self.settings("refused", **changes))
