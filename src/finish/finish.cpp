@@ -356,10 +356,12 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
 void write_judged(SealedRun& sealed, Report* report) {
   const EarlierFiles earlier(report->output_dir);
   if (const RecordedSplit* const split = sealed.run().data.last_judged()) {
-    sealed.run().graphs.judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts(),
-                                            sealed.run().opened.inputs.class_names},
-                                           report);
-    if (sealed.run().settings.report.html && !report->map.captions.empty()) {
+    const RecordedRun& run = sealed.run();
+    const bool has_page = run.settings.report.html;
+    run.graphs.judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts(),
+                                   run.opened.inputs.class_names, has_page},
+                                  report);
+    if (has_page && !report->map.captions.empty()) {
       ThumbnailMaker maker;
       add_thumbnails(&report->map, [&](const std::string& path) { return maker.make(path); });
     }

@@ -47,6 +47,7 @@ class ContrastiveRetrieval final : public Judge {
 
   void write_files(const JudgedFiles& files, Report* report) const override {
     write_embeddings(files);
+    if (!files.has_page) return;
     const RowEmbeddings embeddings = {rows(), embeddings_[0].of_rows, embeddings_[1].of_rows, width_};
     add_retrieval_examples(report, embeddings, files.manifest);
     add_embedding_map(report, embeddings, files.manifest);

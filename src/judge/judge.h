@@ -70,6 +70,7 @@ struct JudgedFiles {
   const Manifest& manifest;
   const std::vector<std::string>& tokens;   // by id, as the tokenizer's files write them; where names_tokens()
   const std::vector<std::string>& classes;  // their names by number, where the model names them
+  bool has_page = true;                     // whether report.html will show what the report has
 };
 
 class Judge {

@@ -34,6 +34,7 @@ constexpr const char* kStyle = R"css(
 .map label:hover .said,.map :checked~.said,.map :focus~.said{visibility:visible}.map label:hover .said{z-index:4}
 .map .query{fill:var(--bad);stroke:var(--card);stroke-width:1.5}
 .map-room{height:7em}
+.map-points{font-size:13.5px}.map-points summary{cursor:pointer;color:var(--soft)}
 .map-key{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:0 0 12px;padding:0;font-size:13px;color:var(--soft)}
 .map-key svg{display:inline-block;width:14px;height:14px;vertical-align:-2px;margin-right:6px}
 )css";
@@ -79,18 +80,19 @@ std::string picture_point(const EmbeddingMap& map, const MapPicture& picture) {
 std::string frame_svg() { return "viewBox=\"0 0 " + html_number(kMapWidth) + " " + html_number(kMapHeight) + "\""; }
 
 // "a cat (0.712) · a kitten (0.655) and 3 more"
-std::string said_of(const EmbeddingMap& map, const MapPicture& picture, const std::vector<std::size_t>& some) {
+std::string said_of(const EmbeddingMap& map, const MapPicture& picture, const std::vector<std::size_t>& some,
+                    std::size_t bytes) {
   std::string out;
   for (std::size_t i = 0; i < some.size() && i < kSpokenCaptions; ++i) {
     const MapCaption& caption = map.captions[some[i]];
-    out += (i == 0 ? "" : " · ") + cut(caption.text, kSpokenBytes) + " (" + score_text(caption.score) + ")";
+    out += (i == 0 ? "" : " · ") + cut(caption.text, bytes) + " (" + score_text(caption.score) + ")";
   }
   if (some.size() > kSpokenCaptions) out += " and " + std::to_string(some.size() - kSpokenCaptions) + " more";
   return map.groups.empty() ? out : out + ", in " + cut(map.groups[picture.group], kTitleBytes);
 }
 
 std::string thumbnail(const EmbeddingMap& map, const MapPicture& picture, const std::vector<std::size_t>& some) {
-  const std::string said = said_of(map, picture, some);
+  const std::string said = said_of(map, picture, some, kSpokenBytes);
   const std::string image =
       picture.thumbnail.empty() ? "" : " style=\"background-image:url(" + picture_url(picture.thumbnail) + ")\"";
   return "<label style=\"--x:" + html_number(picture.x / kMapWidth * 100) +
@@ -98,6 +100,21 @@ std::string thumbnail(const EmbeddingMap& map, const MapPicture& picture, const 
          said + "\"/><svg " + frame_svg() + " aria-hidden=\"true\">" + caption_points(map, picture, some) +
          "</svg><span class=\"frame " + colour_of(map, picture, false) + "\"" + image +
          "></span><span class=\"said\" dir=\"auto\" aria-hidden=\"true\">" + said + "</span></label>\n";
+}
+
+// Points have no thumbnail that the keyboard leads to.
+std::string captions_of_points(const EmbeddingMap& map, const std::vector<std::vector<std::size_t>>& captions) {
+  std::string rows;
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < map.pictures.size(); ++i) {
+    if (map.pictures[i].has_thumbnail) continue;
+    rows += "<li dir=\"auto\">" + said_of(map, map.pictures[i], captions[i], kTitleBytes) + "</li>\n";
+    ++count;
+  }
+  if (count == 0) return "";
+  return std::string("<details class=\"map-points\"><summary>Captions of the ") + readable_count(count).c_str() +
+         (count == 1 ? " picture" : " pictures") + " without a thumbnail</summary>\n<ul>\n" + rows +
+         "</ul></details>\n";
 }
 
 std::string key_entry(const char* shape, const std::string& text) {
@@ -130,6 +147,8 @@ std::string lead_of(const EmbeddingMap& map) {
          " pictures, by the two principal components of their embeddings, which hold <b>" +
          readable_percent(map.shares[0]).c_str() + "</b> (across) and <b>" + readable_percent(map.shares[1]).c_str() +
          "</b> (up) of the variance. What is near here may be far apart in the other components.";
+  out += map.groups.empty() ? " Colours tell pictures and captions apart: all pictures lie in one folder."
+                            : " Colours tell the pictures' folders apart.";
   return out + " Point at a picture, or press Tab and then arrow keys, for its captions and their cosines.</p>\n";
 }
 
@@ -157,7 +176,7 @@ std::string embedding_map_section(const EmbeddingMap& map) {
   }
   return lead_of(map) + key_of(map) + "<fieldset class=\"map\"><legend>Pictures of the map</legend><svg " +
          frame_svg() + " role=\"img\" aria-label=\"Map of the embeddings\">\n" + points + query + "</svg>\n" +
-         thumbnails + "</fieldset>\n<div class=\"map-room\"></div>\n";
+         thumbnails + "</fieldset>\n<div class=\"map-room\"></div>\n" + captions_of_points(map, captions);
 }
 
 }  // namespace bascule

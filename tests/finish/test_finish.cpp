@@ -44,6 +44,7 @@ TEST(WriteJudged, LeavesNoFilesThatAnEarlierRunHasJudged) {
   EXPECT_FALSE(is_there("predictions.jsonl"));
   EXPECT_FALSE(is_there("generated_predictions.txt"));
   EXPECT_TRUE(is_there("other.txt"));
+  EXPECT_FALSE(report.map.captions.empty());
 }
 
 }  // namespace

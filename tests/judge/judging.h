@@ -134,9 +134,9 @@ class Judging {
 
   // Its file into a folder; what it adds to the report.
   Report write(const std::string& folder, const std::vector<std::string>& tokens = {},
-               const std::vector<std::string>& classes = {}) const {
+               const std::vector<std::string>& classes = {}, bool has_page = true) const {
     Report report;
-    judge_->write_files({folder, Split::kTest, *manifest_, tokens, classes}, &report);
+    judge_->write_files({folder, Split::kTest, *manifest_, tokens, classes, has_page}, &report);
     return report;
   }
   std::vector<std::string> lines(const std::vector<std::string>& tokens,

@@ -60,6 +60,18 @@ TEST(RetrievalExamples, TheRightCaptionIsShownWithItsScoreAndRankWhereItIsMissed
   EXPECT_EQ(missed.right_rank, 8);
 }
 
+TEST(RetrievalExamples, AreMadeForAPageAlone) {
+  Judging judging(kRetrieval, "abc", 2);
+  judging.take(0, {0, 1}, 1.0f, {0.6f, 0.8f, 1, 0}, {1, 0, 0, 1});
+  judging.take(1, {2}, 1.0f, {0, 1}, {0, -1});
+  (void)judging.finish();
+  const TemporaryFolder folder;
+  const Report page = judging.write(folder.path()), none = judging.write(folder.path(), {}, {}, false);
+  EXPECT_EQ(page.map.captions.size(), 3U);
+  EXPECT_EQ(page.caption_examples.size(), 3U);
+  EXPECT_TRUE(none.map.captions.empty() && none.caption_examples.empty() && none.pictures.empty());
+}
+
 // Captions 0, 1 and 3 are of picture a.
 TEST(RetrievalExamples, OfSeveralRightCaptionsTheBestIsShown) {
   Judging judging(kRetrieval, "aabac", 2);

@@ -31,6 +31,8 @@ TEST(HtmlMap, EveryPictureIsAButtonOrAPointAndEveryCaptionIsJoinedToIts) {
   EXPECT_TRUE(
       contains(html, "aria-label=\"a cat &amp; its &quot;shadow&quot; (0.900) · a sleeping cat (0.700), in cats\""));
   EXPECT_TRUE(contains(html, "<title>two dogs</title>"));
+  EXPECT_TRUE(
+      contains(html, "Captions of the 1 picture without a thumbnail</summary>\n<ul>\n<li dir=\"auto\">two dogs ("));
   EXPECT_TRUE(contains(html, "4 captions and their 3 pictures"));
   EXPECT_TRUE(contains(html, "</b> (across) and <b>"));
   EXPECT_FALSE(contains(html, "evenly spaced"));
@@ -39,11 +41,14 @@ TEST(HtmlMap, EveryPictureIsAButtonOrAPointAndEveryCaptionIsJoinedToIts) {
 TEST(HtmlMap, FoldersHaveColoursAndWithoutThemPicturesAndCaptionsHave) {
   EmbeddingMap map = test::sample_report().map;
   EXPECT_TRUE(contains(embedding_map_section(map), "cats</li>"));
+  EXPECT_TRUE(contains(embedding_map_section(map), "Colours tell the pictures' folders apart."));
   EXPECT_EQ(count(embedding_map_section(map), "class=\"frame c1\""), 2u);  // dogs
   EXPECT_EQ(count(embedding_map_section(map), "class=\"frame c2\""), 1u);
   map.groups.clear();
   const std::string plain = embedding_map_section(map);
   EXPECT_EQ(count(plain, "class=\"frame c1\""), 3u);
+  EXPECT_TRUE(contains(plain, "all pictures lie in one folder"));
+  EXPECT_FALSE(contains(plain, "<details"));
   EXPECT_EQ(count(plain, "class=\"spot c2\" r=\"3.6\""), 4u);
 }
 
