@@ -85,12 +85,12 @@ def check_form(fault):
     for code in (fault.old, fault.new):
         if not is_whole(code):
             raise Misplaced(f"{fault.file}: neither an expression nor a whole statement: {code}")
-        if not is_statement(fault.old) and (not is_expression(code) or re.match(r"(if|for|while|return|const|auto)\b", code)):
+        if not is_statement(fault.old) and (not is_expression(code) or re.match(r"(if|for|while|return|const|constexpr|static|auto)\b", code)):
             raise Misplaced(f"{fault.file}: not one expression: {code}")
     if not is_statement(fault.old):
         if fault.old.startswith("{") or fault.new.startswith("{"):
             raise Misplaced(f"{fault.file}: braces alone are no expression: {fault.old}")
-    elif re.match(r"(const|auto)\b[^\n]*;$|(?!return |throw |delete |else |case )[\w:]+(<[^;=]*>)?[&*]? \w+( =|;|\{)", fault.old):
+    elif re.match(r"(const|constexpr|static|auto)\b[^\n]*;$|(?!return |throw |delete |else |case )[\w:]+(<[^;=]*>)?[&*]? \w+( =|;|\{)", fault.old):
         raise Misplaced(f"{fault.file}: `from` declares a name, which the code behind it would not see: {fault.old}")
 
 

@@ -74,7 +74,8 @@ class Mutate(unittest.TestCase):
         with self.assertRaises(placed_faults.Misplaced):
             placed_faults.locate(fault(1, "f(b).c();", "d();"), "const int a = f(b).c();")
         placed_faults.locate(fault(1, "f(b).c();", "d();"), "g();  // as a = b\nf(b).c();")
-        for old in ("if (a)", "a = b;\n  c = d", "return a", "const int a = 1;", "auto a = b();", "a ? b", "f(a, b", "a)", '"text', "{a",
+        for old in ("if (a)", "a = b;\n  c = d", "return a", "const int a = 1;", "constexpr int a = 1;",
+                    "auto a = b();", "a ? b", "f(a, b", "a)", '"text', "{a",
                     "a, b", "a : b", "a ||", "&& a", "b(c) +", ""):
             with self.subTest(old), self.assertRaises(placed_faults.Misplaced):
                 placed_faults.locate(fault(1, old, "b"), old)
