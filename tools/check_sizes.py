@@ -25,10 +25,10 @@ def files_of(*folders):
 
 
 def sources():
-    """Files of ours that hold code: by their ending, or all of tools/ but its page."""
+    """Files of ours that hold code: by their ending, or all of tools/ but its page and its data."""
     for path in files_of(*FOLDERS):
         ending = pathlib.Path(path).suffix
-        is_code = ending in (".h", ".cpp", ".c", ".py") or (path.startswith("tools/") and ending != ".md")
+        is_code = ending in (".h", ".cpp", ".c", ".py") or (path.startswith("tools/") and ending not in (".md", ".json"))
         if is_code:
             yield path
 

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/bench: every entry names settings that exist, a run writes one JSON and one page, disturbed entries are measured again, and an interrupted run goes on."""
+import contextlib
+import html.parser
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import bench_files
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build"), "bascule")
+
+
+def load():
+    with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
+        loader = importlib.machinery.SourceFileLoader("bench", str(ROOT / "tools/bench"))
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench", loader))
+        loader.exec_module(module)
+    return module
+
+
+tool = load()
+STEPS = {"samples_per_second": {"median": 100.0}, "ceiling_samples_per_second": 200.0, "planned_bytes": 2**28, "resident_bytes": 2**27, "step_seconds": [0.1, 0.1],
+         "operations": [{"name": "linear", "seconds": 0.06}, {"name": "add", "seconds": 0.04}], "precision": "float32"}
+
+
+class Tags(html.parser.HTMLParser):
+    """Whether every element of a page is closed in its turn."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.names = [], []
+        self.feed(page)
+
+    def handle_startendtag(self, tag, attrs):
+        self.names.append((tag, dict(attrs)))
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> where none was open")
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.ran, self.off = [], []  # names of entries in the order of their commands; what each bring-up but the first says
+
+    def run_tool(self, *words):
+        """In place of the program: commands that are answered at once."""
+        def bring_up(_program, _folder, number):
+            return {"number": number, "started": f"at {number}", "figures": {"products: a, all cores": 1.0}, "off": self.off.pop(0) if number and self.off else []}
+
+        def measure(entry, sides, repeats):
+            self.ran.append(entry.name)
+            return {side: [STEPS] * repeats for side in sides}
+
+        with mock.patch.multiple(tool.bench_machine, bring_up=bring_up, machine_of=lambda *_: bench_files.MACHINE, program_of=lambda _: bench_files.PROGRAM, settings_digest=lambda *_: "d1"), \
+                mock.patch.multiple(tool, measure=measure, plan_of=lambda entry, _: (None, "needs 99.0 GiB") if entry.name == "t5-demo" else (2**28, None)), \
+                mock.patch.object(sys, "argv", ["bench", "--program", sys.executable, "--out", str(self.folder), "--only", *words]), contextlib.redirect_stdout(io.StringIO()) as output:
+            tool.main()
+        return output.getvalue(), json.loads((self.folder / "bench.json").read_text())
+
+    def test_entries_have_names_of_their_own_and_settings_that_exist(self):
+        names = [entry.name for entry in tool.bench_entries.ENTRIES]
+        self.assertEqual(len(names), len(set(names)))
+        for entry in tool.bench_entries.ENTRIES:
+            self.assertIn(entry.group, tool.bench_entries.GROUPS)
+            self.assertTrue(not entry.settings or (ROOT / entry.settings).is_file(), entry.settings)
+            self.assertIn(entry.kind, tool.bench_figures.READERS)
+
+    @unittest.skipUnless(PROGRAM.is_file(), f"needs {PROGRAM.name} in the build folder")
+    def test_the_settings_of_every_entry_are_accepted(self):
+        for entry in tool.bench_entries.ENTRIES:
+            if entry.settings:
+                done = subprocess.run([PROGRAM, "settings", entry.settings, *entry.keys], cwd=ROOT, capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), entry.name)
+
+    def test_a_run_writes_figures_of_every_repeat_and_what_is_not_measured(self):
+        output, document = self.run_tool("t5-demo", "vit-demo")
+        self.assertEqual([(entry["name"], entry["state"]) for entry in document["entries"]], [("vit-demo", "measured"), ("t5-demo", "not measured: needs 99.0 GiB")])
+        figures = {figure["name"]: figure["values"] for figure in document["entries"][0]["figures"]}
+        self.assertEqual(figures, {"samples/s": [100.0] * 3, "of the ceiling": [50.0] * 3, "memory planned": [256.0] * 3, "memory resident": [128.0] * 3, "linear": [60.0] * 3, "add": [40.0] * 3})
+        self.assertEqual((document["complete"], document["machine"], document["program"]), (True, bench_files.MACHINE, bench_files.PROGRAM))
+        self.assertIn("vit-demo: 100 samples/s", output)
+        self.assertIn("build/bascule bench config/vit_demo.toml --steps 60", document["entries"][0]["command"])
+
+    def test_a_disturbed_entry_is_measured_again_and_says_so(self):
+        self.off = [["others took 40 % of the time"], [], []]
+        output, document = self.run_tool("vit-demo", "bert-demo")
+        self.assertEqual(self.ran, ["vit-demo", "vit-demo", "bert-demo"])
+        self.assertIn("vit-demo: disturbed (others took 40 % of the time); again", output)
+        first, second = document["entries"]
+        self.assertEqual((len(first["attempts"]), first["disturbed"], first["bringups"]), (2, [], ["at 1", "at 2"]))
+        self.assertEqual((len(second["attempts"]), second["bringups"]), (1, ["at 2", "at 3"]))
+
+    def test_an_entry_that_stays_disturbed_is_recorded_as_such(self):
+        self.off = [["products: slower by 20 %"]] * 9
+        output, document = self.run_tool("vit-demo")
+        self.assertEqual(self.ran, ["vit-demo"] * 3)
+        self.assertEqual(document["entries"][0]["disturbed"], ["products: slower by 20 %"])
+        self.assertIn("DISTURBED", output)
+
+    def test_an_interrupted_run_goes_on_and_a_complete_one_begins_again(self):
+        with mock.patch.object(tool, "say", side_effect=[None, KeyboardInterrupt]), self.assertRaises(KeyboardInterrupt):
+            self.run_tool("vit-demo", "bert-demo", "sentences-demo")
+        self.ran.clear()
+        self.run_tool("vit-demo", "bert-demo", "sentences-demo")
+        self.assertEqual(self.ran, ["sentences-demo"])
+        self.run_tool("vit-demo")
+        self.assertEqual(self.ran, ["sentences-demo", "vit-demo"])
+
+    def test_two_programs_take_turns(self):
+        order = []
+        with mock.patch.object(tool.bench_machine, "output_of", side_effect=lambda command: order.append(command[0]) or "{}"):
+            tool.measure(tool.bench_entries.ENTRIES[0], [Side("a"), Side("b")], 3)
+        self.assertEqual(order, ["a", "b", "b", "a", "a", "b"])
+
+    def test_the_page_is_whole_and_asks_for_nothing_from_elsewhere(self):
+        document = bench_files.document(0)
+        document["entries"][0]["subject"] = "<b>&"
+        document["entries"][1].update(state="not measured: needs 99.0 GiB", figures=[])
+        page = tool.bench_page.page(document)
+        tags = Tags(page)
+        self.assertEqual(tags.open, [])
+        self.assertIn("&lt;b&gt;&amp;", page)
+        self.assertNotRegex(page, r"<script|https?://|@import|url\(")
+        self.assertIn("needs 99.0 GiB", page)
+        for svg in (attributes for tag, attributes in tags.names if tag == "svg" and attributes.get("aria-hidden") != "true"):
+            self.assertEqual((svg["role"], bool(svg["aria-label"])), ("img", True))
+        for word in ("A processor (6-1-1), 2 cores", "commit c0ffeec0ffee", "model.precision=bf16", "Time by kind of operation", "Share of the ceiling"):
+            self.assertIn(word, page)
+        anchors = set(re.findall(r'id="([a-z]+)"', page))
+        self.assertEqual(set(re.findall(r'href="#([a-z]+)"', page)), anchors)
+
+    def test_numbers_are_short(self):
+        shown = tool.bench_page.shown
+        self.assertEqual([shown(value) for value in (0, 0.01234, 1.234, 12.34, 123.4, 1234.5)], ["0", "0.0123", "1.23", "12.3", "123", "1,234"])
+
+    def test_an_unknown_entry_is_refused(self):
+        done = subprocess.run([sys.executable, ROOT / "tools/bench", "--only", "nothing"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("nothing: no entry of this name; see --list", done.stderr)
+
+    @unittest.skipUnless(PROGRAM.is_file(), f"needs {PROGRAM.name} in the build folder")
+    def test_the_program_is_measured(self):
+        """One entry, once, without the bring-ups around it, which take seconds."""
+        small = tool.bench_entries.demo("small", "the smoke test's model", "config/smoke.toml", steps=2, warmup=1)
+        around = {"number": 0, "started": "now", "figures": {}, "off": []}
+        with mock.patch.object(tool.bench_entries, "ENTRIES", [small]), mock.patch.object(tool.bench_machine, "bring_up", return_value=around), \
+                mock.patch.object(tool.bench_machine, "machine_of", return_value=bench_files.MACHINE), contextlib.redirect_stdout(io.StringIO()), \
+                mock.patch.object(sys, "argv", ["bench", "--program", str(PROGRAM), "--out", str(self.folder), "--repeats", "1"]):
+            tool.main()
+        entry = json.loads((self.folder / "bench.json").read_text())["entries"][0]
+        self.assertEqual((entry["state"], entry["planned_bytes"] > 2**20, len(entry["settings_digest"]), len(entry["step_seconds"][0])), ("measured", True, 64, 2))
+        self.assertIn("linear", [figure["name"] for figure in entry["figures"]])
+        self.assertTrue((self.folder / "bench.html").is_file())
+
+
+class Side:
+    """One of two programs."""
+
+    def __init__(self, program):
+        self.program = program
+
+
+if __name__ == "__main__":
+    unittest.main()

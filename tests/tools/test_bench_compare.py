@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/bench_compare: equal builds do not differ, a kernel slowed by 10 % is named, and what cannot be compared is said."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import bench_files
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SLOWER, USAGE = 7, 2
+SLOWED = {"entry-1": {"layer_norm_backward": 1.1}}
+
+
+def load():
+    with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
+        loader = importlib.machinery.SourceFileLoader("bench_compare", str(ROOT / "tools/bench_compare"))
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_compare", loader))
+        loader.exec_module(module)
+    return module
+
+
+tool = load()
+
+
+def pair(seed, **changes):
+    """Files of one machine, measured in turn."""
+    own = {"noise": (0.03, 0.006), "entries": 6, **changes}
+    before = {**own, "slower": None, "speed": 1.0}
+    return bench_files.document(seed, side="old", **before), bench_files.document(seed, side="new", **own)
+
+
+class BenchCompare(unittest.TestCase):
+    def compare(self, old, new, *options):
+        """(exit code, standard output, standard error)"""
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder, name) for name in ("old.json", "new.json")]
+            for file, content in zip(files, (old, new)):
+                file.write_text(json.dumps(content))
+            with mock.patch.object(sys, "argv", ["bench_compare", *map(str, files), *options]), contextlib.redirect_stdout(io.StringIO()) as output, \
+                    contextlib.redirect_stderr(io.StringIO()) as error:
+                try:
+                    code = tool.main()
+                except SystemExit as ended:
+                    code = ended.code
+        return code, output.getvalue(), error.getvalue()
+
+    def test_equal_builds_do_not_differ(self):
+        for seed in range(20):
+            code, output, _ = self.compare(*pair(seed, noise=(0.04, 0.015), pair="2026" if seed % 2 else None))
+            self.assertEqual(code, 0, output)
+            self.assertIn("0 slower, 0 faster, 0 larger, 0 smaller", output)
+
+    def test_a_kernel_slowed_by_a_tenth_is_named_and_nothing_else(self):
+        for seed in range(10):
+            code, output, _ = self.compare(*pair(seed, slower=SLOWED))
+            self.assertEqual(code, SLOWER, output)
+            self.assertRegex(output, r"  slower  entry-1: layer_norm_backward: \S+ -> \S+ ms, time \+")
+            self.assertIn("1 slower, 0 faster", output)
+            self.assertEqual(self.compare(*reversed(pair(seed, slower=SLOWED)))[0], 0)  # faster
+
+    def test_a_clock_that_moves_slows_no_kernel(self):
+        """Every kind of every run takes longer, some runs more than others; the bring-ups say so, too."""
+        everything = {f"entry-{number}": dict.fromkeys(bench_files.KINDS, 1.1) for number in range(6)}
+        code, output, _ = self.compare(*pair(0, slower=everything, pair=None, speed=1 / 1.1))
+        self.assertEqual((code, "0 slower" in output), (0, True), output)
+
+    def test_a_program_that_is_slower_as_a_whole_is_named(self):
+        code, output, _ = self.compare(*pair(0, slower={"entry-2": dict.fromkeys(bench_files.KINDS, 1.15)}, noise=(0.004, 0.004)))
+        self.assertEqual(code, SLOWER)
+        self.assertRegex(output, r"slower  entry-2: samples/s: ")
+        self.assertNotIn("linear", output)
+
+    def test_larger_memory_is_said_and_is_not_slower(self):
+        old, new = pair(0)
+        new["entries"][0]["figures"][2]["values"] = [330.0] * 5
+        code, output, _ = self.compare(old, new)
+        self.assertEqual(code, 0)
+        self.assertIn("larger  entry-0: memory planned: 300 -> 330 MiB, bytes +10.0 %", output)
+
+    def test_other_machines_are_refused_unless_asked_for(self):
+        old, new = pair(0)
+        new["machine"] = {**new["machine"], "cores": 4, "kernel": "6.2"}
+        code, output, error = self.compare(old, new)
+        self.assertEqual((code, output), (USAGE, ""))
+        self.assertIn("the machines differ: cores: 2, 4; --other-machine compares all the same", error)
+        code, output, _ = self.compare(old, new, "--other-machine")
+        self.assertEqual(code, 0)
+        self.assertIn("machines differ: cores: 2, 4", output)
+        self.assertIn("another kernel", output)
+
+    def test_what_is_not_compared_is_named(self):
+        old, new = pair(0, slower={"entry-0": dict.fromkeys(bench_files.KINDS, 2.0), "entry-3": dict.fromkeys(bench_files.KINDS, 2.0)}, pair=None)
+        new["entries"][0]["settings_digest"] = "e2" * 32
+        del new["entries"][1]
+        new["entries"][1]["name"] = "another"
+        new["entries"][2]["disturbed"] = ["others took 40 % of the time of the bring-up"]
+        new["entries"][3].update(state="not measured: needs 99.0 GiB", figures=[])
+        code, output, _ = self.compare(old, new)
+        self.assertEqual(code, 0, output)
+        for line in ("entry-0: the settings or the command differ", "entry-1: only in OLD", "another: only in NEW", "entry-3: disturbed in NEW: others took 40 %",
+                     "entry-4: only in OLD; not measured: needs 99.0 GiB"):
+            self.assertIn(f"  not compared: {line}", output)
+        found = json.loads(self.compare(old, new, "--json")[1])
+        self.assertEqual({row["entry"] for row in found["figures"]}, {"entry-5"})
+        self.assertEqual((found["same_machine"], found["in_turn"], len(found["not_compared"])), (True, False, 6))
+
+    def test_a_disturbance_of_both_does_not_matter_where_they_took_turns(self):
+        old, new = pair(0, slower=SLOWED)
+        old["entries"][1]["disturbed"] = new["entries"][1]["disturbed"] = ["others took 40 % of the time of the bring-up"]
+        self.assertEqual(self.compare(old, new)[0], SLOWER)
+
+    def test_too_much_noise_is_said(self):
+        code, output, _ = self.compare(*pair(0, noise=(0.2, 0.2)))
+        self.assertEqual(code, 0)
+        self.assertRegex(output, r"\d+ are too noisy to show a change of 10 %")
+
+    def test_what_is_no_file_of_figures_is_refused(self):
+        old, _ = pair(0)
+        for other in ({}, [], {"format": "bascule bench 2"}):
+            code, _, error = self.compare(old, other)
+            self.assertEqual(code, USAGE)
+            self.assertIn("not a JSON of tools/bench", error)
+        self.assertEqual(self.compare(old, {**old, "entries": []})[0], USAGE)
+
+    def test_the_quantiles_are_those_of_student(self):
+        for probability, degrees, expected in ((0.05, 1, 12.706), (0.05, 3, 3.1824), (0.05, 4, 2.7764), (0.01, 10, 3.1693), (0.001, 15, 4.0728)):
+            self.assertAlmostEqual(tool.bench_noise.quantile(probability, degrees), expected, places=3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What figures belong to: machine, program, commit, compiler and settings. And bring-ups, which say whether the machine was as fast after a measurement as before."""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GUARDS = "clock,products,memory"  # items of a bring-up around every entry
+SPEEDS = ("products", "memory")   # those that decide
+MUCH = 0.05                       # of the time of a measurement, taken by others
+
+
+class Failed(Exception):
+    """A command that ended with another exit code than 0; the first words are its error."""
+
+    def __init__(self, command, done):
+        lines = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["without a word"]
+        super().__init__(lines[-1])
+        self.command, self.code = command, done.returncode
+
+
+def output_of(command, allowed=(0,)):
+    done = subprocess.run([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode not in allowed:
+        raise Failed(command, done)
+    return done.stdout
+
+
+def bring_up(program, folder, number):
+    """Figures of clock, products and memory. off: what says that the machine was not itself: figures that contradict those of the bring-up before, as
+    `bascule bringup --against` judges them, or that others took part of the time."""
+    profile, before = folder / f"{number}.json", folder / f"{number - 1}.json"
+    against = ["--against", before] if before.is_file() else []
+    found = json.loads(output_of([program, "bringup", "--quick", "--only", GUARDS, "--json", "--save", profile, *against], allowed=(0, 7)))
+    figures = {f"{one['item']}: {one['name']}, {one['place']}": float(f"{one['median']:.5g}") for one in found["figures"] if one["place"] == "all cores" or one["item"] == "clock"}
+    speeds = [one for one in found["figures"] if one["item"] in SPEEDS and one["place"] == "all cores"]
+    off = [f"{one['item']}: {one['name']}: {one['judgement']['verdict']} by {100 * abs(one['judgement']['change']):.0f} %" for one in speeds
+           if one.get("judgement", {}).get("verdict", "ok") not in ("ok", "unknown")]
+    taken = statistics.median(max(one["taken"].values()) for one in speeds)
+    if taken >= MUCH:
+        off.insert(0, f"others took {100 * taken:.0f} % of the time of the bring-up")
+    return {"number": number, "started": found["started"], "figures": figures, "off": off}
+
+
+def machine_of(program, folder):
+    """The facts by which two machines are told apart, from a bring-up of the clock alone."""
+    found = json.loads(output_of([program, "bringup", "--quick", "--only", "clock", "--json"]))
+    machine, processor, kernel = found["machine"], found["machine"]["processor"], found["machine"]["kernel"]
+    memory = re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    return {"processor": processor.get("name"), "family-model-stepping": "-".join(str(processor.get(key)) for key in ("family", "model", "stepping")), "microcode": processor.get("microcode"), "hypervisor": processor.get("hypervisor"),
+            "cores": found["cores"], "isa": found["isa"], "memory_gib": round(int(memory.group(1)) / 2**20, 1), "kernel": kernel.get("release"),
+            "caches": [cache for cache in machine["caches"] if cache["cores"].split("-")[0] == "0"]}
+
+
+def program_of(path):
+    """Of the file itself, and the commit of the tree from which ninja has built it: None for a copy, and where the tree has changed since."""
+    content = path.read_bytes()
+    compiler = re.search(rb"GCC: \([^)\0]*\) [\d.]+|clang version [\d.]+", content)
+    ran = lambda *command: subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    head = ran("git", "-C", path.parent, "rev-parse", "HEAD")
+    changes = ran("git", "-C", path.parent, "status", "--porcelain", "--untracked-files=no")
+    is_of_tree = head.returncode == 0 and (path.parent / "build.ninja").is_file() and "no work to do" in ran("ninja", "-C", path.parent, "-n", path.name).stdout
+    return {"sha256": hashlib.sha256(content).hexdigest(), "version": output_of([path, "--version"]).splitlines(), "compiler": compiler.group(0).decode() if compiler else None,
+            "commit": head.stdout.strip() if is_of_tree else None, "clean": not changes.stdout if is_of_tree else None}
+
+
+def settings_digest(program, entry):
+    """Of all settings with their defaults; that the tree lies elsewhere changes nothing."""
+    if not entry.settings:
+        return None
+    text = output_of([program, "settings", entry.settings, *entry.keys])
+    return hashlib.sha256(text.replace(f"{ROOT}{os.sep}", "").encode()).hexdigest()
