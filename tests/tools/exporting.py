@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs tools/export_dataset.py, for the tests of it."""
+import contextlib
+import importlib.util
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "tests/data/emoji-captions/images"
+PNGS = ROOT / "tests/data/images/png"
+WEBPS = ROOT / "tests/data/images/webp"
+
+sys.path.insert(0, str(ROOT / "tools"))  # for what the tool imports
+spec = importlib.util.spec_from_file_location("export_dataset", ROOT / "tools/export_dataset.py")
+tool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tool)
+
+HAS_PILLOW = importlib.util.find_spec("PIL") is not None
+HAS_DATASETS = HAS_PILLOW and importlib.util.find_spec("datasets") is not None
+COLUMNS = {"image": "image", "caption": "caption"}
+
+
+def jpegs(count):
+    return [path.read_bytes() for path in sorted(PICTURES.glob("*.jpg"))[:count]]
+
+
+def bmp(colour):
+    from PIL import Image
+    out = io.BytesIO()
+    Image.new("RGB", (16, 24), colour).save(out, "BMP")
+    return out.getvalue()
+
+
+def png():
+    return (PNGS / "rgba_8.png").read_bytes()
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def run(*arguments):
+    """The tool as a command -> (exit code, lines of standard error)."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        code = tool.main([str(a) for a in arguments])
+    return code, said.getvalue().splitlines()
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self):
+        self.holder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.holder.cleanup)
+        self.folder = pathlib.Path(self.holder.name)
+        self.output = self.folder / "out"
+
+    def export_rows(self, rows, columns=None, skip_bad=False):
+        pictures = tool.Pictures(self.output)
+        with contextlib.redirect_stderr(io.StringIO()):
+            manifest = tool.Manifest("train", self.output, pictures)
+            counts = tool.export_split("train", rows, columns or COLUMNS, manifest, self.folder, skip_bad)
+        return counts, lines_of(self.output / "train.jsonl"), pictures
