@@ -214,6 +214,9 @@ std::string settings_manual(const std::string& date) {
   page.section("DESCRIPTION");
   page.say("A TOML file describes one run. Keys that it does not name have their default; an unknown key is an error.");
   page.say("A relative path is relative to the file. ~ and $NAME are not expanded.");
+  page.say(
+      "A key that follows the file on the command line, as in `bascule run demo.toml training.seed=7`, takes the place "
+      "of the file's; a relative path there starts from the current folder.");
   page.paragraph("`bascule settings FILE` prints a file with every default, `bascule settings` this reference.");
   page.paragraph(std::string("The values of head and freeze below are those of the model_type ") +
                  usual_family().model_type + "; MODELS has those of the others.");

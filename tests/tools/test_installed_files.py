@@ -155,6 +155,7 @@ class InstalledFiles(unittest.TestCase):
         self.assertTrue(installed("bascule.conf").startswith("u bascule - "))
         for path in ("/etc/bascule/NAME.toml", "/var/lib/bascule/NAME"):
             self.assertIn(f".TP\n{path}\n", page)
+        self.assertIn("bascule stop /var/lib/bascule/NAME ends its training", " ".join(page.split()))
 
     def test_all_of_it_is_installed(self):
         with tempfile.TemporaryDirectory() as folder:
