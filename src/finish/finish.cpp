@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -168,7 +169,8 @@ void add_memory(Report* report, const RecordedRun& run, const SealedFigures& fig
   report->planned_bytes = run.plan.peak_bytes();
   report->lower_bound_bytes = run.plan.lower_bound_bytes();
   report->resident_bytes = figures.resident_bytes;
-  report->machine_bytes = read_process_limits().memory_bytes;
+  const std::size_t limit = read_process_limits().memory_bytes;
+  if (limit != kUnlimitedBytes) report->machine_bytes = limit;  // else the system did not say: no /proc, for one
   if (run.recomputation.layers > 0) report->recomputation = run.recomputation.text();
   if (run.graphs.trains() && run.settings.report.html)
     report->arena_svg = draw_arena(run.session.graph(run.graphs[Use::kTrain].number),

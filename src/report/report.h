@@ -199,7 +199,7 @@ struct Report {
   std::uint64_t planned_bytes = 0;
   std::uint64_t lower_bound_bytes = 0;
   std::uint64_t resident_bytes = 0;  // measured; 0: unknown
-  std::uint64_t machine_bytes = 0;   // what the machine or its control group has
+  std::uint64_t machine_bytes = 0;   // what the machine or its control group has; 0: unknown
   std::string recomputation;         // how much of a step is repeated to save memory; empty: nothing
   std::string arena_svg;             // a picture of the training workspace over one step; empty: none
 

@@ -32,7 +32,7 @@ void add_memory(Json& json, const Report& report) {
   const std::uint64_t held = report.resident_bytes != 0 ? report.resident_bytes : report.planned_bytes;
   json["memory_allocated (GB)"] = gigabytes(held);
   json["max_memory_allocated (GB)"] = gigabytes(report.planned_bytes);
-  json["total_memory_available (GB)"] = gigabytes(report.machine_bytes);
+  if (report.machine_bytes != 0) json["total_memory_available (GB)"] = gigabytes(report.machine_bytes);
 }
 
 // train_* as Trainer writes them: of this process. total_train_*: of the whole run, over its resumes.

@@ -38,6 +38,12 @@ TEST(Results, TrainResultsHaveHuggingFacesKeys) {
   EXPECT_DOUBLE_EQ(json["train_samples_per_second"].number(), 138.9);
 }
 
+TEST(Results, AnUnknownMemoryOfTheMachineIsLeftOut) {
+  Report report = test::sample_report();
+  report.machine_bytes = 0;
+  EXPECT_FALSE(parsed(train_results_json(report)).contains("total_memory_available (GB)"));
+}
+
 TEST(Results, ThisProcessAndTheWholeRunStandApart) {
   Report report = test::sample_report();
   EXPECT_EQ(summary_text(report).find("whole run"), std::string::npos) << "there was one process";

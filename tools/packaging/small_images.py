@@ -10,7 +10,7 @@ from small_forms import write_form
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WEIGHTS = "image/model.safetensors"  # below the folder that is the disk
-RESULTS = ("model.safetensors", "*.png", "predictions.jsonl", "generated_predictions.txt")
+RESULTS = ("model.safetensors", "*.png", "generated_predictions.txt")
 
 
 def make_image(config, name):
@@ -40,7 +40,7 @@ def image_of_form(form):
 
 
 def bits_of(runs):
-    """What a run has left, of the folder that is the disk: {name there: digest} of the parameters, pictures, and predictions."""
+    """What a run has left, of the folder that is the disk: {name there: digest} of the parameters, pictures and texts."""
     found = [path for pattern in RESULTS for path in sorted((runs / pathlib.Path(WEIGHTS).parent).glob(pattern))]
     assert found, runs
     return {path.relative_to(runs).as_posix(): digest(path) for path in found}
