@@ -41,8 +41,7 @@ void check_lengths(const LoaderSettings& settings, const StreamSettings& stream)
     const std::int64_t special = special_tokens(text, *stream.manifest);
     const std::int64_t least = special + (text.of_row == RowTexts::kAll && !text.reads_words ? 0 : 1);
     if (text.shape.max_length >= least) continue;
-    refuse(key,
-           std::to_string(text.shape.max_length) + ": a sample has " + std::to_string(special) + " special tokens",
+    refuse(key, std::to_string(text.shape.max_length) + ": a sample has " + std::to_string(special) + " special tokens",
            "set it to " + std::to_string(least) + " or more");
   }
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ struct Refused : testing::Test {
   Refused() {
     columns.label = "label";
     columns.named_classes = true;
+    columns.classes = 5;
     columns.refused = &refused;
   }
   TemporaryFolder folder;
@@ -91,11 +93,9 @@ TEST_F(Refused, RecordsOfATableAreLeftOut) {
 
 TEST_F(Refused, SamplesOfAShardAreLeftOut) {
   std::string tar;
-  for (const auto& [key, caption, label] : {std::vector<std::string>{"a", "one", "x"},
-                                            {"b", "\xFF", "x"},
-                                            {"c", "no label", ""},
-                                            {"b", "two", "y"},
-                                            {"a", "again", "x"}}) {
+  const std::vector<std::array<std::string, 3>> samples = {
+      {"a", "one", "x"}, {"b", "\xFF", "x"}, {"c", "no label", ""}, {"b", "two", "y"}, {"a", "again", "x"}};
+  for (const auto& [key, caption, label] : samples) {
     add_member(&tar, key + ".jpg", "picture");
     add_member(&tar, key + ".txt", caption);
     if (!label.empty()) add_member(&tar, key + ".cls", label);

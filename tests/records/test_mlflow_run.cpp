@@ -229,7 +229,7 @@ TEST_F(Mlflow, AFinishedRunIsWrittenWholeOnce) {
   EXPECT_TRUE(MlflowRun::write_finished(place()));
   const fs::path made = run_folder();
   EXPECT_EQ(text_of(made / "metrics/loss"), "1700000002000 0.5 2\n1700000004000 0.25 4\n");
-  EXPECT_EQ(names_in(made / "artifacts"), std::vector<std::string>{"README.md"});
+  EXPECT_EQ(names_in(made / "artifacts"), (std::vector<std::string>{"README.md", "log.jsonl"}));
   const std::string meta = text_of(made / "meta.yaml");
   for (const char* line : {"\nstart_time: 1700000002000\n", "\nend_time: 1700000004000\n", "\nstatus: 3\n"})
     EXPECT_NE(meta.find(line), std::string::npos) << meta;
