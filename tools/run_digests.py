@@ -24,7 +24,8 @@ def predictions_digest(path):
         line.pop("label_name", None)
         predicted = line.get("predicted")
         for one in predicted if isinstance(predicted, list) else ():
-            one.pop("class_name", None)
+            if isinstance(one, dict):  # a class with its score; else a word's tag
+                one.pop("class_name", None)
     return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
 
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/absolute_path.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/commands/report_error.h"
@@ -81,13 +82,12 @@ std::string fresh_folder(const std::string& recorded, const std::string& asked) 
     return !std::filesystem::exists(folder) && !std::filesystem::exists(folder + ".toml");
   };
   if (!asked.empty()) {
-    const std::string folder = std::filesystem::absolute(asked).lexically_normal().string();
+    const std::string folder = absolute_path(asked);
     if (is_free(folder)) return folder;
     throw Error(ErrorKind::kSettings, "--output", shown_path(folder) + ", or a settings file beside it, exists already",
                 "name a folder that does not exist");
   }
-  std::string base = std::filesystem::absolute(recorded).lexically_normal().string();
-  while (base.size() > 1 && base.back() == '/') base.pop_back();
+  const std::string base = absolute_path(recorded);
   for (int number = 1;; ++number) {
     const std::string folder = base + "-repeated-" + std::to_string(number);
     if (is_free(folder)) return folder;

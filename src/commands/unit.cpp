@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/absolute_path.h"
 #include "src/base/align.h"
 #include "src/base/error.h"
 #include "src/draw_run/draw_inputs.h"
@@ -238,8 +239,7 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
 void check_tracking(const Settings& settings) {
   if (settings.report.tracking == Tracking::kNone) return;
   const std::string store = tracking_store(settings);
-  const auto output = std::filesystem::absolute(settings.run.output_dir.resolved).lexically_normal();
-  if (begins_with(store, output.string() + "/")) return;
+  if (begins_with(store, absolute_path(settings.run.output_dir.resolved) + "/")) return;
   throw Error(ErrorKind::kSettings, where_written(settings, "report.tracking"),
               "report.tracking writes to " + store + ", but a unit may write to training.output_dir alone",
               "set report.tracking_dir to a folder in it");

@@ -16,40 +16,23 @@ BertRecorder::BertRecorder(Graph& target, const BertConfig& model_config, const 
            config.layer_norm_eps, config.hidden_dropout_prob, config.attention_probs_dropout_prob};
 }
 
-Fields bert_fields(const BertVariant& variant, const RecordOptions& options, const SequenceLabels* labels,
-                   bool has_tags) {
-  const Extent tokens = rows_of_stream(kTokenStream), masked = rows_of_stream(kMaskedStream),
-               read = rows_of_stream(kReadStream);
+Fields bert_fields(const BertVariant& variant, const RecordOptions& options, LayerRows rows, const Fields& of_head) {
+  const Extent tokens = rows_of_stream(kTokenStream), read = rows_of_stream(kReadStream), offsets = {kSamples, 1, 1};
   Fields fields = {
       {"token_ids", DType::kInt32, tokens, 1, FieldSource::kTokenIds},
       {"position_ids", DType::kInt32, tokens, 1, FieldSource::kPositionIds},
-      {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
+      {"text_offsets", DType::kInt32, offsets, 1, FieldSource::kTextOffsets},
   };
   if (variant.reads_types) fields.push_back({"token_types", DType::kInt32, tokens, 1, FieldSource::kTokenTypes});
-  const Fields of_masks = {
-      {"selected_rows", DType::kInt32, masked, 1, FieldSource::kMaskedRows},
-      {"labels", DType::kInt32, masked, 1, FieldSource::kMaskedLabels},
-      {"read_rows", DType::kInt32, read, 1, FieldSource::kReadRows},
-      {"read_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kReadOffsets},
-      {"masked_among_read", DType::kInt32, masked, 1, FieldSource::kMaskedAmongRead},
-  };
-  const bool masks = labels == nullptr && !has_tags;
-  const Extent tagged = rows_of_stream(kTaggedStream);
-  const Fields of_tags = {
-      {"labelled_rows", DType::kInt32, tagged, 1, FieldSource::kLabelledRows},
-      {"labels", DType::kInt32, tagged, 1, FieldSource::kTokenLabels},
-      {"label_words", DType::kInt32, tagged, 1, FieldSource::kLabelledWords},
-  };
-  if (labels != nullptr) {
-    fields.push_back(label_field(*labels));
-  } else if (has_tags) {
-    fields.insert(fields.end(), of_tags.begin(), of_tags.end());
-  } else {
-    fields.insert(fields.end(), of_masks.begin(), of_masks.end());
+  fields.insert(fields.end(), of_head.begin(), of_head.end());
+  const bool picks = rows == LayerRows::kRead;
+  if (picks) {
+    fields.push_back({"read_rows", DType::kInt32, read, 1, FieldSource::kReadRows});
+    fields.push_back({"read_offsets", DType::kInt32, offsets, 1, FieldSource::kReadOffsets});
   }
   if (options.dropout) {
     fields.push_back({"text_row_keys", DType::kInt64, tokens, 1, FieldSource::kTextRowKeys});
-    if (masks) fields.push_back({"read_row_keys", DType::kInt64, read, 1, FieldSource::kReadRowKeys});
+    if (picks) fields.push_back({"read_row_keys", DType::kInt64, read, 1, FieldSource::kReadRowKeys});
     fields.push_back({"sample_keys", DType::kInt64, rows_per_sample(1), 1, FieldSource::kSampleKeys});
   }
   return fields;

@@ -9,7 +9,6 @@
 
 #include "src/base/batch.h"
 #include "src/models/bert_config.h"
-#include "src/models/class_labels.h"
 #include "src/models/model.h"
 #include "src/models/recorder.h"
 
@@ -42,18 +41,17 @@ struct BertRecorder : Recorder {
   LayerShape layer;
 };
 
-// Those of the packed texts and, where there are `labels`, of the texts' labels; or with has_tags, of tokens with tags;
-// else of masked tokens and of the rows that heads read.
-Fields bert_fields(const BertVariant& variant, const RecordOptions& options, const SequenceLabels* labels = nullptr,
-                   bool has_tags = false);
+// The rows of the last layer that the heads read: all, those of the field "read_rows", or each text's first one. Its
+// keys and values are of all rows.
+enum class LayerRows { kAll, kRead, kFirst };
+
+// Those of the packed texts, and of the rows of the last layer where the loader picks them; between them those of the
+// head.
+Fields bert_fields(const BertVariant& variant, const RecordOptions& options, LayerRows rows, const Fields& of_head);
 
 std::string word_table_name(const BertVariant& variant);
 // The row of the padding token is zero when it is fresh, and looking it up trains it no more.
 Tensor word_table(BertRecorder& r);
-
-// The rows of the last layer that the heads read: all, those of the field "read_rows", or each text's first one. Its
-// keys and values are of all rows.
-enum class LayerRows { kAll, kRead, kFirst };
 
 // Embeddings and layers under the names of a family, called in this order.
 struct BodyParts {

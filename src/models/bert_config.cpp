@@ -16,13 +16,14 @@ BertConfig read_bert_config(const std::string& path, BertConfig config) {
                        {"max_position_embeddings", &config.max_position_embeddings},
                        {"type_vocab_size", &config.type_vocab_size}});
   config.pad_token_id = get_int(json, "pad_token_id", path, config.pad_token_id);
-  config.hidden_act = config_activation(json, path);
+  config.hidden_act = config.head_act = config_activation(json, path);
   config.hidden_dropout_prob = config_probability(json, "hidden_dropout_prob", path, 0.1);
   config.attention_probs_dropout_prob = config_probability(json, "attention_probs_dropout_prob", path, 0.1);
   const Json* const of_classifier = find_member(json, "classifier_dropout", path);
   config.classifier_dropout = of_classifier == nullptr || of_classifier->is_null()
                                   ? config.hidden_dropout_prob
                                   : config_probability(json, "classifier_dropout", path, 0.1);
+  config.tag_dropout = config.classifier_dropout;
   config.layer_norm_eps = config_epsilon(json, path, 1e-12);
   config.initializer_range = config_factor(json, "initializer_range", path, config.initializer_range);
   config.tie_word_embeddings = get_bool(json, "tie_word_embeddings", path, true);

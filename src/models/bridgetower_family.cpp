@@ -2,12 +2,14 @@
 // BridgeTower as a family: contrastive retrieval, image-text matching and masked language modelling on one body.
 #include <algorithm>
 
-#include "src/base/error.h"
 #include "src/models/bridgetower.h"
 #include "src/models/embed.h"
 #include "src/models/families.h"
 
 namespace bascule {
+
+extern const Family kBridgeTower;
+
 namespace {
 
 constexpr char kVision[] = "vision_model", kText[] = "text_model", kTextPooler[] = "text_pooler";
@@ -19,7 +21,7 @@ ModelHead head_named(const std::string& name, const std::string& path) {
   if (name == "contrastive") return ModelHead::kContrastive;
   if (name == "image_text_matching" || name == "matching") return ModelHead::kImageTextMatching;
   if (name == "masked_lm") return ModelHead::kMaskedLm;
-  throw Error(ErrorKind::kData, path, "unknown head \"" + name + "\"");
+  refuse_head(kBridgeTower, "BridgeTower", name, path);
 }
 
 class BridgeTower final : public Model {
@@ -152,6 +154,7 @@ Recording BridgeTower::record(Graph& graph, Use use, const RecordOptions& option
 FamilyHead head(const char* name, const char* judge, const char* command) {
   FamilyHead head;
   head.words.name = name;
+  head.architecture = architecture_name(head_named(name, ""));
   head.judge = judge;
   head.command = command;
   return head;
@@ -204,7 +207,6 @@ std::vector<std::unique_ptr<Model>> small_models() {
 
 }  // namespace
 
-extern const Family kBridgeTower;
 const Family kBridgeTower = {"bridgetower",
                              "BridgeTowerImageProcessor",
                              heads(),
@@ -213,7 +215,6 @@ const Family kBridgeTower = {"bridgetower",
                              [](const ModelSource& source, const std::string& head) {
                                return std::unique_ptr<Model>(new BridgeTower(source, head));
                              },
-                             [](const std::string& head) { return architecture_name(head_named(head, "")); },
                              {kTextPooler},
                              &small_models};
 

@@ -53,9 +53,9 @@ void write_class_names(const std::vector<std::string>& names, Json* config) {
   if (config->contains("num_labels")) (*config)["num_labels"] = static_cast<std::int64_t>(names.size());
 }
 
-SequenceLabels read_sequence_labels(const std::string& path, const ModelSource& source) {
+ClassifierLabels read_sequence_labels(const std::string& path, const ModelSource& source) {
   const Json json = read_json_file(path);
-  SequenceLabels labels;
+  ClassifierLabels labels;
   labels.names = class_names_of(json, path);
   const std::string count = std::to_string(labels.names.size());
   const bool has_one = labels.names.size() == 1;
@@ -84,47 +84,21 @@ SequenceLabels read_sequence_labels(const std::string& path, const ModelSource& 
   return labels;
 }
 
-void write_sequence_labels(const SequenceLabels& labels, Json* config) {
+void write_sequence_labels(const ClassifierLabels& labels, Json* config) {
   (*config)["problem_type"] = labels.are_values ? kRegression : kClassification;
   if (labels.are_new) write_class_names(labels.are_values ? std::vector<std::string>{"LABEL_0"} : labels.names, config);
 }
 
-FamilyHead sequence_classification_head() {
-  FamilyHead head;
-  head.words.name = kSequenceHead;
-  head.words.reads_labels = head.words.has_classes = head.words.reads_pairs = true;
-  head.judge = "sequence_classes";
-  head.judge_of_values = "sequence_values";
-  head.names_classes = true;
-  head.command = "classify";
-  return head;
+ClassifierLabels read_token_labels(const std::string& path, const ModelSource& source) {
+  ClassifierLabels labels;
+  labels.are_new = !source.classes.empty();
+  labels.names = labels.are_new ? source.classes : class_names_of(read_json_file(path), path);
+  if (!labels.names.empty()) labels.outputs = static_cast<std::int64_t>(labels.names.size());
+  return labels;
 }
 
-void set_label_inputs(const SequenceLabels& labels, ModelInputs* inputs) {
-  inputs->reads_pairs = inputs->pairs_are_optional = true;
-  inputs->classes = labels.outputs;
-  inputs->class_names = labels.names;
-  inputs->has_values = labels.are_values;
-}
-
-Field label_field(const SequenceLabels& labels) {
-  if (labels.are_values) return {"labels", DType::kFloat32, rows_per_sample(1), 1, FieldSource::kLabelValues};
-  return {"labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels};
-}
-
-void record_label_loss(Graph& graph, Tensor logits, const SequenceLabels& labels, const RecordOptions& options,
-                       Recording* recording) {
-  const Tensor field = graph.field("labels");
-  graph.keep(logits);
-  recording->outputs.push_back({"logits", logits});
-  recording->reference.push_back({"logits", {logits}});
-  if (labels.are_values) {
-    recording->losses.push_back({"loss", squared_error_loss(graph, logits, field), kSamples});
-    return;
-  }
-  const ClassLoss loss = cross_entropy_loss(graph, logits, field, options.label_smoothing);
-  recording->losses.push_back({"loss", loss.loss, kSamples});
-  recording->outputs.push_back({"hits", loss.hits});
+void write_token_labels(const ClassifierLabels& labels, Json* config) {
+  if (labels.are_new) write_class_names(labels.names, config);
 }
 
 }  // namespace bascule

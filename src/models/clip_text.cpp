@@ -108,6 +108,6 @@ std::unique_ptr<Model> open_clip_text(const ModelSource& source, const std::stri
 }  // namespace
 
 extern const Family kClipText;
-const Family kClipText = {"clip_text_model", "", {}, {}, {}, open_clip_text, nullptr};
+const Family kClipText = {"clip_text_model", "", {}, {}, {}, open_clip_text};
 
 }  // namespace bascule

@@ -2,9 +2,9 @@
 #include "src/models/families.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "src/base/error.h"
+#include "src/base/word_list.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -22,15 +22,11 @@ std::vector<const Family*>& table() {
 
 // "a", "b" or "c": those that can be trained.
 std::string known_types() {
-  std::vector<const Family*> trained;
-  std::copy_if(table().begin(), table().end(), std::back_inserter(trained),
-               [](const Family* family) { return !family->heads.empty(); });
-  std::string known;
-  for (const Family* family : trained) {
-    const bool is_last = family == trained.back();
-    known += (known.empty() ? "\"" : is_last ? " or \"" : ", \"") + (family->model_type + std::string("\""));
+  std::vector<std::string> known;
+  for (const Family* family : table()) {
+    if (!family->heads.empty()) known.push_back("\"" + std::string(family->model_type) + "\"");
   }
-  return known;
+  return or_list(known);
 }
 
 }  // namespace
@@ -41,6 +37,13 @@ const FamilyHead* Family::head(const std::string& name) const {
   const auto found =
       std::find_if(heads.begin(), heads.end(), [&](const FamilyHead& head) { return head.words.name == name; });
   return found == heads.end() ? nullptr : &*found;
+}
+
+void refuse_head(const Family& family, const char* kind, const std::string& head, const std::string& config_path) {
+  std::vector<std::string> known;
+  for (const FamilyHead& one : family.heads) known.push_back(one.words.name);
+  throw Error(ErrorKind::kData, config_path, "unknown head \"" + head + "\"",
+              kind + std::string(" has ") + and_list(known));
 }
 
 const Family& usual_family() { return *families().front(); }

@@ -13,7 +13,8 @@ namespace bascule {
 
 struct FamilyHead {
   HeadWords words;
-  const char* judge = "";  // of src/judge/judges.h
+  const char* judge = "";         // of src/judge/judges.h
+  std::string architecture = {};  // the Hugging Face class of a model with it
   // The command that asks a finished model of this head: "search" (Use::kEmbedText and kEmbedPicture),
   // "classify" or "fill" (Recording::reference has "logits"), "generate" (kEncode and kDecode); empty: none.
   std::string command = {};
@@ -35,9 +36,7 @@ struct Family {
   std::vector<std::string> frozen;  // its default
   // head: one of the heads, or kBareModel. Throws Error kData naming the file and the key.
   std::unique_ptr<Model> (*open)(const ModelSource& source, const std::string& head);
-
-  const char* (*architecture)(const std::string& head);  // the Hugging Face class of a model with it
-  std::vector<std::string> idle = {};                    // those of `parts` that have no gradient
+  std::vector<std::string> idle = {};  // those of `parts` that have no gradient
   // Made in memory for `bascule verify --bits`: small, with dropout, one for each head. Null: none.
   std::vector<std::unique_ptr<Model>> (*small_models)() = nullptr;
   // Whether a folder must have the processor's file: there are no defaults for mean and standard deviation.
@@ -48,6 +47,10 @@ struct Family {
   // Null: there is none.
   const FamilyHead* head(const std::string& name) const;
 };
+
+// Refuses a head of a config.json that the family does not have. kind: the family in the message, "BERT".
+[[noreturn]] void refuse_head(const Family& family, const char* kind, const std::string& head,
+                              const std::string& config_path);
 
 // The head that is none: the body alone, without a loss.
 inline constexpr char kBareModel[] = "base";

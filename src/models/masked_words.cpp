@@ -26,10 +26,9 @@ FamilyHead masked_words_head() {
   return head;
 }
 
-MaskedWords::MaskedWords(const MaskedWordNames& names, Activation activation, const BertConfig& config,
-                         const BertVariant& variant, const ModelSource& source)
+MaskedWords::MaskedWords(const MaskedWordNames& names, const BertConfig& config, const BertVariant& variant,
+                         const ModelSource& source)
     : names_(names),
-      activation_(activation),
       vocabulary_size_(config.vocab_size),
       says_tied_(config.tie_word_embeddings),
       is_tied_(says_tied_ && find_whether_tied(std::string(names.decoder) + ".weight", variant, source)) {
@@ -37,6 +36,13 @@ MaskedWords::MaskedWords(const MaskedWordNames& names, Activation activation, co
   const bool reads_decoders =
       names.bias == nullptr || !is_tied_ || find_whether_they_differ(decoders, names.bias, variant, source);
   bias_ = reads_decoders ? decoders : names.bias;
+}
+
+Fields MaskedWords::fields() const {
+  const Extent masked = rows_of_stream(kMaskedStream);
+  return {{"selected_rows", DType::kInt32, masked, 1, FieldSource::kMaskedRows},
+          {"labels", DType::kInt32, masked, 1, FieldSource::kMaskedLabels},
+          {"masked_among_read", DType::kInt32, masked, 1, FieldSource::kMaskedAmongRead}};
 }
 
 std::vector<ParameterPiece> MaskedWords::unused_tensors() const {
@@ -60,21 +66,21 @@ std::vector<std::string> MaskedWords::notes() const {
 }
 
 void MaskedWords::record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
-                         const ResultNames& results, Recording* recording) const {
+                         Recording* recording) const {
   Graph& graph = r.graph;
   const std::int64_t width = r.config.hidden_size;
   graph.set_scope(names_.scope);
   const Tensor rows =
       gather_rows(graph, "selected", last.x, graph.field(last.rows.are_picked ? "masked_among_read" : "selected_rows"));
   const Tensor h =
-      activation(graph, std::string(names_.dense) + ".act", dense(r, names_.dense, rows, width), activation_);
+      activation(graph, std::string(names_.dense) + ".act", dense(r, names_.dense, rows, width), r.config.head_act);
   const Tensor normed = norm(r, names_.norm, h, r.config.layer_norm_eps);
   const Tensor weight = is_tied_
                             ? word_table(r)
                             : r.weight(std::string(names_.decoder) + ".weight", vocabulary_size_, width, r.deviation);
   const Tensor logits = linear(graph, "logits", normed, weight, r.bias(bias_, vocabulary_size_));
   const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing);
-  recording->losses.push_back({results.loss, loss.loss, kMaskedStream});
+  recording->losses.push_back({names_.loss, loss.loss, kMaskedStream});
   recording->outputs.push_back({"hits", loss.hits});
   if (use == Use::kReference) graph.keep(logits);
   if (options.predictions) {
@@ -83,7 +89,7 @@ void MaskedWords::record(BertRecorder& r, const RowStream& last, Use use, const 
     recording->outputs.push_back({"predicted_probabilities", predictions.class_probabilities});
     recording->outputs.push_back({"probabilities", predictions.probabilities});
   }
-  recording->reference.push_back({results.logits, {logits}, ReferenceRows::kTokens});
+  recording->reference.push_back({names_.logits, {logits}, ReferenceRows::kTokens});
 }
 
 }  // namespace bascule

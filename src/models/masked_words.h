@@ -7,46 +7,45 @@
 #include <string>
 #include <vector>
 
-#include "src/models/bert_body.h"
 #include "src/models/families.h"
+#include "src/models/text_head.h"
 
 namespace bascule {
 
-// Names of its tensors in files.
 struct MaskedWordNames {
+  // Tensors in files.
   const char* scope;           // of its operations
   const char *dense, *norm;    // each with .weight and .bias
   const char* decoder;         // with .weight where it is not the word table, and .bias
   const char* bias = nullptr;  // the bias of a decoder that is the word table; null: the decoder's, tied or not
+  // Results, in the reference and in the records of a run.
+  const char *loss = "loss", *logits = "logits";
 };
 
 // The name of the head, and what settings and commands know of it.
 inline constexpr char kMaskedWordsHead[] = "masked_lm";
 FamilyHead masked_words_head();
 
-class MaskedWords {
+class MaskedWords : public TextHead {
  public:
   // The names outlive this.
-  MaskedWords(const MaskedWordNames& names, Activation activation, const BertConfig& config, const BertVariant& variant,
+  MaskedWords(const MaskedWordNames& names, const BertConfig& config, const BertVariant& variant,
               const ModelSource& source);
 
-  // The decoder is not the word table although config.json says so.
-  bool has_own_decoder() const { return says_tied_ && !is_tied_; }
+  const char* name() const override { return kMaskedWordsHead; }
+  const char* task() const override { return "fill-mask"; }
+  LayerRows rows() const override { return LayerRows::kRead; }
+  Fields fields() const override;
   // The reference adds the decoder's bias; where that is another tensor this one is not read.
-  std::vector<ParameterPiece> unused_tensors() const;
-  void complete_config(Json* config) const;
-  std::vector<std::string> notes() const;
-
-  // Names of its results in the reference and in the records of a run.
-  struct ResultNames {
-    const char *loss = "loss", *logits = "logits";
-  };
-  void record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options, const ResultNames& results,
-              Recording* recording) const;
+  std::vector<ParameterPiece> unused_tensors() const override;
+  void complete_config(Json* config) const override;
+  std::vector<std::string> notes() const override;
+  bool has_own_decoder() const override { return says_tied_ && !is_tied_; }
+  void record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
+              Recording* recording) const override;
 
  private:
   const MaskedWordNames& names_;
-  Activation activation_;
   std::int64_t vocabulary_size_;
   bool says_tied_, is_tied_;
   std::string bias_;  // the one that is read

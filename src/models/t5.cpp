@@ -6,6 +6,9 @@
 #include "src/models/t5_layers.h"
 
 namespace bascule {
+
+extern const Family kT5;
+
 namespace {
 
 constexpr char kHead[] = "conditional_generation", kArchitecture[] = "T5ForConditionalGeneration";
@@ -147,6 +150,7 @@ FamilyHead head() {
   head.words.name = kHead;
   head.words.has_classes = true;  // tokens, over which labels can be smoothed
   head.words.reads_targets = true;
+  head.architecture = kArchitecture;
   head.judge = "target_tokens";
   head.command = "generate";
   return head;
@@ -177,21 +181,12 @@ std::vector<std::unique_ptr<Model>> small_models() {
 }
 
 std::unique_ptr<Model> open_t5(const ModelSource& source, const std::string& head) {
-  if (head != kHead) refuse_config(source.config_path, "unknown head \"" + head + "\"", "T5 has " + std::string(kHead));
+  if (head != kHead) refuse_head(kT5, "T5", head, source.config_path);
   return std::make_unique<T5>(read_t5_config(source.config_path), source);
 }
 
 }  // namespace
 
-extern const Family kT5;
-const Family kT5 = {"t5",
-                    "",
-                    {head()},
-                    {"shared", "encoder", "decoder"},
-                    {},
-                    open_t5,
-                    [](const std::string&) { return kArchitecture; },
-                    {},
-                    small_models};
+const Family kT5 = {"t5", "", {head()}, {"shared", "encoder", "decoder"}, {}, open_t5, {}, small_models};
 
 }  // namespace bascule

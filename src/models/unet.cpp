@@ -250,6 +250,6 @@ std::unique_ptr<Model> open_unet(const ModelSource& source, const std::string&) 
 }  // namespace
 
 extern const Family kUnet;
-const Family kUnet = {kArchitecture, "", {}, {}, {}, open_unet, nullptr};
+const Family kUnet = {kArchitecture, "", {}, {}, {}, open_unet};
 
 }  // namespace bascule

@@ -101,6 +101,6 @@ std::unique_ptr<Model> open_vae_decoder(const ModelSource& source, const std::st
 }  // namespace
 
 extern const Family kVaeDecoder;
-const Family kVaeDecoder = {kArchitecture, "", {}, {}, {}, open_vae_decoder, nullptr};
+const Family kVaeDecoder = {kArchitecture, "", {}, {}, {}, open_vae_decoder};
 
 }  // namespace bascule

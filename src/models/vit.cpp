@@ -11,9 +11,13 @@
 #include "src/models/vit_config.h"
 
 namespace bascule {
+
+extern const Family kViT;
+
 namespace {
 
-constexpr char kHead[] = "image_classification", kBody[] = "vit", kPrefix[] = "vit.", kClassifier[] = "classifier";
+constexpr char kHead[] = "image_classification", kBody[] = "vit", kPrefix[] = "vit.", kClassifier[] = "classifier",
+               kArchitecture[] = "ViTForImageClassification";
 constexpr char kClassToken[] = "vit.embeddings.cls_token", kPositions[] = "vit.embeddings.position_embeddings";
 
 // A layer's two streams (norm before each part): z is the raw one, `normed` what the next part reads.
@@ -105,7 +109,7 @@ class ViT final : public Model {
     config_.num_labels = static_cast<std::int64_t>(source.classes.size());
   }
 
-  const char* architecture() const override { return is_pooled() ? kPooledViTClass : "ViTForImageClassification"; }
+  const char* architecture() const override { return is_pooled() ? kPooledViTClass : kArchitecture; }
   const char* body_prefix() const override { return kPrefix; }
   FileNames file_names() const override {
     // Transformers 5 within, and what it saves with save_original_format = False.
@@ -247,6 +251,7 @@ FamilyHead head() {
   FamilyHead head;
   head.words.name = kHead;
   head.words.reads_labels = head.words.has_classes = head.words.mixes_labels = true;
+  head.architecture = kArchitecture;
   head.judge = "classes";
   head.names_classes = true;
   head.smooths_evaluation = false;
@@ -276,16 +281,13 @@ std::vector<std::unique_ptr<Model>> small_models() {
 }
 
 std::unique_ptr<Model> open_vit(const ModelSource& source, const std::string& head) {
-  if (head != kHead)
-    refuse_config(source.config_path, "unknown head \"" + head + "\"", "ViT has " + std::string(kHead));
+  if (head != kHead) refuse_head(kViT, "ViT", head, source.config_path);
   const std::int64_t file_side = read_vit_config(source.config_path).image_size;
   return std::make_unique<ViT>(read_vit_config(source.config_path, source.image_size), source, file_side);
 }
 
 Family vit() {
-  Family family = {"vit", "ViTImageProcessor", {head()}, {kBody}, {}, open_vit, [](const std::string&) {
-                     return "ViTForImageClassification";
-                   }};
+  Family family = {"vit", "ViTImageProcessor", {head()}, {kBody}, {}, open_vit};
   family.small_models = small_models;
   family.needs_processor_file = true;
   family.resizes_pictures = true;
@@ -295,7 +297,6 @@ Family vit() {
 
 }  // namespace
 
-extern const Family kViT;
 const Family kViT = vit();
 
 }  // namespace bascule

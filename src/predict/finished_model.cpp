@@ -6,7 +6,9 @@
 #include <filesystem>
 
 #include "kernels/table.h"
+#include "src/base/absolute_path.h"
 #include "src/base/error.h"
+#include "src/base/word_list.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
@@ -22,8 +24,7 @@ namespace {
 std::string record_of(const std::string& folder) {
   const std::string own = folder + "/bascule.json";
   if (std::filesystem::exists(own)) return own;
-  std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
+  const std::filesystem::path path = absolute_path(folder);
   const std::string name = path.filename().string();
   const bool is_of_run = name == kAveragedFolder || checkpoint_step(name);
   return is_of_run ? (path.parent_path() / "bascule.json").string() : own;
@@ -53,7 +54,7 @@ const FamilyHead* asked_head(const Family& family, const std::string& command, c
   for (const FamilyHead& head : family.heads) {
     if (head.command != command) continue;
     if (first == nullptr) first = &head;
-    if (std::find(classes.begin(), classes.end(), family.architecture(head.words.name)) != classes.end()) return &head;
+    if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end()) return &head;
   }
   return first;
 }
@@ -72,15 +73,12 @@ std::unique_ptr<Model> open_finished_model(const std::string& folder, const std:
     std::vector<std::string> others;
     for (const Family* other : families()) {
       for (const FamilyHead& one : other->heads) {
-        if (one.command == command) others.push_back(other->architecture(one.words.name));
+        if (one.command == command) others.push_back(one.architecture);
       }
     }
-    std::string needed;
-    for (std::size_t i = 0; i < others.size(); ++i)
-      needed += (i == 0 ? "" : i + 1 == others.size() ? " or " : ", ") + others[i];
     throw Error(ErrorKind::kData, path,
                 std::string("bascule ") + command + " does not work with a " + family.model_type + " model",
-                "it needs a " + needed);
+                "it needs a " + or_list(others));
   }
   return family.open(model_source(folder), head->words.name);
 }

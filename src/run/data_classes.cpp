@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/word_list.h"
 
 namespace bascule {
 namespace {
@@ -70,14 +71,6 @@ void check_kinds(const RunData& data) {
   }
 }
 
-// "0, 3 and 4"
-std::string and_of(const std::vector<std::string>& texts) {
-  std::string text;
-  for (std::size_t i = 0; i < texts.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == texts.size() ? " and " : ", ") + texts[i];
-  return text;
-}
-
 // Labels that count from 1 make a class 0 that is never learnt. "": every class has rows.
 std::string empty_classes(const Manifest& manifest, std::size_t classes) {
   std::vector<bool> has_rows(classes, false);
@@ -89,7 +82,7 @@ std::string empty_classes(const Manifest& manifest, std::size_t classes) {
   }
   if (empty.empty()) return "";
   if (empty.size() > kShown) return "; " + std::to_string(empty.size()) + " of them have no row";
-  return (empty.size() == 1 ? "; no row is of class " : "; no row is of the classes ") + and_of(empty);
+  return (empty.size() == 1 ? "; no row is of class " : "; no row is of the classes ") + and_list(empty);
 }
 
 // A folder may say nothing of its classes, whose count is then that of the training data.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "src/base/absolute_path.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/program_file.h"
@@ -12,13 +13,6 @@
 
 namespace bascule {
 namespace {
-
-namespace fs = std::filesystem;
-
-fs::path absolute(const std::string& path) {
-  const fs::path normal = fs::absolute(path).lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();  // without a slash at its end
-}
 
 // The quotes of a string are TOML's, not its own.
 std::string shown_value(const std::string& value) {
@@ -29,11 +23,11 @@ std::string shown_value(const std::string& value) {
 
 // The settings file, or the program that has settings built in.
 std::string source_of(const Settings& settings) {
-  return sealed_settings() != nullptr ? program_file() : absolute(settings.origin.file).string();
+  return sealed_settings() != nullptr ? program_file() : absolute_path(settings.origin.file);
 }
 
 MlflowPlace place_of(const Settings& settings) {
-  const fs::path output = absolute(settings.run.output_dir.resolved);
+  const std::filesystem::path output = absolute_path(settings.run.output_dir.resolved);
   MlflowPlace place{tracking_store(settings), output.filename().string(), output.string(), {}, {}};
   for (const KeyRule& rule : resume_rules(settings)) {
     const bool is_idle =
@@ -62,8 +56,9 @@ auto with_advice(const Write& write) {
 
 std::string tracking_store(const Settings& settings) {
   const PathSetting& given = settings.report.tracking_dir;
-  if (given.is_given()) return absolute(given.resolved).string();
-  return (absolute(settings.run.output_dir.resolved).parent_path() / "mlruns").string();
+  if (given.is_given()) return absolute_path(given.resolved);
+  const std::filesystem::path output = absolute_path(settings.run.output_dir.resolved);
+  return (output.parent_path() / "mlruns").string();
 }
 
 bool track_finished(const Settings& settings) {

@@ -282,8 +282,9 @@ class TargetWriter final : public Classifier {
   }
 };
 
-FamilyHead classes(bool reads_pairs = false) {
+FamilyHead classes(const char* architecture, bool reads_pairs = false) {
   FamilyHead head;
+  head.architecture = architecture;
   head.words.name = "classes";
   head.words.reads_labels = head.words.has_classes = true;
   head.words.reads_pairs = reads_pairs;
@@ -294,6 +295,7 @@ FamilyHead classes(bool reads_pairs = false) {
 FamilyHead targets() {
   FamilyHead head;
   head.words.name = "targets";
+  head.architecture = "TargetWriterForTests";
   head.words.reads_targets = true;
   head.judge = kTargetAccuracy.name;
   return head;
@@ -304,20 +306,11 @@ std::unique_ptr<Model> open(const ModelSource& source, const std::string&) {
   return std::make_unique<Opened>(source);
 }
 
-const Family kPictures = {
-    "picture_classifier", "ViTImageProcessor", {classes()}, {}, {}, open<PictureClassifier>, [](const std::string&) {
-      return "PictureClassifierForTests";
-    }};
-const Family kTexts = {"text_classifier", "", {classes()}, {}, {}, open<TextClassifier>, [](const std::string&) {
-                         return "TextClassifierForTests";
-                       }};
-const Family kPairs = {"pair_classifier", "", {classes(true)}, {}, {}, open<PairClassifier>, [](const std::string&) {
-                         return "PairClassifierForTests";
-                       }};
-
-const Family kTargets = {"target_writer", "", {targets()}, {}, {}, open<TargetWriter>, [](const std::string&) {
-                           return "TargetWriterForTests";
-                         }};
+const Family kPictures = {"picture_classifier",   "ViTImageProcessor", {classes("PictureClassifierForTests")}, {}, {},
+                          open<PictureClassifier>};
+const Family kTexts = {"text_classifier", "", {classes("TextClassifierForTests")}, {}, {}, open<TextClassifier>};
+const Family kPairs = {"pair_classifier", "", {classes("PairClassifierForTests", true)}, {}, {}, open<PairClassifier>};
+const Family kTargets = {"target_writer", "", {targets()}, {}, {}, open<TargetWriter>};
 
 // Before main.
 [[maybe_unused]] const bool kRegistered = [] {

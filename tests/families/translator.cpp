@@ -150,8 +150,9 @@ class Decoder final : public Translator {
   }
 };
 
-FamilyHead translation() {
+FamilyHead translation(const char* architecture) {
   FamilyHead head;
+  head.architecture = architecture;
   head.words.name = "translation";
   return head;
 }
@@ -161,12 +162,8 @@ std::unique_ptr<Model> open(const ModelSource& source, const std::string&) {
   return std::make_unique<Opened>(source);
 }
 
-const Family kEncoders = {"translator_encoder", "", {translation()}, {}, {}, open<Encoder>, [](const std::string&) {
-                            return "TranslatorEncoderForTests";
-                          }};
-const Family kDecoders = {"translator_decoder", "", {translation()}, {}, {}, open<Decoder>, [](const std::string&) {
-                            return "TranslatorDecoderForTests";
-                          }};
+const Family kEncoders = {"translator_encoder", "", {translation("TranslatorEncoderForTests")}, {}, {}, open<Encoder>};
+const Family kDecoders = {"translator_decoder", "", {translation("TranslatorDecoderForTests")}, {}, {}, open<Decoder>};
 
 // Before main.
 [[maybe_unused]] const bool kRegistered = [] {

@@ -122,6 +122,10 @@ TEST(Roberta, ATiedDecoderIsTheWordTableWithTheHeadsBias) {
     EXPECT_TRUE(has(untied, "lm_head.decoder.bias"));
     EXPECT_TRUE(has(untied, "unused lm_head.bias"));
   }
+  // Which of the two biases a file may have in place of the other.
+  EXPECT_EQ(open(roberta_with())->file_names().other("lm_head.bias"), "lm_head.decoder.bias");
+  EXPECT_EQ(open(roberta_with(), "masked_lm", {"lm_head.decoder.weight"})->file_names().other("lm_head.decoder.bias"),
+            "lm_head.bias");
 }
 
 // A fresh table has a zero row where the padding token is, in both tables that Transformers gives a padding index.
@@ -216,6 +220,8 @@ TEST(BertRelatives, ClassifyBehindLayersOfTheirOwn) {
     EXPECT_TRUE(roberta->may_be_fresh(name)) << name;
   for (const std::string name : {"pre_classifier.weight", "classifier.bias"})
     EXPECT_TRUE(distilbert->may_be_fresh(name)) << name;
+  EXPECT_FALSE(roberta->may_be_fresh("roberta.embeddings.LayerNorm.bias"));
+  EXPECT_FALSE(distilbert->may_be_fresh("distilbert.transform.layer.0.ffn.lin1.weight"));
   // With other classes only the last layer begins anew.
   EXPECT_TRUE(roberta->depends_on_classes("classifier.out_proj.weight"));
   EXPECT_FALSE(roberta->depends_on_classes("classifier.dense.weight"));

@@ -54,7 +54,7 @@ class OnePart final : public Model {
 Family family() {
   FamilyHead head;
   head.words.name = "only";
-  Family family = {"OnePartForTests", "", {head}, {}, {}, nullptr, nullptr};
+  Family family = {"OnePartForTests", "", {head}, {}, {}, nullptr};
   family.open = [](const ModelSource& source, const std::string&) {
     return std::unique_ptr<Model>(new OnePart(source));
   };

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/word_list.h"
+
+namespace bascule {
+namespace {
+
+std::string list(const std::vector<std::string>& words, const char* last) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
+  return text;
+}
+
+}  // namespace
+
+std::string and_list(const std::vector<std::string>& words) { return list(words, " and "); }
+std::string or_list(const std::vector<std::string>& words) { return list(words, " or "); }
+
+}  // namespace bascule
