@@ -26,6 +26,7 @@ class OpenedData {
   const Settings& settings() const { return settings_; }
   // The run's own data.on_bad_sample.
   bool stops_at_bad_samples() const { return stops_at_bad_samples_; }
+  std::string name(std::size_t split) const { return split_name(run_.data.splits[split].split); }  // "train"
   // "train.jsonl:17", "shard-003.tar". For examples.
   std::string where(std::size_t split, std::int64_t row) const;
 
@@ -35,7 +36,7 @@ class OpenedData {
   RecordedRun run_;
 };
 
-// What to do about content of a later split that split `in` has too.
+// The advice for content of a later split that split `in` has too.
 std::string advice_for_shared(const OpenedData& opened, std::size_t in);
 
 }  // namespace bascule

@@ -28,7 +28,7 @@ const PathsSetting& file_of(const DataSettings& data, Split split) {
                                        : data.test_file;
 }
 
-// What was read of the data, by split.
+// Texts and pictures as they were read, by split.
 struct ReadData {
   std::vector<SplitTexts> texts;
   std::vector<SplitPictures> pictures;
@@ -150,7 +150,7 @@ void add_error(const Error& error, Diagnosis* diagnosis) {
   if (diagnosis->exit_code == 0) diagnosis->exit_code = exit_code(error.kind());
 }
 
-// What a run itself says of it, and what it would take.
+// Plans the run: adds the error with which it would refuse, or its memory and time.
 void plan_run(const Settings& settings, const MeanSample& sample, const DoctorOptions& options, Diagnosis* diagnosis) {
   std::unique_ptr<RecordedRun> run;
   try {

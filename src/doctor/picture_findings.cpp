@@ -18,10 +18,6 @@ constexpr double kHugeTimes = 256.0, kHugePixels = 4e6;
 constexpr std::int64_t kTinyTimes = 4;       // shorter side times this is less than the model's
 constexpr std::int64_t kElongatedTimes = 4;  // the longer side is more than this many times the shorter
 
-std::string name_of(const OpenedData& opened, std::size_t split) {
-  return split_name(opened.data().splits[split].split);
-}
-
 std::string location(const OpenedData& opened, std::size_t split, std::int64_t picture) {
   return opened.data().splits[split].manifest->picture_location(picture);
 }
@@ -34,7 +30,7 @@ std::string reason_text(std::int64_t reason) {
   return reason < 0 ? std::generic_category().message(static_cast<int>(-reason)) : picture_reason_text(reason);
 }
 
-// What is said of the pictures that `is_one` chooses.
+// A finding about the pictures that `is_one` chooses.
 struct PictureCheck {
   Level level = Level::kWarning;
   const char* check = "";
@@ -56,7 +52,7 @@ void find_those(const OpenedData& opened, const SplitPictures& pictures, const P
     if (record.width > 0) finding.examples.back().pictures.push_back(place);
   }
   if (finding.count == 0) return;
-  finding.what = name_of(opened, pictures.split) + ": " + count_text(finding.count) + " of " +
+  finding.what = opened.name(pictures.split) + ": " + count_text(finding.count) + " of " +
                  counted(static_cast<std::int64_t>(pictures.records.size()), "picture") + " " +
                  check.what(finding.count);
   findings->push_back(std::move(finding));
@@ -113,7 +109,7 @@ std::vector<PictureCheck> checks_of_sizes(std::int64_t side) {
            "cut them: the model reads a square, which has a part of them or squeezes them"}};
 }
 
-// What find_equal_pictures() says of pictures that several splits, or one, have twice.
+// The words for pictures that several splits, or one, have twice.
 struct Sameness {
   const char *in_two, *in_one;  // checks
   const char* how;              // " as the same file"
@@ -124,7 +120,7 @@ void add_equal(const OpenedData& opened, const std::vector<SplitPictures>& pictu
   const auto add = [&](const SharedRows& shared, Level level, const char* check, const std::string& end,
                        const std::string& what_to_do) {
     Finding finding{level, check,
-                    name_of(opened, shared.of) + ": " + count_text(shared.rows) + " of " +
+                    opened.name(shared.of) + ": " + count_text(shared.rows) + " of " +
                         counted(static_cast<std::int64_t>(pictures[shared.of].records.size()), "picture") + " " + end,
                     what_to_do, shared.rows};
     for (const auto& [picture, other] : shared.examples) {
@@ -136,7 +132,7 @@ void add_equal(const OpenedData& opened, const std::vector<SplitPictures>& pictu
   };
   for (const SharedRows& shared : content.shared) {
     add(shared, Level::kWarning, same.in_two,
-        std::string(verb_of(shared.rows)) + " in " + name_of(opened, shared.in) + " too" + same.how,
+        std::string(verb_of(shared.rows)) + " in " + opened.name(shared.in) + " too" + same.how,
         advice_for_shared(opened, shared.in));
   }
   for (const SharedRows& shared : content.repeated)

@@ -27,7 +27,7 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// What one thread decodes with: the host's decoder, with the limits of the run's.
+// The decoder of one thread: the host's, with the limits of the run's.
 class Reader {
  public:
   Reader(MediaSettings settings, std::size_t largest_file, bool has_random_crops)

@@ -16,10 +16,6 @@ bool is_at_least(std::int64_t part, std::int64_t all, double share) {
   return static_cast<double>(part) >= share * static_cast<double>(all);
 }
 
-std::string name_of(const OpenedData& opened, std::size_t split) {
-  return split_name(opened.data().splits[split].split);
-}
-
 // "3 of 1,583 captions"
 std::string part_of(std::int64_t part, const TextFigures& figures) {
   return count_text(part) + " of " + count_text(figures.texts) + " " + figures.kind;
@@ -53,7 +49,7 @@ void find_cut(const OpenedData& opened, const SplitTexts& texts, std::vector<Fin
   if (figures.cut_texts == 0) return;
   const bool is_much = is_at_least(figures.cut_texts, figures.texts, kMuchCut);
   findings->push_back({is_much ? Level::kWarning : Level::kNote, "cut_texts",
-                       name_of(opened, texts.split) + ": " + part_of(figures.cut_texts, figures) + " " +
+                       opened.name(texts.split) + ": " + part_of(figures.cut_texts, figures) + " " +
                            verb_of(figures.cut_texts) + " cut at " + figures.limit_setting + " = " +
                            std::to_string(figures.limit) + ", and the model does not read the words behind it; " +
                            share_text(figures.cut_tokens, figures.tokens) + " of all tokens are lost",
@@ -65,7 +61,7 @@ void find_empty(const OpenedData& opened, const SplitTexts& texts, std::vector<F
   const TextFigures& figures = texts.figures;
   if (figures.empty_texts == 0) return;
   findings->push_back({Level::kWarning, "empty_texts",
-                       name_of(opened, texts.split) + ": " + part_of(figures.empty_texts, figures) + " " +
+                       opened.name(texts.split) + ": " + part_of(figures.empty_texts, figures) + " " +
                            has_of(figures.empty_texts) + " no words",
                        "write a text, or remove the row", figures.empty_texts,
                        examples_of(opened, texts, texts.empty, "")});
@@ -76,7 +72,7 @@ void find_unknown(const OpenedData& opened, const SplitTexts& texts, std::vector
   if (figures.unknown_tokens == 0) return;
   const bool is_much =
       figures.texts_all_unknown > 0 || is_at_least(figures.unknown_tokens, figures.tokens, kMuchUnknown);
-  std::string what = name_of(opened, texts.split) + ": " + part_of(figures.texts_with_unknown, figures) + " " +
+  std::string what = opened.name(texts.split) + ": " + part_of(figures.texts_with_unknown, figures) + " " +
                      has_of(figures.texts_with_unknown) + " words that the tokenizer does not know, " +
                      share_text(figures.unknown_tokens, figures.tokens) + " of all tokens";
   if (figures.texts_all_unknown > 0)
@@ -111,15 +107,15 @@ void find_equal(const OpenedData& opened, const std::vector<const SplitTexts*>& 
     const bool is_leak =
         kind == "sentences" ? is_at_least(shared.rows, figures.texts, kManySentences) : kind != "captions";
     findings->push_back({is_leak ? Level::kWarning : Level::kNote, "texts_in_two_splits",
-                         name_of(opened, by_split[shared.of]->split) + ": " + part_of(shared.rows, figures) + " " +
-                             verb_of(shared.rows) + " in " + name_of(opened, by_split[shared.in]->split) + " too",
+                         opened.name(by_split[shared.of]->split) + ": " + part_of(shared.rows, figures) + " " +
+                             verb_of(shared.rows) + " in " + opened.name(by_split[shared.in]->split) + " too",
                          is_leak ? advice_for_shared(opened, by_split[shared.in]->split) : "", shared.rows,
                          examples(shared)});
   }
   for (const SharedRows& repeated : content.repeated) {
     const TextFigures& figures = by_split[repeated.of]->figures;
     findings->push_back({Level::kNote, "repeated_texts",
-                         name_of(opened, by_split[repeated.of]->split) + ": " + part_of(repeated.rows, figures) + " " +
+                         opened.name(by_split[repeated.of]->split) + ": " + part_of(repeated.rows, figures) + " " +
                              (repeated.rows == 1 ? "repeats" : "repeat") + " an earlier one",
                          "", repeated.rows, examples(repeated)});
   }

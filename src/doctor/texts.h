@@ -22,18 +22,17 @@ struct SplitTexts {
   std::size_t split = 0;
   int number = 0;
   TextFigures figures;
-  RowDigests
-      digests;  // by row, of the tokens that the model reads; kNoContent for empty texts. Of a corpus: by sentence
+  RowDigests digests;  // of the tokens that the model reads, by row, of a corpus by sentence; empty texts: kNoContent
   std::vector<NotedText> cut, empty, unknown;  // the first of each, at most kMostExamples; unknown: the worst
 };
 
-// Of all splits and kinds, in order. Throws Error kData for a text that cannot be tokenised.
+// Reads the texts of all splits and kinds, in order. Throws Error kData for a text that cannot be tokenised.
 std::vector<SplitTexts> read_texts(const OpenedData& opened);
 
 // Where the text is and what it says, shortened: "train.jsonl:17: \"a cat\"".
 std::string shown_text(const OpenedData& opened, const SplitTexts& texts, std::int64_t row);
 
-// What there is to say of them, appended.
+// Appends the findings about them.
 void find_in_texts(const OpenedData& opened, const std::vector<SplitTexts>& texts, std::vector<Finding>* findings);
 
 }  // namespace bascule

@@ -21,7 +21,7 @@ double best_of(const BringUp& profile, const std::string& item, const std::strin
   return best;
 }
 
-// Of the machine, or of the control group that the profile was made in.
+// The memory of the machine, or of the control group that the profile was made in.
 std::size_t memory_of_profile(const Machine& machine, std::size_t unknown) {
   std::size_t bytes = machine.memory.bytes ? static_cast<std::size_t>(*machine.memory.bytes) : unknown;
   for (const GroupFacts& group : machine.groups) {

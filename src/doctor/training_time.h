@@ -24,7 +24,7 @@ namespace bascule {
 // tools/README.md.
 inline constexpr double kReached = 0.88;
 
-// What a mean sample of the training data is like.
+// A mean sample of the training data.
 struct MeanSample {
   double tokens[kMaxTexts] = {};  // that the model reads of each of its texts
   double loading_seconds = 0.0;   // of one core
@@ -33,7 +33,7 @@ struct MeanSample {
 // The limits that a profile says for its machine. Throws Error kData where it lacks the figures. path: for messages.
 MachineLimits limits_of_profile(const BringUp& profile, bool in_bf16, const std::string& path);
 
-// Of a process on the profile's machine, as far as the profile knows them; without a profile of this one.
+// Limits of a process on the profile's machine, as far as the profile knows them; without a profile, on this one.
 ProcessLimits limits_of_machine(const BringUp* profile);
 
 // Rows of a mean batch of the training graph.

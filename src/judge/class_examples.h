@@ -9,14 +9,10 @@
 
 #include "src/base/span.h"
 #include "src/index/manifest.h"
+#include "src/judge/class_predictions.h"
 #include "src/report/report.h"
 
 namespace bascule {
-
-struct ClassPrediction {
-  std::int32_t id = 0;
-  float probability = 0.0f;
-};
 
 struct JudgedClasses {
   Span<const std::int32_t> rows;          // the manifest rows that were judged

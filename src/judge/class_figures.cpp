@@ -5,12 +5,19 @@
 
 namespace bascule {
 
-double ClassCounts::f1() const noexcept {
-  const std::int64_t sum = labelled + predicted;
-  return sum == 0 ? 0.0 : 2.0 * static_cast<double>(both) / static_cast<double>(sum);
+namespace {
+
+double ratio(std::int64_t part, std::int64_t whole) noexcept {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-double macro_f1(const ClassCounts* counts, std::int64_t classes) noexcept {
+}  // namespace
+
+double LabelCounts::precision() const noexcept { return ratio(both, predicted); }
+double LabelCounts::recall() const noexcept { return ratio(both, labelled); }
+double LabelCounts::f1() const noexcept { return ratio(2 * both, labelled + predicted); }
+
+double macro_f1(const LabelCounts* counts, std::int64_t classes) noexcept {
   double sum = 0.0;
   std::int64_t present = 0;
   for (std::int64_t c = 0; c < classes; ++c) {
@@ -21,7 +28,7 @@ double macro_f1(const ClassCounts* counts, std::int64_t classes) noexcept {
   return present == 0 ? 0.0 : sum / static_cast<double>(present);
 }
 
-double matthews_correlation(const ClassCounts* counts, std::int64_t classes) noexcept {
+double matthews_correlation(const LabelCounts* counts, std::int64_t classes) noexcept {
   double rows = 0.0, right = 0.0, product = 0.0, predicted = 0.0, labelled = 0.0;
   for (std::int64_t c = 0; c < classes; ++c) {
     const double p = static_cast<double>(counts[c].predicted), t = static_cast<double>(counts[c].labelled);

@@ -3,13 +3,10 @@
 
 #include <algorithm>
 
-#include "src/base/elementary.h"
-#include "src/base/largest.h"
-
 namespace bascule {
 namespace {
 
-constexpr std::int64_t kBest = 5;
+constexpr std::int64_t kBest = kMostPredicted;
 // Bytes of a class with its name and probability, in predictions.jsonl.
 constexpr std::int64_t kClassBytes = 160;
 
@@ -59,18 +56,8 @@ void ClassifiedRows::take_rows(const Batch& batch, const Manifest&, Sums* sums) 
   for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
     const std::int64_t row = batch.rows[s];
     labels_[row] = labels_of(batch)[s];
-    take_best(logits_of(s), best_ + row * kBest);
+    predict_classes(logits_of(s), classes_, best_ + row * kBest, kBest);
   }
-}
-
-void ClassifiedRows::take_best(const float* logits, ClassPrediction* best) const noexcept {
-  std::int32_t places[kBest];
-  const std::int64_t count = places_of_largest(logits, classes_, places, kBest);
-  double sum = 0.0;
-  const double top = static_cast<double>(logits[places[0]]);
-  for (std::int64_t c = 0; c < classes_; ++c) sum += fixed_exp(static_cast<double>(logits[c]) - top);
-  for (std::int64_t i = 0; i < count; ++i)
-    best[i] = {places[i], static_cast<float>(fixed_exp(static_cast<double>(logits[places[i]]) - top) / sum)};
 }
 
 }  // namespace bascule

@@ -27,8 +27,6 @@ class ClassifiedRows : public Judge {
   const float* logits_of(std::int64_t sample) const { return logits_ + sample * classes_; }
 
  private:
-  void take_best(const float* logits, ClassPrediction* best) const noexcept;
-
   const TextKeys keys_;
   const int label_field_;
   const std::int64_t classes_;

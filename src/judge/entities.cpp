@@ -16,7 +16,7 @@ std::string type_of(const std::string& name) {
   return type.empty() ? "_" : type;
 }
 
-// Of "O" and ".", which are in no entity.
+// The letters of tags that are in no entity.
 bool is_outside(char letter) noexcept { return letter == 'O' || letter == '.'; }
 
 bool ends_between(const TagParts& before, const TagParts& tag) noexcept {
@@ -32,8 +32,6 @@ bool begins_between(const TagParts& before, const TagParts& tag) noexcept {
   if (begins_next && (tag.letter == 'E' || tag.letter == 'I')) return true;
   return !is_outside(tag.letter) && before.type != tag.type;
 }
-
-double ratio(double part, double whole) noexcept { return whole == 0.0 ? 0.0 : part / whole; }
 
 }  // namespace
 
@@ -56,16 +54,6 @@ bool EntityFinder::take_parts(const TagParts& parts, Entity* ended) noexcept {
   previous_ = parts;
   ++taken_;
   return ends;
-}
-
-double EntityCounts::precision() const noexcept {
-  return ratio(static_cast<double>(both), static_cast<double>(predicted));
-}
-
-double EntityCounts::recall() const noexcept { return ratio(static_cast<double>(both), static_cast<double>(labelled)); }
-
-double EntityCounts::f1() const noexcept {
-  return ratio(2.0 * static_cast<double>(both), static_cast<double>(labelled + predicted));
 }
 
 }  // namespace bascule

@@ -64,14 +64,4 @@ class EntityFinder {
   std::int32_t begin_ = Entity::kEarlier, taken_ = 0;
 };
 
-// Entities of a data set, or of one type.
-struct EntityCounts {
-  std::int64_t labelled = 0, predicted = 0, both = 0;
-
-  // 0 where there is nothing to divide by. Source: seqeval's zero_division = "warn".
-  double precision() const noexcept;
-  double recall() const noexcept;
-  double f1() const noexcept;
-};
-
 }  // namespace bascule

@@ -14,7 +14,7 @@ namespace {
 constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
 constexpr Metric kMacroF1 = {"macro_f1", "F1, mean over the classes", 0, true, false, 2, 2};
 constexpr Metric kMatthews = {"matthews_correlation", "Matthews' correlation", 1, false, false, 3, 3};
-// Of two classes alone.
+// Only where there are two classes.
 constexpr Metric kF1 = {"f1", "F1 of class 1", 2, true};
 constexpr Metric kCombined = {"combined_score", "mean of accuracy and F1", 3, true};
 constexpr Metric kMetrics[] = {kAccuracy, kMacroF1, kMatthews, kF1, kCombined};
@@ -48,7 +48,7 @@ class SequenceClasses final : public ClassifiedRows {
   void move_row(std::int64_t to, std::int64_t from) noexcept override { judged_[to] = judged_[from]; }
 
   void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
-    std::fill_n(counts_, classes(), ClassCounts());
+    std::fill_n(counts_, classes(), LabelCounts());
     for (std::int64_t i = 0; i < record->samples; ++i) {
       ++counts_[judged_[i].label].labelled;
       ++counts_[judged_[i].predicted].predicted;
@@ -65,7 +65,7 @@ class SequenceClasses final : public ClassifiedRows {
 
  private:
   JudgedRow* judged_ = nullptr;    // by row
-  ClassCounts* counts_ = nullptr;  // by class
+  LabelCounts* counts_ = nullptr;  // by class
 };
 
 }  // namespace

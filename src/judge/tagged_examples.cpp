@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "src/judge/class_figures.h"
+
 namespace bascule {
 namespace {
 
@@ -53,7 +55,7 @@ std::vector<Entity> entities_of(Span<const TokenTag> tokens, std::int32_t TokenT
 }
 
 void add_figures(Report* report, const std::vector<RowEntities>& rows, const EntityTags& tags) {
-  std::vector<EntityCounts> counts(tags.types().size());
+  std::vector<LabelCounts> counts(tags.types().size());
   for (const RowEntities& row : rows) {
     for (const Entity& one : row.labelled) {
       ++counts[static_cast<std::size_t>(one.type)].labelled;
@@ -62,7 +64,7 @@ void add_figures(Report* report, const std::vector<RowEntities>& rows, const Ent
     for (const Entity& one : row.predicted) ++counts[static_cast<std::size_t>(one.type)].predicted;
   }
   for (std::size_t type = 0; type < counts.size(); ++type) {
-    const EntityCounts& one = counts[type];
+    const LabelCounts& one = counts[type];
     if (one.labelled + one.predicted == 0) continue;
     report->entity_figures.push_back(
         {tags.types()[type], one.precision(), one.recall(), one.f1(), one.labelled, one.predicted});

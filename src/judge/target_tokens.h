@@ -28,7 +28,7 @@ class TargetTokens final : public Judge {
   void judge_rows(Threads& threads, const Sums* sums, EvaluationRecord* record) noexcept override;
 
  private:
-  // Of one row; f times 100.
+  // Figures of one row; F1 times 100.
   struct RowFigures {
     double rouge[4];      // 1, 2, L, Lsum
     std::int64_t tokens;  // but padding; below 0: no text was generated

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/base/elementary.h"
-#include "src/base/largest.h"
+#include "src/judge/class_figures.h"
+#include "src/judge/class_predictions.h"
 #include "src/judge/entities.h"
 #include "src/judge/judges.h"
 #include "src/judge/predictions.h"
@@ -27,19 +27,20 @@ constexpr char kNote[] =
 
 constexpr std::int64_t kWordBytes = 100;  // of a word with its tags and probability, in predictions.jsonl
 
-// Entities of a row. Those that end in it but begin earlier are compared once all rows are there: they all have one
-// begin.
+// Counts of the entities that end in a row. An entity may begin in an earlier row (Entity::kEarlier), and rows are
+// taken in any order: whether labels and predictions agree on that begin is known only once all rows are there.
 struct JudgedRow {
   struct Side {
     std::int32_t entities = 0;
-    std::int32_t last_begin = Entity::kEarlier;  // of the row
+    std::int32_t last_begin = Entity::kEarlier;  // in the row; kEarlier: none begins in it
   };
   Side labelled, predicted;
-  std::int32_t both = 0;            // that begin in the row
-  std::int32_t both_but_begin = 0;  // that begin earlier, wherever that is
-  std::int32_t both_of_first = 0;   // where this is the first row: before its entities begin at its own begin
+  std::int32_t both = 0;            // labelled and predicted, and begin in the row
+  std::int32_t both_but_begin = 0;  // the same but for their begin, which is in an earlier row
+  std::int32_t both_of_first = 0;   // labelled and predicted if no row comes before this one
 };
 
+// The entity as part of the first row: no earlier row has its begin, so it begins with the row.
 Entity from_begin(Entity entity) noexcept {
   entity.begin = std::max(entity.begin, 0);
   return entity;
@@ -101,7 +102,7 @@ class TokenTags final : public Judge {
       bool operator==(const Begin& other) const noexcept { return row == other.row && place == other.place; }
     };
     Begin labelled, predicted;  // of the last entity so far
-    EntityCounts counts;
+    LabelCounts counts;
     for (std::int64_t row = 0; row < record->samples; ++row) {
       const JudgedRow& one = judged_[row];
       counts.labelled += one.labelled.entities;
@@ -134,27 +135,19 @@ class TokenTags final : public Judge {
     };
     Entity of_labels, of_predictions;
     for (std::int64_t token = begin; token < end; ++token) {
-      std::int32_t tag = 0;
-      places_of_largest(logits_ + token * classes_, classes_, &tag, 1);
+      ClassPrediction best;
+      predict_classes(logits_ + token * classes_, classes_, &best, 1);
       const bool ends_labelled = labelled.take(labels[token], &of_labels);
-      end_entities(ends_labelled, of_labels, predicted.take(tag, &of_predictions), of_predictions);
+      end_entities(ends_labelled, of_labels, predicted.take(best.id, &of_predictions), of_predictions);
       if (keeps_predictions())
-        kept_[row * shape().counted_of_a_row + token - begin] = {words[token], labels[token], tag,
-                                                                 probability(token, tag)};
+        kept_[row * shape().counted_of_a_row + token - begin] = {words[token], labels[token], best.id,
+                                                                 best.probability};
     }
     const bool ends_labelled = labelled.finish(&of_labels);
     end_entities(ends_labelled, of_labels, predicted.finish(&of_predictions), of_predictions);
     judged.labelled.last_begin = labelled.last_begin();
     judged.predicted.last_begin = predicted.last_begin();
     if (keeps_predictions()) counts_[row] = static_cast<std::int32_t>(end - begin);
-  }
-
-  float probability(std::int64_t token, std::int32_t tag) const noexcept {
-    const float* const logits = logits_ + token * classes_;
-    double sum = 0.0;
-    for (std::int64_t c = 0; c < classes_; ++c)
-      sum += fixed_exp(static_cast<double>(logits[c]) - static_cast<double>(logits[tag]));
-    return static_cast<float>(1.0 / sum);
   }
 
   TaggedRow tagged_row(const JudgedFiles& files, std::int64_t row) const {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -42,12 +41,6 @@ constexpr const char* kStyle = R"css(
 std::string cut(const std::string& text, std::size_t bytes) {
   if (text.size() <= bytes) return html_escape(text);
   return html_escape(text.substr(0, utf8_cut(text, bytes))) + "…";
-}
-
-std::string score_text(double score) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", score);
-  return text;
 }
 
 // Where there is one folder only, colours tell pictures and captions apart; shapes do so always.

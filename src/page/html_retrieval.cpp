@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -12,12 +11,6 @@
 
 namespace bascule {
 namespace {
-
-std::string score_text(double score) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", score);
-  return text;
-}
 
 // Whether the right one must be shown behind the hits, with its rank.
 template <typename Example>

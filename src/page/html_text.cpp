@@ -71,4 +71,10 @@ std::string html_number(double value) {
   return out == "-0" ? "0" : out;
 }
 
+std::string score_text(double score) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", score);
+  return text;
+}
+
 }  // namespace bascule

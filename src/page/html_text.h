@@ -18,5 +18,7 @@ std::string picture_url(const std::vector<std::uint8_t>& file);
 
 // A coordinate or width with at most two decimals and no trailing zeros: "12.5".
 std::string html_number(double value);
+// A cosine with three decimals: "0.712".
+std::string score_text(double score);
 
 }  // namespace bascule

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/page/search_page.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "src/base/shown_path.h"
+#include "src/base/utf8.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
 #include "src/records/readable.h"
@@ -24,18 +24,6 @@ constexpr const char* kStyle = R"css(
 .found b{font-size:15px}.found p{margin:2px 0 0;font-size:13.5px;font-weight:400;color:var(--ink)}
 .found code{display:block;font-size:11.5px;color:var(--soft);overflow-wrap:anywhere;margin-top:4px}
 )css";
-
-std::string score_text(double score) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", score);
-  return text;
-}
-
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }, ' ');
-  return text;
-}
 
 // "300 pictures of validation"
 std::string searched_text(const SearchAnswer& answer) {
@@ -76,7 +64,7 @@ std::string refused_section(const SearchAnswer& answer) {
 
 std::string search_text(const SearchAnswer& answer) {
   const std::string query = answer.from_picture ? answer.query : "\"" + answer.query + "\"";
-  std::string out = one_line(query + ": the nearest of " + searched_text(answer)) + "\n";
+  std::string out = printable_line(query + ": the nearest of " + searched_text(answer)) + "\n";
   for (std::size_t i = 0; i < answer.hits.size(); ++i) {
     const SearchHit& hit = answer.hits[i];
     char head[64];
@@ -84,7 +72,7 @@ std::string search_text(const SearchAnswer& answer) {
     const std::string path = shown_path(hit.path);
     const std::string& first = answer.from_picture ? hit.caption : path;
     const std::string& second = answer.from_picture ? path : hit.caption;
-    out += head + one_line(second.empty() ? first : first + "  (" + second + ")") + "\n";
+    out += head + printable_line(second.empty() ? first : first + "  (" + second + ")") + "\n";
   }
   return out;
 }

@@ -62,7 +62,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// What the metrics of the lines of a log are, by key.
+// The metric files that a log.jsonl gives, by key.
 std::map<std::string, std::string> metrics_of_log(const std::string& path) {
   std::map<std::string, std::string> metrics;
   std::ifstream file(path);

@@ -38,10 +38,10 @@ class MlperfLog {
 
   MlperfLog() = default;  // writes nothing: without the key, and in ranks other than 0
 
-  // Of a run from its beginning: replaces what an earlier start left.
+  // For a run from its beginning: replaces the log of an earlier start.
   static MlperfLog begin(const std::string& folder);
-  // Of a run that resumes after this update: behind the lines of the processes before, with a line that says so. Its
-  // run never ends as "success".
+  // For a run that resumes after this update: adds to the lines of the earlier processes, first one that says so. Such
+  // a run never ends as "success".
   static MlperfLog go_on(const std::string& folder, std::int64_t step);
 
   bool is_open() const { return file_.is_open(); }
@@ -50,7 +50,7 @@ class MlperfLog {
   void fact(const char* key, std::string_view value) noexcept;
   void fact(const char* key, std::int64_t value) noexcept;
   void fact(const char* key, double value) noexcept;
-  // What mlperf-logging calls cache_clear: whether this program emptied the system's cache of files.
+  // mlperf-logging's cache_clear: whether this program emptied the system's cache of files.
   void fact_of_cache(bool is_cleared) noexcept;
 
   // began_ns: monotonic_ns() of then.
@@ -60,7 +60,7 @@ class MlperfLog {
   // Training between evaluations. Beginning one that is under way, or ending none, does nothing.
   void begin_block(const Place& place) noexcept;
   void end_block(const Place& place) noexcept;
-  // Of the validation data, with the weights of this update; ends a block.
+  // An evaluation on the validation data, with the weights of this update; ends a block.
   void begin_evaluation(const Place& place) noexcept;
   // figure: the name of the value.
   void end_evaluation(const Place& place, const char* figure, double value) noexcept;
