@@ -22,9 +22,9 @@ class ProductItem : public Item {
   explicit ProductItem(Workbench& bench) : bench_(bench), own_(bench.isa(), bench.core_count()) {
     const std::int64_t all_rows = std::clamp<std::int64_t>(64 * bench.core_count(), 1024, 8192);
     for (const auto& [type, type_name] : kTypes) {
-      const ProductData* const one = add(type, kOneCoreRows, kLayerShapes[0]);
+      const ProductData* const one = add(type, kOneCoreRows, kProductShapes[0]);
       for (const int core : bench.cores())
-        probes.push_back({name_of(type_name, kLayerShapes[0]),
+        probes.push_back({name_of(type_name, kProductShapes[0]),
                           core_place(core),
                           "GFLOP/s",
                           true,
@@ -32,7 +32,7 @@ class ProductItem : public Item {
                           false,
                           [this, one] { return alone(*one); },
                           {}});
-      for (const LayerShape& shape : kLayerShapes) {
+      for (const ProductShape& shape : kProductShapes) {
         const ProductData* const all = add(type, all_rows, shape);
         probes.push_back({name_of(type_name, shape),
                           core_place(-1),
@@ -49,10 +49,10 @@ class ProductItem : public Item {
  private:
   static constexpr std::int64_t kOneCoreRows = 256;
 
-  static std::string name_of(const char* type, const LayerShape& shape) {
+  static std::string name_of(const char* type, const ProductShape& shape) {
     return std::string(type) + " " + std::to_string(shape.n) + " x " + std::to_string(shape.k);
   }
-  const ProductData* add(GemmType type, std::int64_t rows, const LayerShape& shape) {
+  const ProductData* add(GemmType type, std::int64_t rows, const ProductShape& shape) {
     data_.push_back(std::make_unique<ProductData>(own_.products(), GemmKind::kForward, type, rows, shape.n, shape.k));
     return data_.back().get();
   }

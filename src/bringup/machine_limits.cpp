@@ -32,7 +32,7 @@ double best_seconds(const Work& work) {
 
 double best_gflops_per_second(Threads& threads, GemmLibrary& products, GemmType type) {
   double best = 0.0;
-  for (const LayerShape& shape : kLayerShapes) {
+  for (const ProductShape& shape : kProductShapes) {
     const ProductData product(products, GemmKind::kForward, type, kRows, shape.n, shape.k);
     const double seconds = best_seconds([&] { product.run_on(threads); });
     best = std::max(best, product.flops() * 1e-9 / seconds);
@@ -68,7 +68,7 @@ MachineLimits measure_limits(Products products, GemmType type, Isa isa, int thre
 
 double limits_flops(GemmType type) {
   double flops = 0.0;
-  for (const LayerShape& shape : kLayerShapes)
+  for (const ProductShape& shape : kProductShapes)
     flops += 2.0 * static_cast<double>(kRows) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
   return (type == GemmType::kBf16 ? 2.0 : 1.0) * static_cast<double>(kRepeats + 1) * flops;
 }

@@ -29,7 +29,7 @@ std::string machine_line(const BringUp& run) {
 }
 
 // The cells of a figure's row.
-std::vector<std::string> cells_of(const Figure& figure, const Judgement* judgement) {
+std::vector<std::string> cells_of(const Figure& figure, const FigureJudgement* judgement) {
   std::vector<std::string> cells = {figure.item, figure.name, figure.place};
   cells.push_back(text("%.4g %s", figure.median(), figure.unit.c_str()));
   const auto [least, most] = std::minmax({figure.best(), figure.worst()});
@@ -75,7 +75,7 @@ std::string label_of(const Figure& figure) {
   return figure.item + " " + figure.name + (figure.place.empty() ? "" : " (" + figure.place + ")");
 }
 
-std::vector<Explained> explanations(const BringUp& run, const std::vector<Judgement>& judgements) {
+std::vector<Explained> explanations(const BringUp& run, const std::vector<FigureJudgement>& judgements) {
   std::vector<Explained> list;
   const auto add = [&](const Cause& cause, const Figure& figure) {
     const auto known_cause =
@@ -109,7 +109,7 @@ std::string figures_text(const std::vector<std::string>& figures) {
 
 }  // namespace
 
-std::string bring_up_text(const BringUp& run, const std::vector<Judgement>& judgements) {
+std::string bring_up_text(const BringUp& run, const std::vector<FigureJudgement>& judgements) {
   std::vector<std::vector<std::string>> rows = {headings(!judgements.empty())};
   for (std::size_t i = 0; i < run.figures.size(); ++i)
     rows.push_back(cells_of(run.figures[i], judgements.empty() ? nullptr : &judgements[i]));
@@ -136,7 +136,7 @@ std::string bring_up_text(const BringUp& run, const std::vector<Judgement>& judg
   return out + text("\n%.1f s\n", run.seconds);
 }
 
-std::string bring_up_html(const BringUp& run, const std::vector<Judgement>& judgements) {
+std::string bring_up_html(const BringUp& run, const std::vector<FigureJudgement>& judgements) {
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

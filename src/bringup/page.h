@@ -11,7 +11,7 @@
 namespace bascule {
 
 // judgements: one for each figure, or none where there was no profile to judge by.
-std::string bring_up_text(const BringUp& bring_up, const std::vector<Judgement>& judgements);
-std::string bring_up_html(const BringUp& bring_up, const std::vector<Judgement>& judgements);
+std::string bring_up_text(const BringUp& bring_up, const std::vector<FigureJudgement>& judgements);
+std::string bring_up_html(const BringUp& bring_up, const std::vector<FigureJudgement>& judgements);
 
 }  // namespace bascule

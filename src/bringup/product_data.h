@@ -38,11 +38,11 @@ class OwnProducts {
   std::unique_ptr<GemmLibrary> products_;
 };
 
-struct LayerShape {
+struct ProductShape {
   std::int64_t n, k;
 };
 // Attention and feed-forward layers of a transformer of base size.
-constexpr LayerShape kLayerShapes[] = {{768, 768}, {3072, 768}, {768, 3072}};
+constexpr ProductShape kProductShapes[] = {{768, 768}, {3072, 768}, {768, 3072}};
 
 // C = A B in the sense of `kind` (gemm.h), over `rows` rows of a layer from k to n columns. bf16: A is bf16, as
 // activations and their gradients are, B float32, as weights are.

@@ -16,7 +16,7 @@ constexpr std::pair<const char*, double TakenTime::*> kShares[] = {
     {"missing", &TakenTime::missing}, {"run_delay", &TakenTime::delay},        {"throttled", &TakenTime::throttled},
     {"stolen", &TakenTime::stolen},   {"other_processes", &TakenTime::others}, {"siblings", &TakenTime::siblings}};
 
-Json judgement_json(const Judgement& judgement) {
+Json judgement_json(const FigureJudgement& judgement) {
   Json causes = Json::array();
   for (const Cause& cause : judgement.causes)
     causes.push_back({{"name", cause.name}, {"evidence", cause.evidence}, {"remedy", cause.remedy}});
@@ -63,7 +63,7 @@ Json bits_json(const BitsResult& bits) {
 
 }  // namespace
 
-Json bring_up_json(const BringUp& bring_up, const std::vector<Judgement>& judgements) {
+Json bring_up_json(const BringUp& bring_up, const std::vector<FigureJudgement>& judgements) {
   Json figures = Json::array();
   for (std::size_t i = 0; i < bring_up.figures.size(); ++i) {
     Json figure = figure_json(bring_up.figures[i]);

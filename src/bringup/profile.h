@@ -12,7 +12,7 @@
 namespace bascule {
 
 // judgements: one for each figure, or none where there was no profile to judge by.
-Json bring_up_json(const BringUp& bring_up, const std::vector<Judgement>& judgements);
+Json bring_up_json(const BringUp& bring_up, const std::vector<FigureJudgement>& judgements);
 
 // Strict: a file that is cut short or lacks something is an Error kData that says what and where.
 BringUp read_profile(const std::string& path);

@@ -42,13 +42,13 @@ double speed(const Figure& figure, double value) {
   return figure.more_is_better ? value : value > 0.0 ? 1.0 / value : 0.0;
 }
 
-Judgement judge_figure(const Figure& figure, const Figure& was, double tolerance) {
+FigureJudgement judge_figure(const Figure& figure, const Figure& was, double tolerance) {
   constexpr double kMuch = 0.05;
   const double now = speed(figure, figure.median()), before = speed(was, was.median());
   const double best = speed(figure, figure.best()), worst = speed(figure, figure.worst());
-  Judgement judgement;
+  FigureJudgement judgement;
   judgement.verdict = Verdict::kOk;
-  if (before <= 0.0) return now > 0.0 ? Judgement{Verdict::kFaster, 0.0, {}} : judgement;
+  if (before <= 0.0) return now > 0.0 ? FigureJudgement{Verdict::kFaster, 0.0, {}} : judgement;
   judgement.change = now / before - 1.0;
   const bool is_of_time = figure.unit != "MiB";  // how much may be locked does not depend on how long it took
   const double taken = is_of_time ? figure.taken.share() - was.taken.share() : 0.0;
@@ -77,12 +77,12 @@ const char* verdict_name(Verdict verdict) {
   return "unknown";
 }
 
-std::vector<Judgement> judge(const BringUp& now, const BringUp& saved) {
-  std::vector<Judgement> judgements;
+std::vector<FigureJudgement> judge(const BringUp& now, const BringUp& saved) {
+  std::vector<FigureJudgement> judgements;
   const double swing = std::max(clock_swing(now), clock_swing(saved));
   for (const Figure& figure : now.figures) {
     const Figure* const was = find_figure(saved, figure.key());
-    Judgement judgement;
+    FigureJudgement judgement;
     if (was != nullptr && !was->rounds.empty() && !figure.rounds.empty())
       judgement = judge_figure(figure, *was, tolerance_of(figure, swing));
     if (judgement.verdict == Verdict::kSlower || judgement.verdict == Verdict::kDisturbed)
@@ -93,10 +93,10 @@ std::vector<Judgement> judge(const BringUp& now, const BringUp& saved) {
   return judgements;
 }
 
-bool is_as_recorded(const BringUp& now, const std::vector<Judgement>& judgements) {
+bool is_as_recorded(const BringUp& now, const std::vector<FigureJudgement>& judgements) {
   return now.bits.wrong.empty() && !now.bits.none_as_recorded &&
          std::none_of(judgements.begin(), judgements.end(),
-                      [](const Judgement& one) { return one.verdict == Verdict::kSlower; });
+                      [](const FigureJudgement& one) { return one.verdict == Verdict::kSlower; });
 }
 
 }  // namespace bascule

@@ -14,16 +14,16 @@ namespace bascule {
 enum class Verdict { kOk, kSlower, kFaster, kDisturbed, kUnknown };
 const char* verdict_name(Verdict verdict);
 
-struct Judgement {
+struct FigureJudgement {
   Verdict verdict = Verdict::kUnknown;
   double change = 0.0;        // in speed: -0.2 is a fifth slower than the profile; 0 where unknown
   std::vector<Cause> causes;  // of slower and disturbed figures; empty: unknown, of a slower one
 };
 
 // One for each figure of `now`, in its order.
-std::vector<Judgement> judge(const BringUp& now, const BringUp& saved);
+std::vector<FigureJudgement> judge(const BringUp& now, const BringUp& saved);
 
 // Whether every core computed the recorded bits, and no figure is slower: else the command ends with exit code 7.
-bool is_as_recorded(const BringUp& now, const std::vector<Judgement>& judgements);
+bool is_as_recorded(const BringUp& now, const std::vector<FigureJudgement>& judgements);
 
 }  // namespace bascule

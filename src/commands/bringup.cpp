@@ -50,7 +50,7 @@ int bringup_command(const BringUpArguments& arguments) {
   BringUp saved;
   if (!arguments.against.empty()) saved = read_profile(arguments.against);
   const BringUp run = bring_up(options_of(arguments), say);
-  std::vector<Judgement> judgements;
+  std::vector<FigureJudgement> judgements;
   if (!arguments.against.empty()) judgements = judge(run, saved);
   const std::string document = json_text(bring_up_json(run, judgements), 2) + "\n";
   if (!arguments.save.empty()) {

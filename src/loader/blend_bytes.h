@@ -16,9 +16,10 @@ inline std::uint8_t byte_of(float value) noexcept {
 }
 
 // factor times a value and 1 - factor times another.
-class Blend {
+class ByteBlend {
  public:
-  explicit Blend(double factor) noexcept : own_(static_cast<float>(factor)), other_(static_cast<float>(1.0 - factor)) {}
+  explicit ByteBlend(double factor) noexcept
+      : own_(static_cast<float>(factor)), other_(static_cast<float>(1.0 - factor)) {}
   std::uint8_t operator()(std::uint8_t value, float other) const noexcept {
     return byte_of(own_ * static_cast<float>(value) + other_ * other);
   }

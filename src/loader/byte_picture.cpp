@@ -36,7 +36,7 @@ int sum_around(const std::uint8_t* at, std::int64_t side) noexcept {
 
 void adjust_brightness(const BytePicture& picture, double factor) noexcept {
   std::uint8_t table[kLevels];
-  const Blend blend(factor);
+  const ByteBlend blend(factor);
   for (int v = 0; v < kLevels; ++v) table[v] = blend(static_cast<std::uint8_t>(v), 0.0F);
   look_up(picture.pixels, picture.values(), table);
 }
@@ -46,13 +46,13 @@ void adjust_contrast(const BytePicture& picture, double factor) noexcept {
   for (std::int64_t i = 0; i < picture.plane(); ++i) sum += gray_of(picture, i);
   const float mean = static_cast<float>(sum) / static_cast<float>(picture.plane());
   std::uint8_t table[kLevels];
-  const Blend blend(factor);
+  const ByteBlend blend(factor);
   for (int v = 0; v < kLevels; ++v) table[v] = blend(static_cast<std::uint8_t>(v), mean);
   look_up(picture.pixels, picture.values(), table);
 }
 
 void adjust_saturation(const BytePicture& picture, double factor) noexcept {
-  const Blend blend(factor);
+  const ByteBlend blend(factor);
   const std::int64_t plane = picture.plane();
   for (std::int64_t i = 0; i < plane; ++i) {
     const float gray = gray_of(picture, i);
@@ -68,7 +68,7 @@ void adjust_sharpness(const BytePicture& picture, double factor) noexcept {
   const std::int64_t side = picture.side;
   if (side <= 2) return;
   std::memcpy(picture.copy, picture.pixels, static_cast<std::size_t>(picture.values()));
-  const Blend blend(factor);
+  const ByteBlend blend(factor);
   for (std::int64_t row = 0; row < 3 * side; ++row) {
     const std::int64_t y = row % side;
     for (std::int64_t x = 0; x < side; ++x) {

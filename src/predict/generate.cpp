@@ -18,7 +18,7 @@
 #include "src/plan/memory_plan.h"
 #include "src/predict/answer_document.h"
 #include "src/predict/finished_model.h"
-#include "src/predict/line_reader.h"
+#include "src/predict/input_lines.h"
 #include "src/records/readable.h"
 #include "src/runtime/choose_isa.h"
 #include "src/session/packed_batch.h"
@@ -29,7 +29,6 @@ namespace bascule {
 namespace {
 
 constexpr char kCommandLine[] = "command line";
-constexpr std::size_t kMostBytesOfALine = std::size_t{1} << 24;
 
 struct Written {
   std::string text;
@@ -51,7 +50,7 @@ SearchOptions options_of(const GenerateArguments& arguments, const ModelInputs& 
   return options;
 }
 
-// What stands before each text, and why where nobody named it.
+// The prefix of each text: that of the command line, of the run, or of config.json, which is told.
 std::string prefix_of(const GenerateArguments& arguments, const RunInputs& run) {
   if (arguments.prefix) return *arguments.prefix;
   if (run.source_prefix) return *run.source_prefix;
@@ -82,7 +81,7 @@ class Writer {
     generator_.seal_alone(session_);
   }
 
-  // What it takes in all. Nothing is allocated but what a plan is made of.
+  // Bytes that such a writer takes in all. Makes a plan, and allocates nothing of what is planned.
   static std::size_t planned_bytes(const Model& model, const SearchOptions& options, std::int64_t batch,
                                    std::int64_t longest, Precision precision) {
     const Fields fields = model.fields({});
@@ -167,7 +166,7 @@ class Command {
   // A line that is empty gives an empty line.
   void write_lines() {
     plan(arguments_.batch, longest_);
-    LineReader lines(STDIN_FILENO);
+    InputLines lines(STDIN_FILENO);
     std::size_t read = 0;
     for (;;) {
       const std::vector<std::string> texts = lines.read(static_cast<std::size_t>(arguments_.batch), kMostBytesOfALine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/predict/line_reader.h"
+#include "src/predict/input_lines.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ constexpr char kWhere[] = "standard input";
 
 }  // namespace
 
-std::optional<std::string> LineReader::take_line(std::size_t max_bytes) {
+std::optional<std::string> InputLines::take_line(std::size_t max_bytes) {
   const std::size_t end = pending_.find('\n', begin_);
   if (std::min(end, pending_.size()) - begin_ > max_bytes)
     throw Error(ErrorKind::kData, kWhere, "a line has more than " + std::to_string(max_bytes) + " bytes");
@@ -28,7 +28,7 @@ std::optional<std::string> LineReader::take_line(std::size_t max_bytes) {
   return line;
 }
 
-bool LineReader::fill(bool waits) {
+bool InputLines::fill(bool waits) {
   pending_.erase(0, begin_);
   begin_ = 0;
   while (!is_at_end_) {
@@ -49,7 +49,7 @@ bool LineReader::fill(bool waits) {
   return false;
 }
 
-std::vector<std::string> LineReader::read(std::size_t most, std::size_t max_bytes) {
+std::vector<std::string> InputLines::read(std::size_t most, std::size_t max_bytes) {
   std::vector<std::string> lines;
   while (lines.size() < most) {
     if (std::optional<std::string> line = take_line(max_bytes)) {

@@ -3,15 +3,19 @@
 // written.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace bascule {
 
-class LineReader {
+// The most bytes of a line of the commands.
+inline constexpr std::size_t kMostBytesOfALine = std::size_t{1} << 24;
+
+class InputLines {
  public:
-  explicit LineReader(int descriptor) : descriptor_(descriptor) {}
+  explicit InputLines(int descriptor) : descriptor_(descriptor) {}
 
   // Up to `most` lines without their breaks ("\n" or "\r\n"): waits for the first, and takes of the others what is
   // there. None at the end. Throws Error kData for a line above max_bytes, and where the descriptor cannot be read.

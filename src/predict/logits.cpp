@@ -8,6 +8,7 @@
 
 #include "src/base/elementary.h"
 #include "src/base/error.h"
+#include "src/base/utf8.h"
 
 namespace bascule {
 
@@ -45,10 +46,7 @@ std::string shown_guess(double probability, const std::string& name) {
   std::snprintf(number, sizeof number, percent < 1.0 ? "%#.2g" : "%.1f", percent);
   char shown[48];
   std::snprintf(shown, sizeof shown, "  %7s %%  ", number);
-  std::string text = shown + name;
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  return text + "\n";
+  return printable_line(shown + name) + "\n";
 }
 
 }  // namespace bascule

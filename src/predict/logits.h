@@ -24,7 +24,7 @@ struct TokenOrClass {
 // The `top` most probable of `count`, best first; equal ones by id.
 std::vector<TokenOrClass> most_probable(const float* logits, std::int64_t count, std::size_t top);
 
-// "     12.3 %  cat\n", with two significant digits at least: "   0.0042 %". Control characters become spaces.
+// "     12.3 %  cat\n", with two significant digits at least: "   0.0042 %". The name as printable_line() has it.
 std::string shown_guess(double probability, const std::string& name);
 
 }  // namespace bascule

@@ -39,8 +39,8 @@ template <auto Member>
 constexpr auto member() {
   using Value = typename MemberTypes<decltype(Member)>::Value;
   using Table = typename MemberTypes<decltype(Member)>::Table;
-  return Access<Value>{[](const Settings& s) -> const Value& { return table_of<Table>(s).*Member; },
-                       [](Settings& s) -> Value& { return table_of<Table>(s).*Member; }};
+  return MemberAccess<Value>{[](const Settings& s) -> const Value& { return table_of<Table>(s).*Member; },
+                             [](Settings& s) -> Value& { return table_of<Table>(s).*Member; }};
 }
 
 template <auto Member>

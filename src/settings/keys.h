@@ -16,21 +16,21 @@ namespace bascule {
 
 // How a key reaches its member.
 template <typename T>
-struct Access {
+struct MemberAccess {
   const T& (*get)(const Settings&);
   T& (*at)(Settings&);
 };
 
 struct BoolKey {
-  Access<bool> member;
+  MemberAccess<bool> member;
 };
 struct IntegerKey {
-  Access<std::int64_t> member;
+  MemberAccess<std::int64_t> member;
   std::int64_t min;
   std::int64_t max;
 };
 struct RealKey {
-  Access<double> member;
+  MemberAccess<double> member;
   double min;
   double max;
   bool min_is_allowed;
@@ -38,30 +38,30 @@ struct RealKey {
 };
 // A list of two numbers, both bounds allowed, the second at least the first.
 struct RangeKey {
-  Access<NumberRange> member;
+  MemberAccess<NumberRange> member;
   double min;
   double max;
 };
 struct TextKey {
-  Access<std::string> member;
+  MemberAccess<std::string> member;
   bool may_be_empty;
 };
 struct PathKey {
-  Access<PathSetting> member;
+  MemberAccess<PathSetting> member;
 };
 // One path, or a list of paths.
 struct PathsKey {
-  Access<PathsSetting> member;
+  MemberAccess<PathsSetting> member;
 };
 struct WordsKey {
-  Access<std::vector<std::string>> member;
+  MemberAccess<std::vector<std::string>> member;
 };
 // Closed lists too, but those of the model.
 struct HeadKey {
-  Access<std::string> member;
+  MemberAccess<std::string> member;
 };
 struct FreezeKey {
-  Access<std::vector<std::string>> member;
+  MemberAccess<std::vector<std::string>> member;
 };
 // A closed list: the enumerator's value is the place of its name.
 struct ChoiceKey {
@@ -75,7 +75,7 @@ struct ChoiceKey {
 // One of a closed list of words, or a path, which holds a '/'. As a choice its value is then the number of the words.
 struct ChoiceOrPathKey {
   ChoiceKey choice;
-  Access<PathSetting> path;
+  MemberAccess<PathSetting> path;
 };
 
 using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, RangeKey, TextKey, PathKey, PathsKey, WordsKey, HeadKey,

@@ -87,7 +87,7 @@ class Causes : public test::FactTree {
     now.before = saved.machine.counters;
     change_run(&now);
     std::vector<std::string> names;
-    for (const Judgement& judgement : judge(now, saved)) {
+    for (const FigureJudgement& judgement : judge(now, saved)) {
       for (const Cause& cause : judgement.causes) {
         EXPECT_FALSE(cause.evidence.empty());
         EXPECT_FALSE(cause.remedy.empty());
@@ -158,7 +158,7 @@ TEST_F(Causes, TheBusiestProcessIsNamedAlsoWhereAFigureIsShort) {
   now.before = saved.machine.counters;
   now.neighbour = "cc1plus (process 9)";
   take(&now, &TakenTime::delay);
-  const std::vector<Judgement> judgements = judge(now, saved);
+  const std::vector<FigureJudgement> judgements = judge(now, saved);
   ASSERT_EQ(judgements[1].causes.size(), 1u);
   EXPECT_EQ(judgements[1].causes[0].name, "another process");
   EXPECT_EQ(judgements[1].causes[0].evidence,
@@ -224,7 +224,7 @@ TEST_F(Causes, NobodyTakesTimeFromHowMuchMayBeLocked) {
   Figure& locked = now.figures[4];
   ASSERT_EQ(locked.unit, "MiB");
   locked.taken.delay = locked.taken.others = locked.taken.stolen = locked.taken.throttled = 0.5;
-  const std::vector<Judgement> judgements = judge(now, saved);
+  const std::vector<FigureJudgement> judgements = judge(now, saved);
   ASSERT_EQ(judgements[4].causes.size(), 1u);
   EXPECT_EQ(judgements[4].causes[0].name, "memlock");
 }

@@ -87,7 +87,7 @@ TEST_F(Profile, AnotherDocumentIsRefused) {
 
 TEST_F(Profile, PagesNameFiguresVerdictsCausesAndWrongCores) {
   const BringUp run = some_bring_up();
-  Judgement judgement;
+  FigureJudgement judgement;
   judgement.verdict = Verdict::kSlower;
   judgement.change = -0.25;
   judgement.causes = {{"quota", "0.6 cores", "raise it"}};

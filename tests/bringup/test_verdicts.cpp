@@ -45,7 +45,7 @@ TEST(Verdicts, TheSameFiguresAreOk) {
 }
 
 TEST(Verdicts, SlowerSaysHowMuch) {
-  const Judgement judgement = judge(with({78, 79, 80, 81, 82}), with(kUsual)).front();
+  const FigureJudgement judgement = judge(with({78, 79, 80, 81, 82}), with(kUsual)).front();
   EXPECT_EQ(judgement.verdict, Verdict::kSlower);
   EXPECT_NEAR(judgement.change, -0.2, 1e-9);
   EXPECT_TRUE(judgement.causes.empty());
@@ -74,7 +74,7 @@ TEST(Verdicts, WithinTheRangeOfTheProfileAFigureIsOk) {
 }
 
 TEST(Verdicts, ADisturbedFigureHasACauseAndASlowerOneMayHaveNone) {
-  const Judgement disturbed = judge(with({60, 61, 62}, missing(0.4)), with(kUsual)).front();
+  const FigureJudgement disturbed = judge(with({60, 61, 62}, missing(0.4)), with(kUsual)).front();
   ASSERT_EQ(disturbed.causes.size(), 1u);
   EXPECT_EQ(disturbed.causes[0].name, "lost time");
   EXPECT_EQ(disturbed.causes[0].evidence, "40 % of its time was taken; the kernel does not count by whom");
