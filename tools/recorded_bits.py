@@ -108,7 +108,7 @@ def t5(updates, batch, **changes):
     return (ROOT / "config/t5_demo.toml").read_text(), {**changes, "model": {**model, **changes.get("model", {})}, "data": {**files, **FEW_ROWS, **changes.get("data", {})}, "training": training}
 
 
-LONG = "demo, 20 updates"  # not with scalar code, which takes minutes for it and has all its kernels in the shorter runs
+LONG = "demo, 6 updates of 64"  # not with scalar code, which takes a minute for it and has all its kernels in the shorter runs
 BF16 = {"model": {"precision": '"bf16"'}}
 TRAINING_PREPARATION = {"data": {"preprocessing": '"training"'}}
 QUICK = {
@@ -122,7 +122,7 @@ RUNS = {
     **QUICK,
     "golden matching": lambda: golden("matching"),
     "golden masked_lm": lambda: golden("masked_lm"),
-    LONG: lambda: demo(20, 64),
+    LONG: lambda: demo(6, 64),
     "demo, 6 updates, pictures prepared as in training": lambda: demo(6, 16, **TRAINING_PREPARATION),
     "demo, 4 updates, 2 ranks": lambda: demo(4, 8, distributed={"world_size": 2}),
     "ViT, 6 updates": lambda: vit(6, 16),
@@ -139,7 +139,7 @@ RUNS = {
     "DistilBERT, tags, 2 updates": lambda: tags(2, 8, 24, model=RELATIVES["distilbert"]),
     "T5, 6 updates": lambda: t5(6, 16),
     "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
-    f"{LONG}, bf16": lambda: demo(20, 64, **BF16),
+    f"{LONG}, bf16": lambda: demo(6, 64, **BF16),
     "demo, 4 updates, 2 ranks, bf16": lambda: demo(4, 8, distributed={"world_size": 2}, **BF16),
 }
 
