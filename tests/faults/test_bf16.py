@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, has_mpi, has_onednn, instruction_sets, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, has_mpi, has_onednn, instruction_sets, run, settings
 from rank_runs import STRATEGIES
 
 SETTINGS = 2
@@ -47,7 +47,7 @@ class Bf16(unittest.TestCase):
     @unittest.skipUnless(has_mpi(), "this build has no MPI")
     def test_the_same_bits_with_every_strategy(self):
         for ranks in ("2", "4"):
-            found = {name: self.weights(distributed__world_size=ranks, training__per_device_train_batch_size="3", **STRATEGIES[name])
+            found = {name: self.weights(model__model_name_or_path=f'"{DEMO_MODEL}"', distributed__world_size=ranks, training__per_device_train_batch_size="3", **STRATEGIES[name])
                      for name in (("fast_ddp", "ddp1", "stage1", "stage2", "stage3") if ranks == "2" else ("fast_ddp", "stage2"))}
             self.assertEqual(len(set(found.values())), 1, found)
 

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, digest, run, settings
+from bascule_run import EMOJI, TINY_MODEL, digest, run, settings
 
 
 def tree(folder):
@@ -123,12 +123,12 @@ class GoingOn(unittest.TestCase):
                      "it may be lowered after the run stopped on values that are not finite")
 
     def test_a_model_folder_may_move_but_not_change(self):
-        for name in ("model", "tokenizer"):
-            shutil.copytree(EMOJI / name, self.folder / "a" / name)
+        for name, source in (("model", TINY_MODEL), ("tokenizer", EMOJI / "tokenizer")):
+            shutil.copytree(source, self.folder / "a" / name)
         moved = {"model__model_name_or_path": '"model"', "model__tokenizer_name": '"tokenizer"'}
         self.run_to_the_end(self.settings())
         self.run_to_the_end(self.settings(training__max_steps="6", **moved))
-        self.assertIn((4, "model.model_name_or_path", f'"{EMOJI}/model"', '"model"'), self.history())
+        self.assertIn((4, "model.model_name_or_path", f'"{TINY_MODEL}"', '"model"'), self.history())
         config = self.folder / "a/model/config.json"
         values = json.loads(config.read_text())
         config.write_text(json.dumps(values, indent=7))  # the same content
@@ -140,7 +140,7 @@ class GoingOn(unittest.TestCase):
         config.write_text(json.dumps({**values, "logit_scale_init_value": 2.0}))
         self.refused(self.settings(training__max_steps="8", **moved), 3, "model.model_name_or_path differs from what ", "was trained with: config.json differs")
         self.run_to_the_end(self.settings(training__max_steps="8"))
-        self.refused(self.settings(training__max_steps="9", **moved), 2, 'model.model_name_or_path is "model", but ', f'"{EMOJI}/model"',
+        self.refused(self.settings(training__max_steps="9", **moved), 2, 'model.model_name_or_path is "model", but ', f'"{TINY_MODEL}"',
                      "config.json differs")
 
     def test_weights_are_told_by_their_content(self):

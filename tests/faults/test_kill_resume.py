@@ -26,19 +26,20 @@ def start(toml):
 
 
 def long_run(folder):
-    return settings(folder, training__max_steps="40", training__save_steps="4", training__per_device_train_batch_size="16",
+    return settings(folder, training__max_steps="40", training__save_steps="4", training__per_device_train_batch_size="4",
                     training__gradient_accumulation_steps="2", data__test_file=f'"{pathlib.Path(__file__).resolve().parent.parent}/data/emoji-captions/test.jsonl"')
 
 
 class KilledRuns(unittest.TestCase):
-    def setUp(self):
-        self.seed = int(os.environ.get("BASCULE_TEST_SEED", "20261121"))
+    @classmethod
+    def setUpClass(cls):
+        cls.seed = int(os.environ.get("BASCULE_TEST_SEED", "20261121"))
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
             done = run("run", long_run(folder))
-            self.seconds = time.monotonic() - began
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.whole = [digest(pathlib.Path(folder) / "run" / name) for name in FILES]
+            cls.seconds = time.monotonic() - began
+            assert done.returncode == 0, done.stderr
+            cls.whole = [digest(pathlib.Path(folder) / "run" / name) for name in FILES]
 
     def test_end_with_the_bits_of_an_unbroken_run(self):
         draw = random.Random(self.seed)

@@ -11,10 +11,11 @@ import statistics
 import tempfile
 import unittest
 
-from bascule_run import digest, run, settings
+from bascule_run import DEMO_MODEL, digest, run, settings
 
 MEMORY, DISK = 4, 6
 MIB = 1 << 20
+LARGER = {"model__model_name_or_path": f'"{DEMO_MODEL}"'}
 
 
 class ControlGroup:
@@ -81,7 +82,7 @@ class Limits(unittest.TestCase):
         self.assertIn(MEMORY, ended)
 
     def test_address_space_is_named_with_what_it_needs(self):
-        done = run("run", settings(self.folder, training__per_device_train_batch_size="64", machine__threads="1"),
+        done = run("run", settings(self.folder, **LARGER, training__per_device_train_batch_size="64", machine__threads="1"),
                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 * MIB, 400 * MIB)))
         self.refused(done, "run.toml: a process needs ", " of address space, but RLIMIT_AS (ulimit -v) allows 400 MiB")
 
@@ -132,12 +133,12 @@ class Limits(unittest.TestCase):
 
     def test_a_control_group_above_the_own_one_limits_memory(self):
         group = self.group("memory", limit_in_bytes=100 * MIB)
-        done = run("run", settings(self.folder), preexec_fn=group.enter)
+        done = run("run", settings(self.folder, **LARGER), preexec_fn=group.enter)
         self.refused(done, f"{group.outer.name}/memory.limit_in_bytes allows 0.10 GiB")
 
     def test_more_than_a_control_group_has_cannot_be_asked_for(self):
         group = self.group("memory", limit_in_bytes=100 * MIB)
-        self.refused(run("run", settings(self.folder, machine__memory_limit_gib="50.0"), preexec_fn=group.enter), " allows 0.10 GiB")
+        self.refused(run("run", settings(self.folder, **LARGER, machine__memory_limit_gib="50.0"), preexec_fn=group.enter), " allows 0.10 GiB")
 
     def test_a_quota_of_processor_time_sets_the_threads(self):
         group = self.group("cpu", cfs_quota_us=60_000)

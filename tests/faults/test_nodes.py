@@ -8,11 +8,12 @@ import subprocess
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, run, settings
 from node_runs import Nodes, on_nodes, ranks_of
 from rank_runs import KILLS, SEED, VALIDATION
 
 FILES = ("model.safetensors", "embeddings.safetensors")
+MANY_BUCKETS = {"model__model_name_or_path": f'"{DEMO_MODEL}"', "training__max_steps": "4", "training__save_steps": "0"}  # 9.7 MB of gradients
 
 
 def metrics(folder, split):
@@ -34,7 +35,7 @@ class NodesTrain(Nodes):
                     self.assertEqual(digest(one / rows), digest(two / rows))
 
     def test_every_strategy_gives_the_bits_of_one_machine(self):
-        changes = {"training__max_steps": "8", "training__save_steps": "0", "training__gradient_accumulation_steps": "2"}
+        changes = {**MANY_BUCKETS, "training__gradient_accumulation_steps": "2"}
         for slots in (1, 2):
             nodes = self.machines(slots=slots)
             one = digest(self.trained(None, 2 * slots, 5, **changes) / FILES[0])
@@ -57,7 +58,7 @@ class NodesTrain(Nodes):
     def test_bf16_on_the_wire_gives_every_strategy_the_same_bits_and_half_the_bytes(self):
         nodes, digests, sent = self.machines(slots=2), set(), []
         for strategy, mib in (("fast_ddp", 25), ("ddp", 1), ("sharded", 25)):
-            done = self.trained(nodes, 4, 2, distributed__distribution_strategy=f'"{strategy}"', distributed__bucket_mib=str(mib), distributed__wire_type='"bf16"')
+            done = self.trained(nodes, 4, 2, **MANY_BUCKETS, distributed__distribution_strategy=f'"{strategy}"', distributed__bucket_mib=str(mib), distributed__wire_type='"bf16"')
             results = json.loads((done / "train_results.json").read_text())
             digests.add(digest(done / FILES[0]))
             sent.append(results["wire_sent_bytes_per_update"] / results["wire_gradient_bytes"])
@@ -73,8 +74,8 @@ class NodesTrain(Nodes):
         for head, gathers in (("contrastive", "true"), ("image_text_matching", "false"), ("masked_lm", "false")):
             for slots in (1, 2):
                 with self.subTest(head=head, slots=slots):  # 12 and 1
-                    changes = {"data__train_file": f'"{file}"', "data__validation_file": VALIDATION, "model__head": f'"{head}"',
-                               "training__gather_negatives": gathers, "training__eval_steps": "4"}
+                    changes = {"data__train_file": f'"{file}"', "data__validation_file": VALIDATION, "data__max_eval_samples": "50", "model__head": f'"{head}"',
+                               "training__gather_negatives": gathers, "training__eval_steps": "6", "training__save_steps": "0"}
                     one = self.trained(None, 2 * slots, 6 // slots, **changes)
                     two = self.trained(nodes[slots], 2 * slots, 6 // slots, **changes)
                     self.assertEqual(digest(one / FILES[0]), digest(two / FILES[0]))
@@ -97,7 +98,7 @@ class NodesTrain(Nodes):
         self.assertEqual(listed[0], listed[1])
 
     def test_a_stopped_run_goes_on_with_the_same_bits_on_two_machines_or_one(self):
-        changes = {"training__max_steps": "60", "training__save_steps": "7", "data__test_file": f'"{EMOJI}/test.jsonl"'}
+        changes = {"training__max_steps": "120", "training__save_steps": "7", "data__test_file": f'"{EMOJI}/test.jsonl"'}
         nodes = self.machines()
         whole = [digest(self.trained(None, 2, 8, **changes) / name) for name in FILES]
         for strategy, goes_on_with in (("ddp", nodes), ("ddp", None), ("sharded", nodes), ("sharded", None)):
@@ -123,7 +124,7 @@ class NodesTrain(Nodes):
                 self.assertEqual([digest(pathlib.Path(folder, "run", name)) for name in FILES], whole)
 
     def test_ranks_killed_at_a_random_instant_and_started_again_end_with_the_same_bits(self):
-        changes = {"training__max_steps": "40", "training__save_steps": "4", "data__test_file": f'"{EMOJI}/test.jsonl"', "distributed__timeout_seconds": "5",
+        changes = {"model__model_name_or_path": f'"{DEMO_MODEL}"', "training__max_steps": "40", "training__save_steps": "4", "data__test_file": f'"{EMOJI}/test.jsonl"', "distributed__timeout_seconds": "5",
                    "distributed__distribution_strategy": '"ddp"', "distributed__bucket_mib": "1"}
         nodes = self.machines(slots=2)
         began = time.monotonic()

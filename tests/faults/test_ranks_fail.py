@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, run
 from node_runs import ranks_of
 from rank_runs import KILLS, SEED, STRATEGIES, preloaded, processes_of, ranks_and_launcher, ranks_settings
 
@@ -25,16 +25,16 @@ class RanksFail(unittest.TestCase):
         self.draw = random.Random(SEED)
 
     def long_run(self, folder):
-        return ranks_settings(folder, 2, training__max_steps="4000", training__save_steps="10", distributed__timeout_seconds="3",
+        return ranks_settings(folder, 2, training__max_steps="100000", training__save_steps="40", distributed__timeout_seconds="2",
                               model__head='"image_text_matching"', **STRATEGIES[self.draw.choice(("fast_ddp", "ddp1", "stage2"))])
 
     def started(self, folder, *options):
         toml = self.long_run(folder)
         process = subprocess.Popen([str(PROGRAM), "run", str(toml), *options], stdout=subprocess.PIPE if options else subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for line in process.stderr:
-            if "saved checkpoint-10" in line:
+            if "saved checkpoint-40 " in line:
                 break
-        time.sleep(self.draw.uniform(0.0, 1.0))
+        time.sleep(self.draw.uniform(0.0, 0.3))
         return process, toml
 
     def expect_nothing_left(self, folder, toml):
@@ -66,7 +66,7 @@ class RanksFail(unittest.TestCase):
     def test_a_rank_stopped_while_it_starts_ends_the_run_with_one_line_and_code_five(self):
         for delay in (0.0, 0.01, 0.05):
             with self.subTest(delay=delay), tempfile.TemporaryDirectory() as folder:
-                toml = ranks_settings(folder, 2, training__max_steps="4000", distributed__timeout_seconds="1")
+                toml = ranks_settings(folder, 2, training__max_steps="100000", distributed__timeout_seconds="1")
                 process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 while 1 not in (ranks := ranks_of(toml)):
                     self.assertIsNone(process.poll())
@@ -79,10 +79,10 @@ class RanksFail(unittest.TestCase):
                 self.expect_nothing_left(folder, toml)
 
     def test_a_disk_slower_than_the_timeout_and_a_step_longer_than_it_are_no_failures(self):
-        # A checkpoint is 25 MiB: 4 s of this disk, after all of it was written to memory at once. A step takes two.
-        slow = {"LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_KIB_PER_SECOND": "6144"}
+        # A checkpoint is 7 MB: 4 s of this disk, after all of it was written to memory at once. A step takes two.
+        slow = {"LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_KIB_PER_SECOND": "2048"}
         cases = {"disk": ({"training__max_steps": "1"}, slow),
-                 "step": ({"training__max_steps": "1", "training__per_device_train_batch_size": "790", "machine__isa": '"avx2"'}, {})}
+                 "step": ({"model__model_name_or_path": f'"{DEMO_MODEL}"', "training__max_steps": "1", "training__save_steps": "0", "training__per_device_train_batch_size": "790", "machine__isa": '"avx2"'}, {})}
         for name, (changes, environment) in cases.items():
             for _ in range(KILLS if name == "disk" else 1):
                 with self.subTest(case=name), tempfile.TemporaryDirectory() as folder:
@@ -142,13 +142,13 @@ class RanksFail(unittest.TestCase):
             while processes_of(str(toml)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertEqual(processes_of(str(toml)), [])
-            text = toml.read_text().replace("max_steps = 4000", "max_steps = 4000\nthroughput_warmup_steps = 2")
+            text = toml.read_text().replace("max_steps = 100000", "max_steps = 100000\nthroughput_warmup_steps = 2")
             toml.write_text(text)
             again = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             lines = []
             for line in again.stderr:
                 lines.append(line)
-                if "step" in line and "/4000" in line:
+                if "step" in line and "/100000" in line:
                     again.send_signal(signal.SIGINT)
                     break
             rest = again.communicate(timeout=60)[1]

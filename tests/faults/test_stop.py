@@ -65,7 +65,7 @@ class Stop(unittest.TestCase):
                 wait_for(lambda: not processes_of(str(toml)), 10)
 
     def test_a_second_signal_ends_without_saving_and_the_next_start_goes_on(self):
-        # A checkpoint is 25 MiB: longer on this disk than the test.
+        # A checkpoint is 7 MB: longer on this disk than the test.
         slow = {**os.environ, "LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_KIB_PER_SECOND": "128"}
         for ranks, number in (("1", signal.SIGINT), ("1", signal.SIGTERM), ("2", signal.SIGINT)):
             with self.subTest(ranks=ranks, signal=number), tempfile.TemporaryDirectory() as folder:

@@ -84,7 +84,7 @@ class ViT(unittest.TestCase):
         self.assertAlmostEqual(results["test_top5_accuracy"], among, places=9)
 
     def test_the_bits_depend_on_nothing_but_the_settings(self):
-        dropout = self.model_with(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+        dropout = self.model_with(hidden_size=64, intermediate_size=96, num_hidden_layers=2, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
         for precision in ("float32", "bf16"):
             common = {"model__model_name_or_path": dropout, "model__precision": f'"{precision}"', "data__augment": '"crop_flip"', "data__interpolation": '"bilinear"', "training__max_steps": "6"}
             whole = self.weights(f"{precision}-whole", **common)
