@@ -191,8 +191,7 @@ TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTenso
       continue;
     }
     check_tensor(source, *stored, tensor);
-    used.insert(stored);
-    ++report.loaded;
+    if (used.insert(stored).second) ++report.loaded;
     if (!tensor.destination) continue;
     const std::int64_t elements = element_count(tensor.shape);
     const std::int64_t end = tensor.count < 0 ? elements : tensor.first + tensor.count;

@@ -2,6 +2,7 @@
 #include "src/graph/element_types.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/graph/operations.h"
 
@@ -114,25 +115,66 @@ void choose_element_types(Graph& graph, Rounding rounding) {
   graph.nodes_ = std::move(nodes);
 }
 
-void store_rounded_parameters(Span<Graph* const> graphs, ParameterSet* parameters) {
-  const std::size_t count = static_cast<std::size_t>(parameters->size());
-  std::vector<bool> is_read(count, false), is_read_whole(count, false);
+namespace {
+
+// How the graphs read a parameter.
+struct Reads {
+  bool whole = false;        // as float32
+  bool by_products = false;  // by those of bf16
+  bool by_few_rows = false;  // by one of them whose time is that of reading the parameter
+};
+
+std::vector<Reads> find_reads(Span<Graph* const> graphs, std::size_t parameters) {
+  constexpr std::int64_t kFewRows = 64;
+  std::vector<Reads> reads(parameters);
   for (const Graph* graph : graphs) {
     for (const Node& node : graph->nodes()) {
       for (std::size_t place = 0; place < node.operands.size(); ++place) {
         if (!node.operands[place]) continue;
         const TensorInfo& info = (*graph)[node.operands[place].tensor];
         if (info.storage != Storage::kParameter) continue;
-        const std::size_t parameter = static_cast<std::size_t>(info.parameter);
-        is_read[parameter] = true;
-        if (!rounds(node, place)) is_read_whole[parameter] = true;
+        Reads& of = reads[static_cast<std::size_t>(info.parameter)];
+        const bool by_product = rounds(node, place);
+        (by_product ? of.by_products : of.whole) = true;
+        const Tensor x = node.operands.front().tensor;  // of products that round
+        if (by_product && graph->max_rows(x) <= kFewRows) of.by_few_rows = true;
       }
     }
   }
-  for (std::size_t p = 0; p < count; ++p) parameters->set_rounded(static_cast<int>(p), is_read[p] && !is_read_whole[p]);
+  return reads;
+}
+
+}  // namespace
+
+void store_rounded_parameters(Span<Graph* const> graphs, ParameterSet* parameters) {
+  const std::size_t count = static_cast<std::size_t>(parameters->size());
+  const std::vector<Reads> reads = find_reads(graphs, count);
+  std::vector<int> copy_of(count, -1);
+  for (std::size_t p = 0; p < count; ++p) {
+    const bool is_copied = reads[p].by_few_rows && reads[p].whole;
+    parameters->set_rounded(static_cast<int>(p), reads[p].by_products && !reads[p].whole);
+    if (!is_copied) continue;
+    Parameter copy = (*parameters)[static_cast<int>(p)];
+    copy.name += ".bf16";
+    copy_of[p] = parameters->add(std::move(copy));
+    parameters->set_rounded(copy_of[p], true);
+  }
   for (Graph* graph : graphs) {
-    for (TensorInfo& info : graph->tensors_) {
-      if (info.storage == Storage::kParameter && (*parameters)[info.parameter].rounded) info.dtype = DType::kBFloat16;
+    const std::size_t tensors = graph->tensors_.size();
+    for (std::size_t i = 0; i < tensors; ++i) {
+      TensorInfo info = graph->tensors_[i];
+      if (info.storage != Storage::kParameter) continue;
+      if ((*parameters)[info.parameter].rounded) graph->tensors_[i].dtype = DType::kBFloat16;
+      info.parameter = copy_of[static_cast<std::size_t>(info.parameter)];
+      if (info.parameter < 0) continue;
+      info.name += ".bf16";
+      info.dtype = DType::kBFloat16;
+      const Tensor whole{static_cast<std::int32_t>(i)}, copy = graph->add_tensor(std::move(info));
+      for (Node& node : graph->nodes_) {
+        for (std::size_t place = 0; place < node.operands.size(); ++place) {
+          if (node.operands[place].tensor == whole && rounds(node, place)) node.operands[place].tensor = copy;
+        }
+      }
     }
   }
 }

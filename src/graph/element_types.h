@@ -32,7 +32,9 @@ enum class Rounding { kOfProducts, kOfReaders };
 void choose_element_types(Graph& graph, Rounding rounding = Rounding::kOfProducts);
 
 // For graphs without gradients: parameters that only such products read are stored as bf16 from now on, in half the
-// memory. No bit of a result changes. After choose_element_types() of all graphs that name the parameters.
+// memory. One that is also read whole, as a table is, stays float32; a bf16 copy beside it is for products whose time
+// is that of reading it. No bit of a result changes. After choose_element_types() of all graphs that name the
+// parameters.
 void store_rounded_parameters(Span<Graph* const> graphs, ParameterSet* parameters);
 
 // Whether it has bf16 products.

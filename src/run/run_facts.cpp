@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/run/run_facts.h"
 
+#include <set>
+
 #include "firmware_shims/media_engine.h"
 #include "kernels/gemm/gemm.h"
 #include "src/checkpoint/state_file.h"
@@ -11,8 +13,10 @@ namespace bascule {
 
 ParameterCount count_parameters(const ParameterSet& parameters) {
   ParameterCount count;
+  std::set<std::string> counted;  // first pieces: a copy in bf16 (element_types.h) has that of another parameter
   for (int p = 0; p < parameters.size(); ++p) {
     const Parameter& parameter = parameters[p];
+    if (!parameter.pieces.empty() && !counted.insert(parameter.pieces.front().name).second) continue;
     count.all += parameter.elements();
     count.trained += parameter.trained ? parameter.elements() : 0;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where nothing trains, weights that products alone read are stored as bf16: which, how much memory they take, and that
-// no bit of a result changes.
+// Where nothing trains, weights that products alone read are stored as bf16, and others with a copy that is where
+// products have few rows: which, how much memory they take, and that no bit of a result changes.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -34,8 +34,8 @@ Tensor weight(Graph& graph, const std::string& name, std::int64_t rows, std::int
 struct Layers {
   Tensor x, pictures, y, convolved;
 
-  Layers(Graph& graph, const std::string& also_read) {
-    x = graph.input("x", fixed_rows(kRows), kIn);
+  Layers(Graph& graph, const std::string& also_read, std::int64_t rows) {
+    x = graph.input("x", fixed_rows(rows), kIn);
     y = linear(graph, "y", x, weight(graph, "w", kOut, kIn), weight(graph, "b", 1, kOut));
     pictures = graph.input("pictures", rows_per_sample(kRows), kChannels);
     ConvolutionShape shape;
@@ -55,8 +55,8 @@ struct SmallSession {
   const Layers layers;
   Threads threads{2, false};
 
-  explicit SmallSession(const std::string& also_read = "", bool is_bf16 = true)
-      : layers(session.add_graph(kBounds, {}), also_read) {
+  explicit SmallSession(const std::string& also_read = "", bool is_bf16 = true, std::int64_t rows = kRows)
+      : layers(session.add_graph(kBounds, {}), also_read, rows) {
     if (is_bf16) choose_element_types(session.graph(0));
   }
   std::size_t planned(const std::string& name) {
@@ -65,12 +65,23 @@ struct SmallSession {
     }
     return 0;
   }
+  bool has(const std::string& name) const {
+    for (int p = 0; p < session.parameters().size(); ++p) {
+      if (session.parameters()[p].name == name) return true;
+    }
+    return false;
+  }
   bool is_rounded(const std::string& name) const {
     for (int p = 0; p < session.parameters().size(); ++p) {
       if (session.parameters()[p].name == name) return session.parameters()[p].rounded;
     }
     ADD_FAILURE() << name;
     return false;
+  }
+  // Of "w", by the first product.
+  DType type_read_by_product() const {
+    const Graph& graph = session.graph(0);
+    return graph[graph.nodes().front().operands[1].tensor].dtype;
   }
   // The results for one input.
   std::vector<float> results() {
@@ -92,7 +103,7 @@ struct SmallSession {
 };
 
 TEST(RoundedParameters, AreThoseThatRoundedProductsAloneRead) {
-  SmallSession bf16, float32("", false), read_whole("w");
+  SmallSession bf16, float32("", false), read_whole("w", true, 65);
   // Ranges of 64-byte lines: of 32 numbers, and of 16.
   EXPECT_EQ(bf16.planned("parameters, bf16"), 2u * (6176 + 576));  // 21 x 293, 21 x 27
   EXPECT_EQ(bf16.planned("parameters, fixed"), 4u * (32 + 32 + 1472));
@@ -102,6 +113,21 @@ TEST(RoundedParameters, AreThoseThatRoundedProductsAloneRead) {
   for (const char* name : {"w", "conv.w"}) EXPECT_TRUE(bf16.is_rounded(name)) << name;
   for (const char* name : {"b", "conv.b", "row.w"}) EXPECT_FALSE(bf16.is_rounded(name)) << name;
   EXPECT_FALSE(read_whole.is_rounded("w"));
+}
+
+// Of few rows: the time of their product is that of reading them.
+TEST(RoundedParameters, HaveACopyWhereAProductOfFewRowsAndSomethingElseReadThem) {
+  for (const std::int64_t rows : {64, 65}) {
+    SmallSession read_whole("w", true, rows);
+    EXPECT_EQ(read_whole.planned("parameters, bf16"), 2u * (rows == 64 ? 6176 + 576 : 576)) << rows;
+    EXPECT_EQ(read_whole.planned("parameters, fixed"), 4u * (6160 + 32 + 32 + 1472));
+    EXPECT_EQ(read_whole.has("w.bf16"), rows == 64) << rows;
+    EXPECT_FALSE(read_whole.is_rounded("w"));
+    EXPECT_EQ(read_whole.type_read_by_product(), rows == 64 ? DType::kBFloat16 : DType::kFloat32) << rows;
+    for (const char* name : {"b.bf16", "conv.w.bf16", "row.w.bf16"}) EXPECT_FALSE(read_whole.has(name)) << name;
+  }
+  SmallSession float32("w", false);
+  EXPECT_EQ(float32.planned("parameters, bf16"), 0u);
 }
 
 TEST(RoundedParameters, GiveTheBitsOfThoseStoredWhole) {
@@ -116,7 +142,7 @@ TEST(RoundedParameters, CountTheReadersOfAllGraphs) {
   SmallSession small;
   Graph& other = small.session.add_graph(kBounds, {});
   other.keep(scale(other, "whole", weight(other, "w", kOut, kIn), 2.0f));
-  EXPECT_EQ(small.planned("parameters, bf16"), 2u * 576);
+  EXPECT_EQ(small.planned("parameters, bf16"), 2u * (6176 + 576));  // a copy
   EXPECT_FALSE(small.is_rounded("w"));
 }
 
