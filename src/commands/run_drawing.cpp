@@ -12,6 +12,7 @@
 #include "src/commands/launch_run.h"
 #include "src/commands/rank_errors.h"
 #include "src/commands/stop_signal.h"
+#include "src/draw_run/draw_card.h"
 #include "src/draw_run/draw_folder.h"
 #include "src/draw_run/draw_loop.h"
 #include "src/draw_run/drawn_from.h"
@@ -93,7 +94,8 @@ void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& gro
                         stages.decoding,
                         results->writing_seconds,
                         static_cast<double>(results->foreign_calls),
-                        static_cast<double>(results->foreign_bytes)};
+                        static_cast<double>(results->foreign_bytes),
+                        static_cast<double>(sealed.encoded_texts())};
   open_memory();
   constexpr std::size_t kNumbers = std::size(own);
   std::vector<double> all(kNumbers * static_cast<std::size_t>(group.size()));
@@ -106,6 +108,7 @@ void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& gro
   results->writing_seconds = sums[4] / ranks;
   results->foreign_calls = static_cast<std::uint64_t>(sums[5]);
   results->foreign_bytes = static_cast<std::uint64_t>(sums[6]);
+  results->encoded_texts = static_cast<std::int64_t>(sums[7]);
 }
 
 int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results,
@@ -114,6 +117,7 @@ int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults&
   run.files->put_in_order();
   const std::string text = draw_results_json(run, results);
   write_output_file(folder + kResultsFile, text);
+  write_output_file(folder + "/README.md", draw_card(run));
   if (run.settings.report.html)
     write_output_file(folder + "/report.html", draw_html(draw_page_of(run, results, sealed.tape(run.recorded.noise))));
   write_run_marker(run.settings, {true, 0, 0}, {}, {}, record_json(make_record(run, results)), from);

@@ -19,6 +19,7 @@ struct DrawResults {
   double writing_seconds = 0.0;
   std::int64_t replays = 0;  // of the noise graph: one call for all pictures of a batch
   DrawingSeconds stages;
+  std::int64_t encoded_texts = 0;  // prompts and negative prompts, in all processes
   // Without the first throughput_warmup_batches batches; 0 where no batch was drawn after them.
   std::int64_t timed_pictures = 0;
   double timed_seconds = 0.0;
@@ -34,7 +35,7 @@ MachineLimits limits_for_report(const RecordedDrawRun& run, std::int64_t missing
 
 std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results);
 std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results);
-// calls: the tape of the noise graph, after its replays.
+// calls: the tape of the noise graph, after its replays. Reads the first pictures from the run's folder.
 DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, const Tape& calls);
 
 }  // namespace bascule

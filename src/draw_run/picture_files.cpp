@@ -118,6 +118,9 @@ std::vector<std::int64_t> PictureFiles::missing() const {
   for (std::size_t n = 0; n < is_done_.size(); ++n) {
     if (!is_done_[n]) numbers.push_back(static_cast<std::int64_t>(n));
   }
+  const auto prompt = [this](std::int64_t number) { return list_.pictures[static_cast<std::size_t>(number)].prompt; };
+  std::stable_sort(numbers.begin(), numbers.end(),
+                   [&](std::int64_t a, std::int64_t b) { return prompt(a) < prompt(b); });
   return numbers;
 }
 

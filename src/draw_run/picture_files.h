@@ -46,6 +46,7 @@ class PictureFiles {
   // a line that is none, kSettings for a picture that the list does not have as the line says.
   void read_done();
   const std::vector<DrawnPicture>& done() const { return done_; }
+  // In the order in which they are drawn: all of a prompt one after another, so that its text is encoded once.
   std::vector<std::int64_t> missing() const;
 
   // Before the seal. memory: bytes(), 64-byte aligned.

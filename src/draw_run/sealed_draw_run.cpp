@@ -134,6 +134,7 @@ std::int32_t SealedDrawRun::place_of(std::int32_t text, std::int64_t batch) noex
     place = static_cast<std::size_t>(std::min_element(used_.begin(), used_.end()) - used_.begin());
     kept_[place] = text;
     const std::vector<std::int32_t>& ids = run_.list.texts[static_cast<std::size_t>(text)].ids;
+    ++encoded_texts_;
     drawer_.keep_prompt(static_cast<std::int64_t>(place), {ids.data(), ids.size()}, threads_);
   }
   used_[place] = batch;

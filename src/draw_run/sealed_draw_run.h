@@ -49,6 +49,8 @@ class SealedDrawRun {
   std::uint64_t weights_digest() const { return weights_digest_; }
 
   const DrawingSeconds& seconds() const { return seconds_; }
+  // How often a text was encoded.
+  std::int64_t encoded_texts() const { return encoded_texts_; }
   const Tape& tape(std::size_t graph) const { return run_.session.tape(graph); }
   Isa isa() const { return isa_; }
   // For measuring single replays.
@@ -78,7 +80,7 @@ class SealedDrawRun {
   std::vector<std::int32_t> kept_;    // by place: the text there; -1: none
   std::vector<std::int64_t> used_;    // by place: the last batch that read it
   std::vector<DrawnPrompt> prompts_;  // of the batch
-  std::int64_t batches_ = 0;
+  std::int64_t batches_ = 0, encoded_texts_ = 0;
   DrawingSeconds seconds_;
   std::uint64_t weights_digest_ = 0;
 };

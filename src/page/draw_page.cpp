@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/page/draw_page.h"
 
+#include "src/base/utf8.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
 #include "src/records/readable.h"
@@ -15,6 +16,13 @@ constexpr const char* kStyle = R"css(
 .drawn img{display:block;width:100%;height:auto;image-rendering:auto}
 .drawn p{margin:6px 0 0;font-size:13.5px}.drawn code{font-size:11.5px;color:var(--soft)}
 )css";
+
+constexpr std::size_t kPromptBytes = 400;  // that are shown; a model reads about as many
+
+std::string shown(const std::string& prompt) {
+  if (prompt.size() <= kPromptBytes) return html_escape(prompt);
+  return html_escape(prompt.substr(0, utf8_cut(prompt, kPromptBytes))) + "…";
+}
 
 std::string section(const char* title, const std::string& body) {
   return body.empty() ? "" : std::string("<section><h2>") + title + "</h2>\n" + body + "</section>\n";
@@ -55,10 +63,12 @@ std::string pictures_list(const DrawPage& page) {
   if (page.pictures.empty()) return "";
   std::string out = "<ol class=\"drawn\">\n";
   for (const PagePicture& picture : page.pictures) {
-    out += "<li><a href=\"" + html_escape(picture.file) + "\"><img loading=\"lazy\" src=\"" +
-           html_escape(picture.file) + "\" alt=\"" + html_escape(picture.prompt) + "\"></a><p dir=\"auto\">" +
-           html_escape(picture.prompt) + "</p><code>" + html_escape(picture.file + ", " + picture.facts) +
-           "</code></li>\n";
+    const std::string file = html_escape(picture.file), prompt = shown(picture.prompt);
+    const std::string image = picture.thumbnail.empty()
+                                  ? file
+                                  : "<img src=\"" + picture_url(picture.thumbnail) + "\" alt=\"" + prompt + "\">";
+    out += "<li><a href=\"" + file + "\">" + image + "</a><p dir=\"auto\">" + prompt + "</p><code>" +
+           html_escape(picture.file + ", " + picture.facts) + "</code></li>\n";
   }
   out += "</ol>\n";
   const std::size_t more = page.all_pictures - page.pictures.size();
@@ -82,8 +92,8 @@ std::string draw_html(const DrawPage& page) {
          section("Pictures", pictures_list(page)) +
          section("Time of the UNet's calls by operation", operations_table(page.operations)) +
          section("Settings", settings_section(settings)) +
-         "</main>\n<footer class=\"inner\">Written by Bascule. The pictures lie beside this page; it loads nothing "
-         "from the network.</footer>\n</body>\n</html>\n";
+         "</main>\n<footer class=\"inner\">Written by Bascule. The pictures lie beside this page, which holds "
+         "small copies and loads nothing.</footer>\n</body>\n</html>\n";
 }
 
 }  // namespace bascule

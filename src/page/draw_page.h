@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html of a run that draws: figures, where the time of a call goes, and the first pictures, which lie beside the
-// page. Finish phase.
+// report.html of a run that draws: figures, where the time of a call goes, and small copies of the first pictures,
+// which lie beside the page. Finish phase.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct PageOperation {
 
 struct PagePicture {
   std::string file, prompt;
-  std::string facts;  // "seed 42, 3.1 s"
+  std::string facts;                    // "seed 42, 3.1 s"
+  std::vector<std::uint8_t> thumbnail;  // a small PNG; empty: the prompt alone is shown
 };
 
 struct DrawPage {

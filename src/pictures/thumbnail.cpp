@@ -9,27 +9,28 @@
 namespace bascule {
 namespace {
 
-MediaSettings thumbnail_settings() {
+MediaSettings thumbnail_settings(std::int64_t side) {
   MediaSettings settings = default_media_settings();
-  settings.image_side = kThumbnailSide;
+  settings.image_side = side;
   return settings;
 }
 
 }  // namespace
 
-ThumbnailMaker::ThumbnailMaker() : decoder_(thumbnail_settings(), true), pixels_(3 * kThumbnailSide * kThumbnailSide) {}
+ThumbnailMaker::ThumbnailMaker(std::int64_t side)
+    : side_(side), decoder_(thumbnail_settings(side), true), pixels_(static_cast<std::size_t>(3 * side * side)) {}
 
 std::vector<std::uint8_t> ThumbnailMaker::make(const std::string& path) {
   if (!decoder_.decode(path, pixels_.data(), nullptr).empty()) return {};
-  constexpr std::size_t kPixels = kThumbnailSide * kThumbnailSide;
-  std::vector<std::uint8_t> bytes(3 * kPixels);
-  for (std::size_t i = 0; i < kPixels; ++i) {
+  const std::size_t pixels = pixels_.size() / 3;
+  std::vector<std::uint8_t> bytes(pixels_.size());
+  for (std::size_t i = 0; i < pixels; ++i) {
     for (std::size_t c = 0; c < 3; ++c) {
-      const float level = std::clamp(pixels_[c * kPixels + i], 0.0f, 255.0f);  // resizing can pass both ends
+      const float level = std::clamp(pixels_[c * pixels + i], 0.0f, 255.0f);  // resizing can pass both ends
       bytes[3 * i + c] = static_cast<std::uint8_t>(level + 0.5f);
     }
   }
-  const std::string file = png_content({bytes.data(), kThumbnailSide, kThumbnailSide});
+  const std::string file = png_content({bytes.data(), side_, side_});
   return {file.begin(), file.end()};
 }
 

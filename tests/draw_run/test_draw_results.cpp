@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "src/draw_run/draw_card.h"
 #include "tests/draw_run/small_drawing.h"
 
 namespace bascule::test {
@@ -48,6 +50,27 @@ TEST(DrawResults, OperationsOfTheReportHaveTheirLimits) {
     if (one.kind != "linear" && one.kind != "convolution") continue;
     EXPECT_NEAR(one.limit_seconds, one.flops / 1e3, 1e-9 * one.flops) << one.kind;
   }
+}
+
+// With two places, those of a batch of one, the order of the list would encode "a" twice.
+TEST(DrawResults, APromptThatComesBackIsEncodedOnce) {
+  SmallDrawing drawing(
+      drawing_settings("prompts = [\"a\", \"b\", \"c\", \"a\"]\nnum_inference_steps = 1\nbatch_size = 1\n"));
+  ASSERT_EQ(drawing.run->options.prompts, 2);
+  const std::vector<std::int64_t> order = drawing.run->files->missing();
+  EXPECT_EQ(order, (std::vector<std::int64_t>{0, 3, 1, 2}));
+  for (const std::int64_t number : order) (void)drawing.batch({number});
+  EXPECT_EQ(drawing.sealed.encoded_texts(), 4);  // "", "a", "b", "c"
+}
+
+TEST(DrawResults, TheCardSaysWhatIsLeftAsideAndTheSettings) {
+  const auto run = record_draw_run(drawing_settings("prompts = [\"a\"]\nseed = 7\nheight = 16\nwidth = 24\n"));
+  run->notes = {"safety_checker of the folder is not used: no picture is checked or read"};
+  const std::string card = draw_card(*run);
+  for (const char* part : {"# o\n\n1 picture of 24 x 16 pixels",
+                           "\n- safety_checker of the folder is not used: no picture is checked or read\n",
+                           "\n    draw.seed = 7\n", "\n    draw.prompts = [\"a\"]\n"})
+    EXPECT_NE(card.find(part), std::string::npos) << part << "\n" << card;
 }
 
 }  // namespace

@@ -76,6 +76,10 @@ class Results(Drawing):
         results = json.loads((folder / "all_results.json").read_text())
         self.assertEqual((results["pictures"], results["pictures_drawn"], results["pictures_found"], results["calls_per_picture"]), (4, 4, 0, 3))
         self.assertGreater(results["draw_pictures_per_second"], 0)
+        self.assertEqual(results["texts_encoded"], 3)  # the empty one, and two prompts
+        page = (folder / "report.html").read_text()
+        self.assertEqual(page.count('<img src="data:image/png;base64,iVBORw0KGgo'), 4)
+        self.assertIn("draw.width = 24\n", (folder / "README.md").read_text())
         found, header = texts_of(folder / names[3])
         self.assertEqual(header, (24, 16, 8, 2))
         self.assertEqual((found["prompt"], found["seed"]), ("caf\u00e9 \"\U0001f600\"", "42"))

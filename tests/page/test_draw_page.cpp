@@ -21,5 +21,21 @@ TEST(DrawPage, OperationsStandBesideTheirLimitsWhereTheseAreMeasured) {
   EXPECT_EQ(draw_html(page).find("limit"), std::string::npos);
 }
 
+// It names files in links alone.
+TEST(DrawPage, HoldsThePicturesItself) {
+  DrawPage page;
+  page.pictures = {{"0.png", "a <cat>", "seed 1", {0x89, 'P', 'N', 'G'}}, {"1.png", "gone", "seed 2", {}}};
+  page.all_pictures = 3;
+  const std::string html = draw_html(page);
+  EXPECT_NE(html.find("<a href=\"0.png\"><img src=\"data:image/png;base64,iVBORw==\" alt=\"a &lt;cat&gt;\"></a>"),
+            std::string::npos);
+  EXPECT_NE(html.find("<a href=\"1.png\">1.png</a>"), std::string::npos);
+  for (std::size_t at = html.find("src="); at != std::string::npos; at = html.find("src=", at + 1))
+    EXPECT_EQ(html.compare(at, 10, "src=\"data:"), 0) << html.substr(at, 40);
+  page.pictures.front().prompt = std::string(399, 'a') + "é";
+  EXPECT_NE(draw_html(page).find("alt=\"" + std::string(399, 'a') + "…\""), std::string::npos);
+  EXPECT_NE(html.find("1 more lie in the folder"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace bascule
