@@ -11,7 +11,7 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-sentences demo-t5 demo-draw install deb deb-check image image-check power-cuts reproducible clean
+.PHONY: help build setup tests test quick bench emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-sentences demo-t5 demo-draw install deb deb-check image image-check power-cuts reproducible clean
 
 help: ## List the verbs
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -34,6 +34,9 @@ test: tests ## Run every test that a bare clone can run; ends with "N passed, N 
 
 quick: tests ## Run the tests that take under a minute in all
 	tools/run_tests --quick $(BUILD)
+
+bench: build ## Measure demos, models of published size, loader and ranks for 15 minutes on an idle machine; then open build-bench/bench.html
+	tools/bench --program $(PROGRAM)
 
 emulated-check: tests ## Run kernel tests and short trainings as other CPUs (qemu-user): the recorded bits; skips what is not installed
 	tools/emulated_check $(BUILD)
@@ -109,4 +112,4 @@ reproducible: ## Build program, tar, initramfs and boot file twice in different 
 	tools/packaging/reproducible
 
 clean: ## Remove the build folders
-	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants build-deb build-image build-image-*
+	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants build-bench build-deb build-image build-image-*

@@ -83,7 +83,7 @@ def table(label, heads, rows):
 def facts(document):
     machine, program = document["machine"], document["program"]
     rows = [("processor", machine_line(machine)), ("microcode, kernel", f"{machine['microcode']}, Linux {machine['kernel']}"), ("program", program_line(program)),
-            ("parts", "; ".join(program["version"][1:])), ("measured", f"{document['started']} UTC; every command {document['repeats']} times, figures are medians")]
+            ("parts", "; ".join(program["version"][1:])), ("measured", f"{document['started']} UTC; every command up to {document['repeats']} times, figures are medians")]
     disturbed = [entry["name"] for entry in document["entries"] if entry.get("disturbed")]
     rows.append(("disturbed", ", ".join(disturbed) or "no entry: bring-ups before and after each one agree"))
     return '<div class="card"><table class="pairs">' + "".join(f'<tr><th scope="row">{safe(name)}</th><td>{safe(value)}</td></tr>' for name, value in rows) + "</table></div>\n"

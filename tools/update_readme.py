@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the generated tables: the settings in config/README.md (from `bascule settings --markdown`) and the kernels in
-kernels/README.md (from kernels/kernels.inc).
+"""Writes the generated tables: the settings in config/README.md (from `bascule settings --markdown`), the kernels in kernels/README.md (from
+kernels/kernels.inc), and the measurements in tools/README.md (from tools/figures; a new file of `make bench` is copied there by hand).
 
   tools/update_readme.py build/bascule            rewrites the tables
   tools/update_readme.py --check build/bascule    exit 1 if a table is stale
@@ -11,6 +11,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import figure_tables
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -49,11 +51,12 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("program", type=pathlib.Path)
     arguments = parser.parse_args()
-    tables = {"config/README.md": ("settings", settings_reference(arguments.program.resolve())), "kernels/README.md": ("kernels", kernel_table())}
+    tables = {"config/README.md": {"settings": settings_reference(arguments.program.resolve())}, "kernels/README.md": {"kernels": kernel_table()}, "tools/README.md": figure_tables.tables()}
     is_stale = False
-    for page, (name, content) in tables.items():
-        text = (ROOT / page).read_text()
-        fresh = replaced(text, name, content)
+    for page, of_page in tables.items():
+        fresh = text = (ROOT / page).read_text()
+        for name, content in of_page.items():
+            fresh = replaced(fresh, name, content)
         if fresh != text and arguments.check:
             is_stale = True
             print(f"{page} is stale: run tools/update_readme.py build/bascule")
