@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 
 #include "tests/firmware_shims/encode_jpeg.h"
 #include "tests/firmware_shims/engine_on_test.h"
@@ -38,10 +39,14 @@ TEST(LargePicturesSlow, AHundredMegapixelsInOneScanAreDecodedInTheUsualMemory) {
   EXPECT_EQ(status_within(encode_jpeg(12000, 8400), kMostSecondsDecoded), MEDIA_ENGINE_OK);
 }
 
-TEST(LargePicturesSlow, AHundredMegapixelsInSeveralScansAreRefusedForWhatTheyWouldTake) {
+// Its header alone says what it would take: the scans behind it are those of a small picture.
+TEST(LargePictures, AHundredMegapixelsInSeveralScansAreRefusedForWhatTheyWouldTake) {
   JpegKind progressive;
   progressive.progressive = true;
-  const media_engine_status status = status_within(encode_jpeg(12000, 8400, progressive), kMostSecondsRefused);
+  Bytes bytes = encode_jpeg(64, 64, progressive);
+  const std::uint8_t extents[] = {8400 >> 8, 8400 & 0xFF, 12000 >> 8, 12000 & 0xFF};
+  std::copy(std::begin(extents), std::end(extents), bytes.begin() + static_cast<std::ptrdiff_t>(height_at(bytes)));
+  const media_engine_status status = status_within(bytes, kMostSecondsRefused);
   EXPECT_TRUE(status == MEDIA_ENGINE_PICTURE_TOO_LARGE || status == MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK)
       << media_engine_status_text(status);
 }

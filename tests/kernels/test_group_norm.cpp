@@ -138,15 +138,17 @@ TEST(GroupNorm, ForwardIsWithinItsBound) {
 // Groups of 1, 10, 20, 40 and 80 channels, pictures of a model, and means far from zero.
 TEST(GroupNorm, LongSumsAreAsAccurateAsShortOnes) {
   Seeded random;
+  const auto expect = [&](Case c, double offset) {
+    c.offset = offset;
+    SCOPED_TRACE(::testing::Message() << c);
+    expect_forward(c, Place::kBeforeGuard, random);
+  };
   for (const double offset : {0.0, 3.0, -1000.0}) {
-    for (const Case& shape : {Case{1, 4096, 320, 32, 96}, Case{1, 256, 2560, 32, 8}, Case{2, 64, 1280, 32, 24},
-                              Case{1, 16384, 32, 32, 256}, Case{1, 262144, 4, 1, 256}}) {
-      Case c = shape;
-      c.offset = offset;
-      SCOPED_TRACE(::testing::Message() << c);
-      expect_forward(c, Place::kBeforeGuard, random);
-    }
+    for (const Case& shape :
+         {Case{1, 4096, 32, 4, 96}, Case{1, 256, 640, 8, 8}, Case{2, 64, 320, 8, 24}, Case{1, 16384, 8, 8, 256}})
+      expect(shape, offset);
   }
+  expect({1, 262144, 4, 1, 256}, -1000.0);
 }
 
 // What a float32 sum of equal numbers loses does not show: the mean is the number, and nothing is left of the sample.
