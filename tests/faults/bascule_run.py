@@ -23,7 +23,7 @@ def settings(folder, **changes):
         "data__train_file": f'"{EMOJI}/train.jsonl"',
         "data__max_seq_length": "32",
         "data__preprocessing": '"processor"',
-        "media_engine__memory_mib": "36",
+        "media_engine__memory_mib": "48",
         "training__output_dir": f'"{folder}/run"',
         "training__max_steps": "12",
         "training__per_device_train_batch_size": "8",

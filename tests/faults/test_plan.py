@@ -6,7 +6,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
-from bascule_run import EMOJI, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, run, settings
 from rank_runs import some_rows
 
 SETTINGS, MEMORY = 2, 4
@@ -19,7 +19,7 @@ class Plan(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def plan(self, *options, code=0, **changes):
-        done = run("plan", settings(self.folder, **changes), "--json", *options)
+        done = run("plan", settings(self.folder, **{"model__model_name_or_path": f'"{DEMO_MODEL}"', **changes}), "--json", *options)
         self.assertEqual(done.returncode, code, done.stderr)
         return json.loads(done.stdout)
 
