@@ -35,7 +35,8 @@ test: tests ## Run every test that a bare clone can run; ends with "N passed, N 
 quick: tests ## Run the tests that take under a minute in all
 	tools/run_tests --quick $(BUILD)
 
-bench: build ## Measure demos, models of published size, loader and ranks for 15 minutes on an idle machine; then open build-bench/bench.html
+bench: setup ## Measure demos, models of published size, loader and ranks for 15 minutes on an idle machine; then open build-bench/bench.html
+	ninja -C $(BUILD) bascule tests/distributed/bench_allreduce
 	tools/bench --program $(PROGRAM)
 
 emulated-check: tests ## Run kernel tests and short trainings as other CPUs (qemu-user): the recorded bits; skips what is not installed

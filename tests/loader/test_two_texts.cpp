@@ -208,7 +208,7 @@ TEST_F(TwoTexts, AreRefusedWhereTheModelHasNoRoomForThem) {
             "with a model that has more positions");
   settings.texts[1].max_positions = 0;
   settings.texts[1].max_length = 2;
-  EXPECT_EQ(refusal(settings), "data.max_target_length: 2: a sample has 2 special tokens");
+  EXPECT_EQ(refusal(settings), "data.max_target_length: 2: a sample has 2 special tokens; set it to 3 or more");
   settings.texts[1].max_length = 3;
   EXPECT_EQ(refusal(settings), "planned");
   settings.texts[1].max_length = 65536 - kSourceLength;
