@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -57,6 +60,29 @@ TEST(Items, TheTimeThatAnotherTakesIsNoticed) {
   std::vector<NamedItem> items;
   items.push_back({"test", std::make_unique<Waiting>(bench.cores().front())});
   EXPECT_GT(measure_rounds(bench, items, 2, {}).front().taken.missing, 0.8);
+}
+
+// With one core, both measure the same.
+TEST(Items, AllCoresCountTheBytesOfACopyAsOneCoreDoes) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  Workbench all(best_isa(), ".", std::size_t{8} << 20);
+  all.move_to(all.cores().front());
+  Workbench bench(best_isa(), ".", std::size_t{8} << 20);
+  if (bench.core_count() != 1) GTEST_SKIP() << "threads may not be moved here";
+  bench.set_seconds(0.0005);
+  const std::unique_ptr<Item> item = make_memory_item(bench);
+  double alone = 0.0, together = 0.0;
+  // What disturbs the machine takes from either: the best of many tries counts.
+  for (int tries = 0; tries < 60 && (tries < 12 || together < 0.8 * alone); ++tries) {
+    for (const Probe& probe : item->probes) {
+      if (probe.name == "copy")
+        (probe.core < 0 ? together : alone) = std::max(probe.core < 0 ? together : alone, probe.once());
+    }
+  }
+  sched_setaffinity(0, sizeof before, &before);
+  EXPECT_GT(alone, 0.0);
+  EXPECT_GT(together, 0.8 * alone);
 }
 
 TEST(Items, AFolderThatCannotBeWrittenIsADiskError) {
