@@ -34,6 +34,10 @@ struct SevenUpdates {
     status.step({number, n / 3.5, 8.0 - n, 50.0}, now_seconds);
   }
   Json read() const { return read_json_file(folder.path() + "/" + kStatusFile); }
+  std::string metrics() const {
+    std::ifstream file(folder.path() + "/" + kMetricsFile);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
 };
 
 TEST(RunStatus, SaysWhenTheProcessBegan) {
@@ -81,6 +85,7 @@ TEST(RunStatus, TheEndIsWrittenWithTheLastUpdateHoweverSeldomTheRestIs) {
     SevenUpdates run(3600.0);
     for (int number = 1; number <= 7; ++number) run.update(number, 100.0 + number);
     EXPECT_EQ(run.read()["update"], 1) << "the next write is due in an hour";
+    EXPECT_NE(run.metrics().find("\nbascule_running 1\n"), std::string::npos) << run.metrics();
     run.status.end(state);
     const Json end = run.read();
     EXPECT_EQ(end["state"], state);
@@ -89,6 +94,7 @@ TEST(RunStatus, TheEndIsWrittenWithTheLastUpdateHoweverSeldomTheRestIs) {
     EXPECT_EQ(end["done"], 7);
     EXPECT_EQ(end["loss"], 1.0);
     EXPECT_EQ(end["seconds_left"], 0.0);
+    EXPECT_NE(run.metrics().find("\nbascule_running 0\n"), std::string::npos) << run.metrics();
   }
 }
 
@@ -161,8 +167,7 @@ TEST(RunStatus, MetricsOfAnEvaluationAreThoseOfTraining) {
   run.status.record(record);
   run.status.begin("validation", 0, 5, 110.0);
   run.status.step({2, -1.0, std::nan(""), 0.0}, 114.0);
-  std::ifstream file(run.folder.path() + "/" + kMetricsFile);
-  const std::string metrics(std::istreambuf_iterator<char>(file), {});
+  const std::string metrics = run.metrics();
   for (const char* const line :
        {"bascule_updates_total 4", "bascule_planned_updates 7", "bascule_phase_done 2", "bascule_phase_total 5",
         "bascule_loss 4", "bascule_gradient_norm 1.5", "bascule_learning_rate 0.25", "bascule_samples_per_second 40",
