@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -85,6 +87,42 @@ TEST(RecordedRun, TheLineOfThePlanHasTheShareOfRecomputedOperations) {
   };
   EXPECT_GT(repeated, 0.0);
   EXPECT_EQ(std::count_if(run->notes.begin(), run->notes.end(), has_share), 1) << share;
+}
+
+// A run for which the search for what to recompute takes more memory to be needed than the plan places.
+TEST(RecordedRun, NothingIsRecomputedWhereThePlanFitsToTheByte) {
+  const auto tiny_run = [](const std::string& checkpointing, const std::string& machine = "") {
+    return DemoRun("",
+                   "max_steps = 3\ngradient_accumulation_steps = 2\ngradient_checkpointing = \"" + checkpointing +
+                       "\"\n" + machine,
+                   "", std::string(BASCULE_TEST_DATA) + "/emoji-captions/tiny_model");
+  };
+  DemoRun whole = tiny_run("off");
+  for (const std::size_t missing : {0u, 1u}) {
+    char limit[80];
+    std::snprintf(limit, sizeof limit, "[machine]\nmemory_limit_gib = %.17g\n",
+                  static_cast<double>(whole->plan.peak_bytes() - missing) / (1 << 30));
+    DemoRun fitting = tiny_run("fit", limit);
+    EXPECT_EQ(fitting->recomputation.layers > 0, missing > 0);
+  }
+}
+
+TEST(RecordedRun, RanksOfAMachineShareTheMappingOfACorpus) {
+  const TemporaryFolder folder;
+  const std::string data = BASCULE_TEST_DATA;
+  const Settings settings = read_settings_text(
+      "[model]\nmodel_name_or_path = \"" + data + "/text-corpus/model\"\ntokenizer_name = \"" + data +
+          "/tokenizer/wordpiece\"\nhead = \"masked_lm\"\nfrom_scratch = true\n[data]\ntrain_file = \"" +
+          folder.write("train.txt", "the cat is here\nthe cat is there\n\nhere is the cat\n") +
+          "\"\ntext_layout = \"lines\"\nmax_seq_length = 8\n[training]\noutput_dir = \"run\"\nmax_steps = "
+          "2\nper_device_train_batch_size = 1\n",
+      "test.toml", folder.path(), model_words);
+  RankPlace half;
+  half.world_size = half.local_size = 2;
+  const auto alone = record_run(settings, RankPlace{}), of_two = record_run(settings, half);
+  const std::size_t mapped = alone->data.splits.front().corpus->mapped_bytes();
+  EXPECT_GT(mapped, 1u);
+  EXPECT_EQ(alone->plan.index_bytes - of_two->plan.index_bytes, mapped / 2);
 }
 
 }  // namespace
