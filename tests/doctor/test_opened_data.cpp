@@ -13,7 +13,6 @@
 #include "src/doctor/texts.h"
 #include "src/pictures/png_file.h"
 #include "src/run/model_words.h"
-#include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -28,14 +27,14 @@ class Opened : public ::testing::Test {
   }
   // BERT, which predicts masked tokens.
   Settings of_texts(const std::string& data) const {
-    return settings("head = \"masked_lm\"\nmodel_name_or_path = \"" + test::reference_dir() +
-                        "/text-corpus/model\"\ntokenizer_name = \"" + test::reference_dir() +
+    return settings("head = \"masked_lm\"\nmodel_name_or_path = \"" + std::string(BASCULE_TEST_DATA) +
+                        "/text-corpus/model\"\ntokenizer_name = \"" + std::string(BASCULE_TEST_DATA) +
                         "/tokenizer/wordpiece\"\n",
                     "max_seq_length = 8\n" + data);
   }
   // BridgeTower with images of 64 pixels a side.
   Settings of_captions(const std::string& data) const {
-    const std::string demo = test::reference_dir() + "/emoji-captions";
+    const std::string demo = std::string(BASCULE_TEST_DATA) + "/emoji-captions";
     return settings("model_name_or_path = \"" + demo + "/tiny_model\"\ntokenizer_name = \"" + demo + "/tokenizer\"\n",
                     "max_seq_length = 16\n" + data);
   }
