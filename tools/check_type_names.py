@@ -14,7 +14,7 @@ import sys
 
 NO_CODE = re.compile(r'R"(\w*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])'", re.DOTALL)
 NAMESPACE = re.compile(r"(?:^|\s)namespace\s*([\w:]*)$")
-TYPE = re.compile(r"(?:^|\s)(?:class|struct|union|enum|enum class)\s+(?:alignas\(.*?\)\s*)?(\w+)(?:\s+final)?(?:\s*:(?!:)[^{]*)?$")
+TYPE = re.compile(r"(?:^|\s)(?:class|struct|union|enum|enum class)\s+(?:(?:alignas\(.*?\)|\[\[.*?\]\])\s*)*(\w+)(?:\s+final)?(?:\s*:(?!:)[^{]*)?$")
 ANONYMOUS = "(anonymous)"
 
 

@@ -40,10 +40,13 @@ void check_page(const DoctorArguments& arguments, const Settings& settings) {
     for (const std::string& shard : files.shards) reads.files.push_back({shard, "a file of the data"});
   }
   check_outputs({{"--html", arguments.html}}, reads);
-  // A file that is there may be a picture of data that cannot be read.
+  // A file that is there may be a picture of data that cannot be read; a link is not written through.
+  namespace fs = std::filesystem;
   std::error_code ignored;
-  const bool is_empty = std::filesystem::is_empty(arguments.html, ignored);
-  if (std::filesystem::exists(arguments.html, ignored) && !is_empty && !is_diagnosis_page(arguments.html))
+  const fs::file_status there = fs::symlink_status(arguments.html, ignored);
+  const bool may_be_replaced =
+      fs::is_regular_file(there) && (fs::is_empty(arguments.html, ignored) || is_diagnosis_page(arguments.html));
+  if (fs::exists(there) && !may_be_replaced)
     throw Error(ErrorKind::kSettings, "--html", arguments.html + " is there, and no page of this command",
                 "choose another file, or remove it");
 }

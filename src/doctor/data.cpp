@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/doctor/data.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
@@ -19,13 +20,27 @@ Settings with_bad_samples(Settings settings) {
   return settings;
 }
 
+// Where rows are refused for several reasons, each example says what to do.
 Finding finding_of(Split split, const RefusedRows& refused) {
+  const std::string& advice = refused.errors.front().what_to_do();
+  const bool is_one = std::all_of(refused.errors.begin(), refused.errors.end(),
+                                  [&](const Error& error) { return error.what_to_do() == advice; });
   Finding finding{Level::kFails, "refused_rows",
                   std::string(split_name(split)) + ": " + counted(refused.count, "row") + " cannot be read, and " +
                       verb_of(refused.count) + " left out of the other checks",
-                  refused.errors.front().what_to_do(), refused.count};
-  for (const Error& error : refused.errors) finding.examples.push_back({error.where() + ": " + error.problem(), {}});
+                  is_one ? advice : "correct each of them", refused.count};
+  for (const Error& error : refused.errors) {
+    const bool has_own = !is_one && !error.what_to_do().empty();
+    finding.examples.push_back(
+        {error.where() + ": " + error.problem() + (has_own ? "; " + error.what_to_do() : ""), {}});
+  }
   return finding;
+}
+
+Finding unreadable(Split split, const Error& error) {
+  return {Level::kFails, "unreadable_data",
+          std::string(split_name(split)) + " cannot be read: " + error.where() + ": " + error.problem(),
+          error.what_to_do(), 1};
 }
 
 }  // namespace
@@ -44,15 +59,17 @@ OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
     run_.data.refused = &refused;
     try {
       open_split(&run_, split, &held_out);
-      const bool is_said = split == Split::kValidation && held_out.divides(split);  // of the training file
-      if (refused.count > 0 && !is_said) findings->push_back(finding_of(split, refused));
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kData) throw;
-      findings->push_back(
-          {Level::kFails, "unreadable_data",
-           std::string(split_name(split)) + " cannot be read: " + error.where() + ": " + error.problem(),
-           error.what_to_do(), 1});
+      if (error.kind() == ErrorKind::kData) {
+        findings->push_back(unreadable(split, error));
+        refused.count = 0;  // where no row is left the error is that of the first
+      } else if (refused.count == 0) {
+        throw;  // else too few rows may be left to divide
+      }
     }
+    // Rows of the training file, of which validation is a part, are told once.
+    const bool is_told = settings_.training.do_train && split == Split::kValidation && held_out.divides(split);
+    if (refused.count > 0 && !is_told) findings->push_back(finding_of(split, refused));
     run_.data.refused = nullptr;
   }
 }

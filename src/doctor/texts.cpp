@@ -179,7 +179,9 @@ std::string shown_text(const OpenedData& opened, const SplitTexts& texts, std::i
   }
   const ManifestRow values = split.manifest->row(row);
   std::string text = opened.where(texts.split, row) + ": \"";
-  text += shortened(texts.number == 1 && values.second_text ? *values.second_text : values.text) + "\"";
+  std::string_view shown = texts.number == 1 && values.second_text ? *values.second_text : values.text;
+  if (!shown.empty() && shown.back() == '\0') shown.remove_suffix(1);  // behind the last of a row of words
+  text += shortened(shown) + "\"";
   if (!reads_text(opened.data().loader, 1) && values.second_text)
     text += ", \"" + shortened(*values.second_text) + "\"";
   return text;

@@ -107,6 +107,9 @@ class Doctor(DoctorTest):
         page.write_bytes(b"")  # as mktemp makes one
         for _ in range(2):
             self.assertEqual(run("doctor", toml, "--html", page).returncode, DATA_ERROR)
+        link.unlink()
+        link.symlink_to(page)
+        self.assertEqual(run("doctor", toml, "--html", link).returncode, SETTINGS_ERROR)  # before the data are read
 
     def test_pictures_that_others_alone_join_are_not_alike(self):
         def plant(rows):
@@ -151,6 +154,13 @@ class Doctor(DoctorTest):
         self.assertEqual([split["name"] for split in document["splits"]], ["train", "validation"])
         self.assertEqual(sum(split["rows"] for split in document["splits"]), 49)
         self.assertNotIn("pictures_in_two_splits", [finding["check"] for finding in document["findings"]])  # rows of one picture stay together
+        with (self.folder / "train.jsonl").open("a") as train:
+            train.write("no row\n")
+        for split, trains in (("train", "true"), ("validation", "false")):  # once, and where there is no other split
+            found = [finding["what"].split(":")[0] for finding in self.doctor(toml, f"training.do_train={trains}", code=DATA_ERROR)["findings"] if finding["check"] == "refused_rows"]
+            self.assertEqual(found, [split])
+        few = self.doctor(toml, "data.validation_share=0.001", code=DATA_ERROR)  # of the rows that are left
+        self.assertIn("refused_rows", [finding["check"] for finding in few["findings"]])
 
     @unittest.skipUnless(has_mpi(), "one process only")
     def test_the_negatives_of_a_row_are_those_of_its_rank_or_of_all(self):

@@ -75,7 +75,11 @@ class DoctorOfTexts(DoctorTest):
         self.assert_found(findings, ("conflicting_labels", "1 sample occurs with different labels", "warning", 1), ("classes_missing", "validation", "warning", 1),
                           ("cut_texts", "train", "warning", 1), ("texts_in_two_splits", "validation", "warning", 1), ("refused_rows", "train", "fails", 2))
         self.assertNotIn(("unbalanced_classes", "train"), findings)
-        self.assertEqual(findings["refused_rows", "train"]["examples"][0]["text"], f"{self.folder}/train.jsonl:19: 2 words in column \"text\", but 1 tag in column \"class\"")
+        refused, advice = findings["refused_rows", "train"], "; give each word one tag"
+        self.assertEqual(refused["examples"][0]["text"], f"{self.folder}/train.jsonl:19: 2 words in column \"text\", but 1 tag in column \"class\"{advice}")
+        self.assertNotIn(advice, refused["examples"][1]["text"])
+        self.assertEqual(refused["what_to_do"], "correct each of them")
+        self.assertTrue(findings["texts_in_two_splits", "validation"]["examples"][0]["text"].startswith(f"{self.folder}/validation.jsonl:2: \"the cat is here\" is also"))
         self.assertNotIn("run_refused", [check for check, _ in findings])  # it would say the same
 
     def test_every_fault_of_sources_and_targets_is_found(self):

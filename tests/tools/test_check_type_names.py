@@ -24,7 +24,7 @@ class CheckTypeNames(unittest.TestCase):
     def test_two_types_of_one_name_are_refused(self):
         first = 'namespace bascule {\nstruct Row {\n  int at = 0;\n};\n}  // namespace bascule\n'
         for second in ("namespace bascule {\nclass Row final : public Base {\n};\n}", "namespace bascule {\nvoid f() { g(\"{\"); }\nenum class Row : int { kOne };\n}",
-                       "namespace bascule {\nnamespace {\nint x = '{';\n}\ntemplate <typename T>\nstruct Row {};\n}"):
+                       "namespace bascule {\nstruct [[nodiscard]] Row {\n};\n}", "namespace bascule {\nnamespace {\nint x = '{';\n}\ntemplate <typename T>\nstruct Row {};\n}"):
             code, lines = check(first, second)
             self.assertEqual((code, lines), (1, ["bascule::Row is defined in src/room_0/file.h and in src/room_1/file.h: rename one"]), second)
 
