@@ -136,11 +136,12 @@ MeanSample read_data(const Settings& settings, Diagnosis* diagnosis) {
 
 void add_error(const Error& error, Diagnosis* diagnosis) {
   const auto tells = [&](const std::string& text) { return text.find(error.problem()) != std::string::npos; };
+  const auto is_of_row = [&](const std::string& text) { return text.rfind(error.where() + ": ", 0) == 0; };
   const bool is_known =
       std::any_of(diagnosis->findings.begin(), diagnosis->findings.end(), [&](const Finding& finding) {
         return finding.level == Level::kFails &&
                (tells(finding.what) || std::any_of(finding.examples.begin(), finding.examples.end(),
-                                                   [&](const Example& example) { return tells(example.text); }));
+                                                   [&](const Example& example) { return is_of_row(example.text); }));
       });
   if (!is_known) {
     diagnosis->findings.push_back({Level::kFails, error.kind() == ErrorKind::kMemory ? "too_large" : "run_refused",

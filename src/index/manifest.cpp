@@ -111,6 +111,12 @@ Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) 
     digests.push_back(read_file(file, columns, &builder));
     builder.end_file();
   }
+  if (columns.refused != nullptr && builder.has_no_class()) {
+    ManifestColumns classes = columns;  // refused row by row
+    classes.values = LabelValues::kNone;
+    *columns.refused = RefusedRows();
+    return load(files, classes);
+  }
   const bool are_all_refused = builder.rows() == 0 && columns.refused != nullptr && columns.refused->count > 0;
   if (are_all_refused) throw columns.refused->errors.front();
   if (digests.size() == 1) return builder.finish(digests.front());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -95,9 +96,15 @@ void ManifestBuilder::add_words(std::string_view words, Span<const ManifestLabel
   if (!problem.empty()) throw Error{ErrorKind::kData, where(), problem, kHowToWrite};
   ManifestStore& store = *manifest_.store_;
   tags_.clear();
-  for (const ManifestLabel& tag : tags) {
-    check_kind(tag, store.tags.empty() && tags_.empty(), where);
-    tags_.push_back(static_cast<std::uint16_t>(tag.name.empty() ? tag.number : number_of_name(tag.name, where)));
+  const std::size_t names = class_numbers_.size(), name_bytes = store.class_names.size();
+  try {
+    for (const ManifestLabel& tag : tags) {
+      check_kind(tag, store.tags.empty() && tags_.empty(), where);
+      tags_.push_back(static_cast<std::uint16_t>(tag.name.empty() ? tag.number : number_of_name(tag.name, where)));
+    }
+  } catch (const Error&) {
+    forget_names(names, name_bytes);
+    throw;
   }
   store.tags.insert(store.tags.end(), tags_.begin(), tags_.end());
   store.tag_end.push_back(store.tags.size());
@@ -175,10 +182,12 @@ void ManifestBuilder::add_label(const ManifestLabel& label, const Where& where) 
   store.labels.insert(store.labels.end(), bytes, bytes + label_bytes_);
 }
 
+bool ManifestBuilder::has_no_class() const { return are_stored_as_values() && no_class_.has_value(); }
+
 // All rows are there: numbers are classes if none is decimal, unless they are values anyhow.
 void ManifestBuilder::settle_values() {
   std::vector<unsigned char>& labels = manifest_.store_->labels;
-  if (label_bytes_ != sizeof(float) || values_ == LabelValues::kAlways || has_decimal_labels_) return;
+  if (!are_stored_as_values()) return;
   if (no_class_) throw *no_class_;
   for (std::size_t row = 0; row < manifest_.figures_.rows; ++row) {
     float value = 0.0f;
@@ -206,6 +215,13 @@ int ManifestBuilder::number_of_name(std::string_view name, const Where& where) {
   names.insert(names.end(), name.begin(), name.end());
   names.push_back('\0');
   return class_numbers_.emplace(name, static_cast<int>(class_numbers_.size())).first->second;
+}
+
+// Those of a row that is refused: from the class `first` on, behind so many bytes.
+void ManifestBuilder::forget_names(std::size_t first, std::size_t bytes) {
+  for (auto name = class_numbers_.begin(); class_numbers_.size() > first;)
+    name = name->second >= static_cast<int>(first) ? class_numbers_.erase(name) : std::next(name);
+  manifest_.store_->class_names.resize(bytes);
 }
 
 void ManifestBuilder::add_name(std::string_view name) {

@@ -47,6 +47,8 @@ class ManifestBuilder {
   // Pictures that lie in a folder of classes and cannot be used.
   void add_unread(std::int64_t pictures) { manifest_.unread_pictures_ += pictures; }
   std::int64_t rows() const { return manifest_.rows(); }
+  // Labels might have been values, but none is decimal, and one is no class number: finish() will throw its error.
+  bool has_no_class() const;
   const std::vector<std::string>& shards() const { return manifest_.files_.shards; }
   // Throws Error (kData) if there are no rows. The builder is used up.
   Manifest finish(std::uint64_t digest);
@@ -58,8 +60,13 @@ class ManifestBuilder {
   void check_kind(const ManifestLabel& label, bool is_first, const Where& where) const;
   void add_row(std::string_view text, std::string_view second_text, const ManifestLabel& label, const Where& where);
   void add_label(const ManifestLabel& label, const Where& where);
+  // Whether labels are stored as values although, as far as is known, they are class numbers.
+  bool are_stored_as_values() const {
+    return label_bytes_ == sizeof(float) && values_ != LabelValues::kAlways && !has_decimal_labels_;
+  }
   void settle_values();
   int number_of_name(std::string_view name, const Where& where);
+  void forget_names(std::size_t first, std::size_t bytes);
   void add_name(std::string_view name);
   std::uint32_t image_id(std::string_view path);
   void grow_slots();

@@ -148,7 +148,8 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
     read_row(columns, [&] {
       if (records.fields() != width) {
         throw Error{ErrorKind::kData, records.where(),
-                    std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
+                    std::to_string(records.fields()) + (records.fields() == 1 ? " field" : " fields") +
+                        ", but the header has " + std::to_string(width),
                     "put quotes around a field that contains the separator"};
       }
       builder->add(field(image), field(text), field(second),

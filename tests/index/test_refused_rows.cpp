@@ -112,7 +112,7 @@ TEST_F(Refused, RowsOfWordsAreLeftOut) {
   columns.text = "tokens";
   columns.words = true;
   const Manifest manifest = Manifest::load(folder.write("rows.jsonl",
-                                                        "{\"tokens\": [\"a\", \"b\"], \"label\": [\"O\", 1]}\n"
+                                                        "{\"tokens\": [\"a\", \"b\"], \"label\": [\"X\", 1]}\n"
                                                         "{\"tokens\": [\"c\"], \"label\": [\"O\", \"O\"]}\n"
                                                         "{\"tokens\": [\"d\", \"e\"], \"label\": [\"O\", \"B\"]}\n"),
                                            columns);
@@ -121,6 +121,19 @@ TEST_F(Refused, RowsOfWordsAreLeftOut) {
   EXPECT_EQ(manifest.tag(0, 0), 0);
   EXPECT_EQ(manifest.tag(0, 1), 1);
   EXPECT_EQ(refused.count, 2);
+}
+
+// Read to the end before it is known that labels are no values.
+TEST_F(Refused, NumbersThatAreNoClassesAreLeftOut) {
+  columns.values = LabelValues::kIfDecimal;
+  const std::string header = "image,caption,label\na.jpg,one,0\nc.jpg,none,-1\n";
+  const Manifest manifest = Manifest::load(folder.write("rows.csv", header + "d.jpg,three\nb.jpg,two,1\n"), columns);
+  EXPECT_EQ(rows_of(manifest), kKept);
+  EXPECT_EQ(problems_of(refused), (std::vector<std::string>{"rows.csv:3: label \"label\" is \"-1\"",
+                                                            "rows.csv:4: 2 fields, but the header has 3"}));
+  refused = RefusedRows();
+  EXPECT_TRUE(Manifest::load(folder.write("values.csv", header + "b.jpg,two,0.5\n"), columns).has_values());
+  EXPECT_EQ(refused.count, 0);
 }
 
 TEST_F(Refused, WhereAllAreRefusedTheFirstIsThrown) {
