@@ -4,12 +4,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/draw_run/recorded_draw_run.h"
 
 namespace bascule {
 
-// Markdown. The same for every run of the settings: it has no times.
+// Notes as lines for the pages of a run, which prompts that were cut, long or many, do not make large: the first 20, of
+// at most 400 bytes each, and how many more there are.
+std::vector<std::string> short_notes(const std::vector<std::string>& notes);
+
+// Markdown. The same for every run of the settings on one machine: it has no times.
 std::string draw_card(const RecordedDrawRun& run);
 
 }  // namespace bascule

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "src/draw_run/draw_card.h"
 #include "src/json/json.h"
 #include "src/pictures/thumbnail.h"
 #include "src/records/readable.h"
@@ -50,7 +51,7 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
   return figures;
 }
 
-// With sides of 96 pixels a page is below 2.5 MB, whatever the pictures show.
+// With sides of 96 pixels the copies in a page take less than 2.5 MB, whatever the pictures show.
 constexpr std::size_t kShownPictures = 64;
 constexpr std::int64_t kShownSide = 96;
 constexpr double kLeastWork = 20.0;  // of a run, in that of measuring the limits
@@ -108,7 +109,7 @@ DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, co
   DrawPage page;
   page.title = std::filesystem::path(run.settings.run.output_dir.resolved).filename().string();
   page.figures = figures_of(run, results);
-  for (const std::string& note : run.notes) page.figures.push_back({"note", note});
+  for (const std::string& note : short_notes(run.notes)) page.figures.push_back({"note", note});
   BatchCounts counts = run.session.graph(run.recorded.noise).bounds();
   std::map<std::string, PageOperation> by_kind;
   for (const NodeTime& node : calls.node_times(counts)) {

@@ -68,9 +68,20 @@ TEST(DrawResults, TheCardSaysWhatIsLeftAsideAndTheSettings) {
   run->notes = {"safety_checker of the folder is not used: no picture is checked or read"};
   const std::string card = draw_card(*run);
   for (const char* part : {"# o\n\n1 picture of 24 x 16 pixels",
-                           "\n- safety_checker of the folder is not used: no picture is checked or read\n",
+                           "\n    safety_checker of the folder is not used: no picture is checked or read\n",
                            "\n    draw.seed = 7\n", "\n    draw.prompts = [\"a\"]\n"})
     EXPECT_NE(card.find(part), std::string::npos) << part << "\n" << card;
+}
+
+// A note quotes what a prompt says beyond the length that the model reads.
+TEST(DrawResults, LongAndManyNotesStayShort) {
+  const auto run = record_draw_run(drawing_settings("prompts = [\"a\"]\n"));
+  run->notes.assign(22, "b\n# title\n" + std::string(390, 'x') + "é");
+  const std::string line = "    b # title " + std::string(390, 'x') + "…\n", card = draw_card(*run);
+  EXPECT_NE(card.find("## Notes\n\n" + line + line), std::string::npos) << card;
+  EXPECT_NE(card.find(line + "    and 2 more, which the run printed\n"), std::string::npos) << card;
+  EXPECT_EQ(short_notes({}), std::vector<std::string>());
+  EXPECT_EQ(short_notes(std::vector<std::string>(20, "n")), std::vector<std::string>(20, "n"));
 }
 
 }  // namespace
