@@ -15,19 +15,25 @@ MUCH = 0.05                       # of the time of a measurement, taken by other
 
 
 class Failed(Exception):
-    """A command that ended with another exit code than 0; the first words are its error."""
-
-    def __init__(self, command, done):
-        lines = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["without a word"]
-        super().__init__(lines[-1])
-        self.command, self.code = command, done.returncode
+    """A command that cannot be run, ended with another exit code than 0, or printed something else than was expected; in one line."""
 
 
 def output_of(command, allowed=(0,)):
-    done = subprocess.run([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise Failed(f"{command[0]}: {error.strerror}") from error
     if done.returncode not in allowed:
-        raise Failed(command, done)
+        lines = done.stderr.strip().splitlines() or done.stdout.strip().splitlines()
+        raise Failed(lines[-1] if lines else f"{command[0]}: ended with exit code {done.returncode} without a word")
     return done.stdout
+
+
+def json_of(command, allowed=(0,)):
+    try:
+        return json.loads(output_of(command, allowed))
+    except ValueError:
+        raise Failed(f"{command[0]} printed no JSON") from None
 
 
 def bring_up(program, folder, number):
@@ -35,7 +41,7 @@ def bring_up(program, folder, number):
     `bascule bringup --against` judges them, or that others took part of the time."""
     profile, before = folder / f"{number}.json", folder / f"{number - 1}.json"
     against = ["--against", before] if before.is_file() else []
-    found = json.loads(output_of([program, "bringup", "--quick", "--only", GUARDS, "--json", "--save", profile, *against], allowed=(0, 7)))
+    found = json_of([program, "bringup", "--quick", "--only", GUARDS, "--json", "--save", profile, *against], allowed=(0, 7))
     figures = {f"{one['item']}: {one['name']}, {one['place']}": float(f"{one['median']:.5g}") for one in found["figures"] if one["place"] == "all cores" or one["item"] == "clock"}
     speeds = [one for one in found["figures"] if one["item"] in SPEEDS and one["place"] == "all cores"]
     off = [f"{one['item']}: {one['name']}: {one['judgement']['verdict']} by {100 * abs(one['judgement']['change']):.0f} %" for one in speeds
@@ -48,7 +54,7 @@ def bring_up(program, folder, number):
 
 def machine_of(program, folder):
     """The facts by which two machines are told apart, from a bring-up of the clock alone."""
-    found = json.loads(output_of([program, "bringup", "--quick", "--only", "clock", "--json"]))
+    found = json_of([program, "bringup", "--quick", "--only", "clock", "--json"])
     machine, processor, kernel = found["machine"], found["machine"]["processor"], found["machine"]["kernel"]
     memory = re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
     return {"processor": processor.get("name"), "family-model-stepping": "-".join(str(processor.get(key)) for key in ("family", "model", "stepping")), "microcode": processor.get("microcode"), "hypervisor": processor.get("hypervisor"),
@@ -56,16 +62,33 @@ def machine_of(program, folder):
             "caches": [cache for cache in machine["caches"] if cache["cores"].split("-")[0] == "0"]}
 
 
+def said_by(*command):
+    """What a tool prints; None where it is not installed or fails."""
+    try:
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, errors="replace", check=False)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def commit_of(path):
+    """(commit, whether nothing has changed since) of the tree from which ninja has built a program; (None, None) where that cannot be said."""
+    tree = said_by("git", "-C", path.parent, "rev-parse", "--show-toplevel")
+    is_of_tree = tree is not None and pathlib.Path(tree.strip(), "src/meson.build").is_file() and (path.parent / "build.ninja").is_file()
+    if not is_of_tree or "no work to do" not in (said_by("ninja", "-C", path.parent, "-n", path.name) or ""):
+        return None, None
+    return said_by("git", "-C", path.parent, "rev-parse", "HEAD").strip(), said_by("git", "-C", path.parent, "status", "--porcelain", "--untracked-files=no") == ""
+
+
 def program_of(path):
-    """Of the file itself, and the commit of the tree from which ninja has built it: None for a copy, and where the tree has changed since."""
+    """Of the file itself, and the commit of its tree: None for a copy, where the tree has changed since, and without git."""
     content = path.read_bytes()
     compiler = re.search(rb"GCC: \([^)\0]*\) [\d.]+|clang version [\d.]+", content)
-    ran = lambda *command: subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-    head = ran("git", "-C", path.parent, "rev-parse", "HEAD")
-    changes = ran("git", "-C", path.parent, "status", "--porcelain", "--untracked-files=no")
-    is_of_tree = head.returncode == 0 and (path.parent / "build.ninja").is_file() and "no work to do" in ran("ninja", "-C", path.parent, "-n", path.name).stdout
-    return {"sha256": hashlib.sha256(content).hexdigest(), "version": output_of([path, "--version"]).splitlines(), "compiler": compiler.group(0).decode() if compiler else None,
-            "commit": head.stdout.strip() if is_of_tree else None, "clean": not changes.stdout if is_of_tree else None}
+    version = output_of([path, "--version"]).strip().splitlines()
+    if not version:
+        raise Failed(f"{path} --version printed nothing")
+    commit, clean = commit_of(path)
+    return {"sha256": hashlib.sha256(content).hexdigest(), "version": version, "compiler": compiler.group(0).decode() if compiler else None, "commit": commit, "clean": clean}
 
 
 def settings_digest(program, entry):

@@ -32,6 +32,10 @@ def load():
 tool = load()
 STEPS = {"samples_per_second": {"median": 100.0}, "ceiling_samples_per_second": 200.0, "planned_bytes": 2**28, "resident_bytes": 2**27, "step_seconds": [0.1, 0.1],
          "operations": [{"name": "linear", "seconds": 0.06}, {"name": "add", "seconds": 0.04}], "precision": "float32"}
+ONE = {"place": "all cores", "median": 1.0, "taken": {"others": 0.0}}
+PROGRAM_SAYS = {"--version": "bascule 0.1.0", "settings": "x = 1", "plan": {"fits": True, "peak_bytes": 2**28}, "bench": STEPS,
+                "bringup": {"started": "now", "cores": 2, "isa": "avx512", "machine": {"processor": {}, "kernel": {}, "caches": []},
+                            "figures": [{**ONE, "item": "products", "name": "a"}, {**ONE, "item": "memory", "name": "b"}]}}
 
 
 class Tags(html.parser.HTMLParser):
@@ -61,6 +65,7 @@ class Bench(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
         self.ran, self.off = [], []  # names of entries in the order of their commands; what each bring-up but the first says
+        self.code = None
 
     def run_tool(self, *words):
         """In place of the program: commands that are answered at once."""
@@ -74,8 +79,26 @@ class Bench(unittest.TestCase):
         with mock.patch.multiple(tool.bench_machine, bring_up=bring_up, machine_of=lambda *_: bench_files.MACHINE, program_of=lambda _: bench_files.PROGRAM, settings_digest=lambda *_: "d1"), \
                 mock.patch.multiple(tool, measure=measure, plan_of=lambda entry, _: (None, "needs 99.0 GiB") if entry.name == "t5-demo" else (2**28, None)), \
                 mock.patch.object(sys, "argv", ["bench", "--program", sys.executable, "--out", str(self.folder), "--only", *words]), contextlib.redirect_stdout(io.StringIO()) as output:
-            tool.main()
+            self.code = tool.main()
         return output.getvalue(), json.loads((self.folder / "bench.json").read_text())
+
+    def run_program(self, said, *words):
+        """The tool with a program that answers as `said` says: {word of its command: JSON, text, or None where it fails}. Returns (exit code, standard output and error)."""
+        def output_of(command, _allowed=(0,)):
+            found = {**PROGRAM_SAYS, **said}[command[1]]
+            if found is None:
+                raise tool.bench_machine.Failed("it failed | here")
+            return found if isinstance(found, str) else json.dumps(found)
+
+        program = self.folder / "program"
+        program.touch()
+        with mock.patch.object(sys, "argv", ["bench", "--program", str(program), "--out", str(self.folder), "--repeats", "1", *(words or ("--only", "vit-demo"))]), \
+                mock.patch.object(tool.bench_machine, "output_of", output_of), contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
+            code = tool.main()
+        return code, output.getvalue()
+
+    def states(self, name="bench"):
+        return [(entry["name"], entry["state"]) for entry in json.loads((self.folder / f"{name}.json").read_text())["entries"]]
 
     def test_entries_have_names_of_their_own_and_settings_that_exist(self):
         names = [entry.name for entry in tool.bench_entries.ENTRIES]
@@ -118,17 +141,75 @@ class Bench(unittest.TestCase):
         self.assertIn("DISTURBED", output)
 
     def test_an_interrupted_run_goes_on_and_a_complete_one_begins_again(self):
-        with mock.patch.object(tool, "say", side_effect=[None, KeyboardInterrupt]), self.assertRaises(KeyboardInterrupt):
+        with mock.patch.object(tool, "say", side_effect=[None, KeyboardInterrupt]), contextlib.redirect_stderr(io.StringIO()) as error:
             self.run_tool("vit-demo", "bert-demo", "sentences-demo")
+        self.assertEqual((self.code, error.getvalue()), (130, "bench: interrupted; the same command goes on with the entry that was cut off\n"))
         self.ran.clear()
         self.run_tool("vit-demo", "bert-demo", "sentences-demo")
         self.assertEqual(self.ran, ["sentences-demo"])
         self.run_tool("vit-demo")
         self.assertEqual(self.ran, ["sentences-demo", "vit-demo"])
 
+    def test_a_file_that_is_none_of_a_run_is_replaced(self):
+        for content in ("", "[1]", '{"complete":', '{"complete": false}'):
+            (self.folder / "bench.json").write_text(content)
+            self.run_tool("vit-demo")
+            self.assertEqual(self.states(), [("vit-demo", "measured")], content)
+
+    def test_what_only_one_of_two_programs_has_is_measured_again(self):
+        """A run that was killed between the two files."""
+        both = ("--only", "vit-demo", "bert-demo", "--against", sys.executable)
+        self.assertEqual(self.run_program({}, *both)[0], 0)
+        for name, count in (("old", 1), ("new", 2)):
+            document = json.loads((self.folder / f"{name}.json").read_text())
+            document.update(complete=name == "new", entries=document["entries"][:count])
+            (self.folder / f"{name}.json").write_text(json.dumps(document))
+        code, output = self.run_program({}, *both)
+        self.assertEqual((code, "vit-demo" in output), (0, False), output)
+        self.assertEqual([self.states("old"), self.states("new")], [[("vit-demo", "measured"), ("bert-demo", "measured")]] * 2)
+        pairs = {json.loads((self.folder / f"{name}.json").read_text())["pair"] for name in ("old", "new")}
+        self.assertEqual(len(pairs), 1)
+
+    def test_a_program_that_fails_is_recorded_and_the_others_are_measured(self):
+        self.assertEqual((self.run_program({})[0], self.states()), (0, [("vit-demo", "measured")]))
+        lacking = {key: value for key, value in STEPS.items() if key != "operations"}
+        for said, reason in (({"bench": None}, "it failed | here"), ({"settings": None}, "it failed | here"), ({"plan": None}, "it failed | here"), ({"bench": "hello"}, "printed no JSON"),
+                             ({"bench": lacking}, "printed other figures than expected: KeyError('operations')")):
+            self.assertEqual(self.run_program(said)[0], 0)
+            [(_, state)] = self.states()
+            self.assertRegex(state, f"^not measured: .*{re.escape(reason)}$")
+
+    def test_a_program_that_is_none_is_refused_in_one_line(self):
+        for said, words in (({"--version": None}, "it failed | here"), ({"--version": ""}, "--version printed nothing"), ({"bringup": "hello"}, "printed no JSON")):
+            code, output = self.run_program(said)
+            self.assertEqual((code, output.count("\n")), (1, 1), output)
+            self.assertIn(words, output)
+
+    def test_a_command_fails_with_its_last_line(self):
+        for command, words in (([self.folder / "none"], "/none: No such file or directory$"), (["/bin/sh", "-c", "echo one >&2; echo two >&2; exit 5"], "^two$"), (["/bin/false"], "exit code 1 without a word$")):
+            with self.assertRaisesRegex(tool.bench_machine.Failed, words):
+                tool.bench_machine.output_of(command)
+
+    def test_a_full_disk_ends_the_run_in_one_line_and_leaves_what_was_done(self):
+        self.run_tool("vit-demo")
+        before = (self.folder / "bench.json").read_bytes()
+        with mock.patch.object(pathlib.Path, "write_text", side_effect=OSError(28, "No space left on device")), contextlib.redirect_stderr(io.StringIO()) as error:
+            self.run_tool("bert-demo")
+        self.assertEqual((self.code, error.getvalue().count("\n"), (self.folder / "bench.json").read_bytes()), (1, 1, before))
+
+    def test_without_git_the_commit_is_unknown(self):
+        build = self.folder / "build"
+        build.mkdir()
+        (build / "build.ninja").touch()
+        self.assertEqual(tool.bench_machine.commit_of(build / "bascule"), (None, None))
+        with mock.patch.object(tool.bench_machine.subprocess, "run", side_effect=FileNotFoundError):
+            self.assertEqual(tool.bench_machine.commit_of(build / "bascule"), (None, None))
+        with mock.patch.object(tool.bench_machine, "said_by", return_value=f"{self.folder}\n"):  # another tree around a copy
+            self.assertEqual(tool.bench_machine.commit_of(build / "bascule"), (None, None))
+
     def test_two_programs_take_turns(self):
         order = []
-        with mock.patch.object(tool.bench_machine, "output_of", side_effect=lambda command: order.append(command[0]) or "{}"):
+        with mock.patch.object(tool.bench_machine, "output_of", side_effect=lambda command, _: order.append(command[0]) or "{}"):
             tool.measure(tool.bench_entries.ENTRIES[0], [Side("a"), Side("b")], 3)
         self.assertEqual(order, ["a", "b", "b", "a", "a", "b"])
 
