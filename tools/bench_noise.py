@@ -8,6 +8,7 @@ Every figure is the logarithm of a time (of 1 / a rate): x of the old repeats, y
   while moves all of them. The change with the level must point the same way, and be half as large.
 - Noise: the standard deviation, of five and more without the furthest one, so that one disturbed repeat hides nothing; and moderated: a few repeats say
   too little about one figure, so that the variance that is usual in its class counts as up to PRIOR_DEGREES further degrees of freedom (Smyth 2004, section 3).
+- Fewer than ENOUGH repeats cannot tell a disturbed one from the others: a change must also exceed the furthest that repeats of one figure of its class differ.
 - A figure changed if |change| (and, but for kinds, the difference of the medians) exceeds its class's floor and the quantile of Student's distribution at which all figures together give a false alarm
   in ALARM of the comparisons (Bonferroni), and if all pairs but one in five agree on the sign.
 - Files that were not measured in turn: the bring-ups around an entry say how far the machine was faster or slower, and the limit is wider by that.
@@ -18,6 +19,7 @@ import statistics
 
 ALARM = 0.02
 PRIOR_DEGREES = 16
+ENOUGH = 5          # repeats
 LEAST_SHARE = 0.03  # of the time of a run: a smaller kind of operation is not compared
 LEAST_KINDS = 4     # for a level
 FLOORS = {"whole": 0.03, "kind": 0.05, "kernel": 0.05, "memory": 0.03}
@@ -121,23 +123,34 @@ def of_entry(old, new, are_pairs, moved):
         x, y = measured[a["name"]]
         change, variance, degrees, count, differences = change_of(x, y, are_pairs and not a.get("kind"))
         plain = statistics.median(logarithms(b)) - statistics.median(logarithms(a))
+        spread = max(map(extent, [differences] if are_pairs and not a.get("kind") else [x, y]))
         apart = abs(moved["products"] - moved["memory"]) if a.get("kind") else max(map(abs, moved.values()))
         rows.append({"entry": old["name"], "figure": a["name"], "unit": a["unit"], "class": class_of(a), "old": statistics.median(a["values"]), "new": statistics.median(b["values"]), "change": change,
-                     "plain": plain, "variance": variance, "degrees": degrees, "count": count, "differences": differences, "moved": apart if class_of(a) != "memory" else 0.0})
+                     "plain": plain, "variance": variance, "degrees": degrees, "count": count, "differences": differences, "spread": spread, "repeats": min(len(x), len(y)), "moved": apart if class_of(a) != "memory" else 0.0})
     return rows
 
 
+def extent(values):
+    return max(values) - min(values)
+
+
+def with_known_noise(rows):
+    """(rows of classes of which anything was repeated, the others)"""
+    known = {row["class"] for row in rows if row["degrees"] > 0}
+    return [row for row in rows if row["class"] in known], [row for row in rows if row["class"] not in known]
+
+
 def judged(rows):
-    """The rows with `limit` and `verdict`: "slower", "faster", "larger", "smaller", or "same"."""
+    """The rows, all with_known_noise(), with `limit` and `verdict`: "slower", "faster", "larger", "smaller", or "same"."""
     classes = {name: [row for row in rows if row["class"] == name] for name in FLOORS}
     for row in rows:
         own = classes[row["class"]]
-        prior = 1.25 * statistics.median(one["variance"] for one in own)  # a median of such variances is that much below their mean
+        prior = 1.25 * statistics.median(one["variance"] for one in own if one["degrees"] > 0)  # a median of such variances is that much below their mean
         prior_degrees = min(PRIOR_DEGREES, round(0.6 * sum(one["degrees"] for one in own if one is not row)))
         degrees = prior_degrees + row["degrees"]
         variance = (prior_degrees * prior + row["degrees"] * row["variance"]) / max(1, degrees)
         error = 1.03 * math.sqrt(variance / row["count"])  # of a Hodges-Lehmann estimate
-        row["limit"] = max(FLOORS[row["class"]], quantile(ALARM / len(rows), max(1, degrees)) * error) + row["moved"]
+        row["limit"] = max(FLOORS[row["class"]], quantile(ALARM / len(rows), max(1, degrees)) * error, max(one["spread"] for one in own) if row["repeats"] < ENOUGH else 0.0) + row["moved"]
         least = abs(row["change"]) / 2 if row["class"] == "kind" else row["limit"]
         is_change = abs(row["change"]) > row["limit"] and row["plain"] * row["change"] > 0 and abs(row["plain"]) > least and agree(row["change"], row["differences"])
         words = ("larger", "smaller") if row["class"] == "memory" else ("slower", "faster")

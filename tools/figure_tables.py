@@ -4,10 +4,10 @@ with PyTorch, each with the machine, the commit and the day that it is of.
 
 A .toml file has `name`, `columns`, and for every row a text for each column and `machine`, `commit`, `date`. In both kinds of table the last column says where a row comes from.
 """
-import json
 import pathlib
 import tomllib
 
+import bench_file
 import bench_page
 
 FIGURES = pathlib.Path(__file__).resolve().parent / "figures"
@@ -15,9 +15,9 @@ COMMANDS_OF_MANY = ("bringup", "loader", "strategies", "allreduce")  # kinds who
 
 
 def tables():
-    """{name: the Markdown between its marks in tools/README.md}"""
+    """{name: the Markdown between its marks in tools/README.md}. Raises ValueError for a damaged bench.json."""
     bench = FIGURES / "bench.json"
-    found = {"figures of make bench": bench_table(json.loads(bench.read_text())) if bench.is_file() else "No run has been published yet."}
+    found = {"figures of make bench": bench_table(bench_file.read(bench)) if bench.is_file() else "No run has been published yet."}
     for file in sorted(FIGURES.glob("*.toml")):
         table = tomllib.loads(file.read_text())
         found[f"figures of {table['name']}"] = recorded_table(table)
@@ -41,7 +41,8 @@ def bench_table(document):
     runs, lists = [], []
     for entry in entries:
         if entry["state"] != "measured":
-            runs.append([entry["subject"], entry["state"], "", "", f"`{entry['command']}`"])
+            reason = entry["state"].replace("|", "\\|")  # may be the error of a program
+            runs.append([entry["subject"], reason, "", "", f"`{entry['command']}`"])
         elif entry["kind"] in COMMANDS_OF_MANY:
             lists.append([entry["subject"] + noted(entry), "; ".join(in_words(figure) for figure in entry["figures"] if is_shown(entry, figure)), f"`{entry['command']}`"])
         else:

@@ -51,7 +51,11 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("program", type=pathlib.Path)
     arguments = parser.parse_args()
-    tables = {"config/README.md": {"settings": settings_reference(arguments.program.resolve())}, "kernels/README.md": {"kernels": kernel_table()}, "tools/README.md": figure_tables.tables()}
+    try:
+        figures = figure_tables.tables()
+    except ValueError as damaged:
+        parser.error(str(damaged))
+    tables = {"config/README.md": {"settings": settings_reference(arguments.program.resolve())}, "kernels/README.md": {"kernels": kernel_table()}, "tools/README.md": figures}
     is_stale = False
     for page, of_page in tables.items():
         fresh = text = (ROOT / page).read_text()

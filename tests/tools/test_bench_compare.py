@@ -57,6 +57,22 @@ class BenchCompare(unittest.TestCase):
             self.assertEqual(code, 0, output)
             self.assertIn("0 slower, 0 faster, 0 larger, 0 smaller", output)
 
+    def test_few_repeats_name_no_change_that_a_disturbed_one_can_be(self):
+        for seed in range(12):
+            old, new = pair(seed, entries=12, repeats=3, noise=(0.03, 0.012), pair="2026" if seed % 2 else None)
+            for document in (old, new):  # large models run once
+                for figure in (figure for entry in document["entries"][:3] for figure in entry["figures"]):
+                    del figure["values"][1:]
+            code, output, _ = self.compare(old, new)
+            self.assertEqual(code, 0, output)
+            self.assertIn("0 slower, 0 faster", output)
+        self.assertEqual(self.compare(*pair(0, repeats=3, slower={"entry-1": {"layer_norm_backward": 1.3}}))[0], SLOWER)
+
+    def test_what_was_never_repeated_is_not_compared(self):
+        code, _, error = self.compare(*pair(0, repeats=1))
+        self.assertEqual(code, USAGE)
+        self.assertIn("entry-0: measured once, as all that is like it", error)
+
     def test_a_kernel_slowed_by_a_tenth_is_named_and_nothing_else(self):
         for seed in range(10):
             code, output, _ = self.compare(*pair(seed, slower=SLOWED))
@@ -128,6 +144,30 @@ class BenchCompare(unittest.TestCase):
             self.assertEqual(code, USAGE)
             self.assertIn("not a JSON of tools/bench", error)
         self.assertEqual(self.compare(old, {**old, "entries": []})[0], USAGE)
+
+    def test_a_damaged_file_is_refused_in_one_line(self):
+        def damaged(change):
+            old, new = pair(0, entries=2)
+            change(new, new["entries"][1]["figures"][4])
+            code, output, error = self.compare(old, new)
+            self.assertEqual((code, output, error.count("\n")), (USAGE, "", 1), error)
+            return error
+
+        for member in bench_files.document(0):
+            if member not in ("format", "set"):
+                self.assertIn(f"damaged: {member} is missing", damaged(lambda new, _, member=member: new.pop(member)))
+                self.assertIn(f"damaged: {member} is of another type", damaged(lambda new, _, member=member: new.update({member: 1.5})))
+        for values, words in (([], "values are no numbers"), (["a"], "values are no numbers"), ([float("nan")] * 5, "values are no numbers"), ([1.0], "1 values, 5 of the first figure")):
+            self.assertIn(f"damaged: entry-1: linear_backward: {words}", damaged(lambda _, figure, values=values: figure.update(values=values)))
+        self.assertIn("figure 4: of is missing", damaged(lambda _, figure: figure.pop("of")))
+        self.assertIn("entry-0: twice", damaged(lambda new, _: new["entries"][1].update(name="entry-0")))
+        self.assertIn("entry 1: no object", damaged(lambda new, _: new["entries"].__setitem__(1, [])))
+        self.assertIn("bring-up 0: a figure is no number above 0", damaged(lambda new, _: new["bringups"][0]["figures"].update(memory=0)))
+
+    def test_the_file_of_an_interrupted_run_is_named(self):
+        old, new = pair(0)
+        new["complete"] = False
+        self.assertIn("note: the run of new was interrupted: it lacks entries", self.compare(old, new)[1])
 
     def test_the_quantiles_are_those_of_student(self):
         for probability, degrees, expected in ((0.05, 1, 12.706), (0.05, 3, 3.1824), (0.05, 4, 2.7764), (0.01, 10, 3.1693), (0.001, 15, 4.0728)):
