@@ -116,6 +116,14 @@ class Generate(unittest.TestCase):
         words = self.generate("cat", "--min-new-tokens", 19, "--no-repeat-ngram-size", 1)
         self.assertNotEqual(words, self.generate("cat", "--min-new-tokens", 19))
 
+    def test_bf16_gives_the_same_bits_for_any_batch(self):
+        """6 rows read their weights without packing them; 30 pack them; for 72 the head's weights are no copy."""
+        texts = [f"heart {number}" for number in range(12)]
+        one, *others = (self.generate(*texts, "--num-beams", 6, "--max-new-tokens", 6, "--precision", "bf16", "--batch", batch, "--json") for batch in (1, 5, 12))
+        self.assertEqual(len(json.loads(one)["texts"]), 12)
+        for other in others:
+            self.assertEqual(json.loads(other)["texts"], json.loads(one)["texts"])
+
     def test_bf16_gives_almost_the_scores_of_float32(self):
         float32, bf16 = (json.loads(self.generate("red heart", "cat", "--num-beams", 2, "--precision", precision, "--json"))["texts"] for precision in ("float32", "bf16"))
         for one, other in zip(float32, bf16):
