@@ -104,7 +104,7 @@ ENTRIES = [
 
 
 def chosen(words):
-    """The entries whose name, or a part of it between hyphens, or group, is one of the words; all without words. Raises ValueError for a word that chooses none."""
+    """The entries whose name or group is one of the words; all without words. Raises ValueError for a word that chooses none."""
     for word in words:
         if not any(is_meant(entry, word) for entry in ENTRIES):
             raise ValueError(f"{word}: no entry of this name; see --list")
