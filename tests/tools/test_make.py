@@ -19,7 +19,7 @@ class Make(unittest.TestCase):
                 if "install_packages" in line or "ninja" in line]
 
     def test_the_program_is_built_without_the_tests(self):
-        for verb in ("build", "demo", "demo-vit", "demo-bert", "demo-sentences", "demo-t5", "demo-draw", "bench", "install"):
+        for verb in ("build", "demo", "demo-vit", "demo-bert", "demo-sentences", "demo-t5", "demo-draw", "install"):
             packages, configured, built, *more = self.steps(verb)
             self.assertEqual(packages, "tools/install_packages", verb)
             self.assertIn("-Dtests=false", configured, verb)
@@ -30,6 +30,10 @@ class Make(unittest.TestCase):
         for verb in ("test", "quick"):
             self.assertEqual(self.steps(verb)[0], "tools/install_packages test", verb)
             self.assertEqual(self.steps(verb)[-1], "ninja -C absent", verb)
+
+    def test_bench_needs_one_of_the_programs_that_tests_build(self):
+        self.assertEqual(self.steps("bench")[0], "tools/install_packages test")
+        self.assertEqual(self.steps("bench")[-1], "ninja -C absent bascule tests/distributed/bench_allreduce")
 
     def test_a_build_folder_without_tests_needs_none_of_their_packages(self):
         with tempfile.TemporaryDirectory() as folder:
