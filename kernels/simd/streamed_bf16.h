@@ -19,6 +19,13 @@ constexpr std::int64_t kPieceBytes = 16, kLineBytes = 64;
 template <typename Number>
 constexpr std::int64_t kDepthsOfPiece = kPieceBytes / static_cast<std::int64_t>(sizeof(Number));
 
+// Rows of A at a time. Without vectors one: more would gain nothing there, and take 700 kB of instructions.
+#ifdef BASCULE_SCALAR_LANES
+constexpr int kStreamedBf16Rows = 1;
+#else
+constexpr int kStreamedBf16Rows = kStreamedRows;
+#endif
+
 // kRows rows of A with kColumnLanes rows of B, from `b` on.
 template <typename Number>
 struct StreamedBf16 {
@@ -136,7 +143,7 @@ template <typename Number, int kRows>
 }
 
 // Exactly so many rows, at most kRows.
-template <typename Number, int kRows = kStreamedRows>
+template <typename Number, int kRows = kStreamedBf16Rows>
 void multiply_bf16_of(const StreamedBf16<Number>& x, std::int64_t rows) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return multiply_bf16_of<Number, kRows - 1>(x, rows);
@@ -155,7 +162,7 @@ std::int64_t multiply_bf16_columns(const GemmTile& t, const Number* b) {
   }
   std::int64_t col = 0;
   for (; col + kColumnLanes <= t.cols; col += kColumnLanes) {
-    for (std::int64_t row = 0; row < t.rows; row += kStreamedRows) {
+    for (std::int64_t row = 0; row < t.rows; row += kStreamedBf16Rows) {
       const StreamedBf16<Number> block = {t.c + (row * t.ldc + col),
                                           packed + row * kPitch,
                                           t.rows * kPitch,

@@ -132,7 +132,7 @@ class SeveralFiles(unittest.TestCase):
         place = self.place("refused")
         (place / "bad.csv").write_text('image,caption\n"a.jpg","b"\n"a.jpg"\n')
         (place / "s.tar").write_bytes(b"")
-        for code, files, said in ((3, '["part-0.jsonl", "bad.csv"]', "bascule: bad.csv:3: 1 fields"),
+        for code, files, said in ((3, '["part-0.jsonl", "bad.csv"]', "bascule: bad.csv:3: 1 field"),
                                   (3, '["part-0.jsonl", "gone.csv"]', "bascule: gone.csv: cannot be read: No such file"),
                                   (3, '"nothing-*.jsonl"', "bascule: nothing-*.jsonl: no file matches"),
                                   (3, '["part-0.jsonl", "nothing-[0-9].jsonl"]', "bascule: nothing-[0-9].jsonl: no file matches"),
