@@ -197,14 +197,12 @@ inline ColumnVector fma(ColumnVector a, ColumnVector b, ColumnVector c) {
   return {_mm256_fmadd_ps(a.lanes, b.lanes, c.lanes)};
 }
 
-// out[j][i] = x[i,j] for i below 8, j below 4.
-inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64_t stride) {
+// out[j][i] = x[i,j] for i below 8, j below 4; `load_four(i)` gives the four words of row i.
+template <typename Load>
+[[gnu::always_inline]] inline void load_four_columns_by(ColumnVector (&out)[4], Load load_four) {
   __m256 row[4], pair[4];
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const float* const p = x + i * stride;
-    row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * stride), 1);
-  }
+  for (int i = 0; i < 4; ++i) row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(load_four(i)), load_four(i + 4), 1);
 #pragma GCC unroll 2
   for (int i = 0; i < 4; i += 2) {
     pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
@@ -215,6 +213,9 @@ inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64
     out[2 * i].lanes = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
     out[2 * i + 1].lanes = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
   }
+}
+inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64_t stride) {
+  load_four_columns_by(out, [&](std::int64_t i) { return _mm_loadu_ps(x + i * stride); });
 }
 
 }  // namespace

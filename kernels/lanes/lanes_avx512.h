@@ -142,17 +142,17 @@ constexpr std::int64_t kColumnLanes = 16;
 inline ColumnVector set_columns(float value) { return set(value); }
 inline ColumnVector load_columns(const float* p) { return load(p); }
 
-// out[j][i] = x[i,j] for i below 16, j below 4. Loads put pieces of four rows beside each other, so half of the usual
-// moves between lanes are left.
-inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64_t stride) {
+// out[j][i] = x[i,j] for i below 16, j below 4; `load_four(i)` gives the four words of row i. Loads put pieces of four
+// rows beside each other, so half of the usual moves between lanes are left.
+template <typename Load>
+[[gnu::always_inline]] inline void load_four_columns_by(ColumnVector (&out)[4], Load load_four) {
   __m512 row[4], pair[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    const float* const p = x + i * stride;
-    __m512 four = _mm512_castps128_ps512(_mm_loadu_ps(p));
-    four = _mm512_maskz_insertf32x4(kEvery16, four, _mm_loadu_ps(p + 4 * stride), 1);
-    four = _mm512_maskz_insertf32x4(kEvery16, four, _mm_loadu_ps(p + 8 * stride), 2);
-    row[i] = _mm512_maskz_insertf32x4(kEvery16, four, _mm_loadu_ps(p + 12 * stride), 3);
+    __m512 four = _mm512_castps128_ps512(load_four(i));
+    four = _mm512_maskz_insertf32x4(kEvery16, four, load_four(i + 4), 1);
+    four = _mm512_maskz_insertf32x4(kEvery16, four, load_four(i + 8), 2);
+    row[i] = _mm512_maskz_insertf32x4(kEvery16, four, load_four(i + 12), 3);
   }
 #pragma GCC unroll 2
   for (int i = 0; i < 4; i += 2) {
@@ -164,6 +164,9 @@ inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64
     out[2 * i].lanes = _mm512_maskz_shuffle_ps(kEvery16, pair[i], pair[i + 2], 0x44);
     out[2 * i + 1].lanes = _mm512_maskz_shuffle_ps(kEvery16, pair[i], pair[i + 2], 0xee);
   }
+}
+inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64_t stride) {
+  load_four_columns_by(out, [&](std::int64_t i) { return _mm_loadu_ps(x + i * stride); });
 }
 
 }  // namespace

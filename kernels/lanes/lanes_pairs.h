@@ -45,27 +45,6 @@ inline ColumnVector even_numbers(ColumnVector pairs) {
 inline ColumnVector odd_numbers(ColumnVector pairs) {
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs.lanes), _mm512_set1_epi32(-0x10000)))};
 }
-inline void load_four_words(ColumnVector (&out)[4], const std::uint16_t* x, std::int64_t stride) {
-  __m512 row[4], pair[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const std::uint16_t* const p = x + i * stride;
-    __m512 four = _mm512_castps128_ps512(load_eight_numbers(p));
-    four = _mm512_maskz_insertf32x4(kEvery16, four, load_eight_numbers(p + 4 * stride), 1);
-    four = _mm512_maskz_insertf32x4(kEvery16, four, load_eight_numbers(p + 8 * stride), 2);
-    row[i] = _mm512_maskz_insertf32x4(kEvery16, four, load_eight_numbers(p + 12 * stride), 3);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 4; i += 2) {
-    pair[i] = _mm512_maskz_unpacklo_ps(kEvery16, row[i], row[i + 1]);
-    pair[i + 1] = _mm512_maskz_unpackhi_ps(kEvery16, row[i], row[i + 1]);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
-    out[2 * i].lanes = _mm512_maskz_shuffle_ps(kEvery16, pair[i], pair[i + 2], 0x44);
-    out[2 * i + 1].lanes = _mm512_maskz_shuffle_ps(kEvery16, pair[i], pair[i + 2], 0xee);
-  }
-}
 
 #else
 
@@ -83,26 +62,13 @@ inline void store_bf16(std::uint16_t* p, ColumnVector x) {
   _mm_storeu_si128(static_cast<__m128i*>(static_cast<void*>(p)),
                    _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
 }
-inline void load_four_words(ColumnVector (&out)[4], const std::uint16_t* x, std::int64_t stride) {
-  __m256 row[4], pair[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const std::uint16_t* const p = x + i * stride;
-    row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(load_eight_numbers(p)), load_eight_numbers(p + 4 * stride), 1);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 4; i += 2) {
-    pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-    pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
-    out[2 * i].lanes = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
-    out[2 * i + 1].lanes = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
-  }
-}
 
 #endif
+
+inline void load_four_words(ColumnVector (&out)[4], const std::uint16_t* x, std::int64_t stride) {
+  load_four_columns_by(out, [&](std::int64_t i) { return load_eight_numbers(x + i * stride); });
+}
+
 #endif
 
 inline void store_columns(Elements out, ColumnVector x) {
