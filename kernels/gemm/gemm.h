@@ -12,8 +12,8 @@
 //     numbers; rows of C past R may be overwritten with numbers of no meaning;
 //   * for kWeightGradient rows past R of both A and B must be zero.
 //
-//   auto library = own_products(kernels, scratch, bytes);  // before the seal; one a process, outlives its Gemms
-//   auto gemm = library->make(spec);                       // before the seal
+//   auto library = own_products(kernels, threads, scratch, bytes);  // before the seal; outlives its Gemms
+//   auto gemm = library->make(spec);                                // before the seal
 //   for task in [0, gemm->tasks(rows)), on any thread t: gemm->run(task, t, {c, a, b, bias, rows, accumulate});
 #pragma once
 
@@ -70,15 +70,21 @@ class GemmLibrary {
   virtual std::unique_ptr<Gemm> make(const GemmSpec& spec) = 0;
   // Whether products round R up, as oneDNN's do (above).
   virtual bool reads_past_rows() const noexcept { return false; }
+  // How many threads share the tasks of a product.
+  int threads() const noexcept { return threads_; }
 
  protected:
-  GemmLibrary() = default;
+  explicit GemmLibrary(int threads) : threads_(threads) {}
   static void require_valid(const GemmSpec& spec);
+
+ private:
+  int threads_;
 };
 
-// Tiles depend on the extents alone, and do not show in the bits. scratch: scratch_bytes for each thread, 64-byte
-// aligned: kGemmTileScratchBytes, or kGemmTileBf16ScratchBytes where a product is bf16.
-std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, void* scratch, std::size_t scratch_bytes);
+// Tiles depend on the extents and the number of threads, and do not show in the bits. scratch: scratch_bytes for each
+// thread, 64-byte aligned: kGemmTileScratchBytes, or kGemmTileBf16ScratchBytes where a product is bf16.
+std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, int threads, void* scratch,
+                                          std::size_t scratch_bytes);
 
 // Tiles, their chunks and the order of these depend on the extents, R and the ISA, and show in the bits; so does the
 // CPU. isa caps the library's instruction set, once a process. In each thread that runs tasks, OpenMP is told to use

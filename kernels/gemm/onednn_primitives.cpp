@@ -143,7 +143,8 @@ void Product::run(int thread, dnnl_stream_t stream, float* dst, const float* src
 }
 
 OnednnProducts::OnednnProducts(int threads)
-    : tiling_(dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core ? kTilingAvx2 : kTilingAvx512) {
+    : GemmLibrary(threads),
+      tiling_(dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core ? kTilingAvx2 : kTilingAvx512) {
   dnnl_engine_t created_engine = nullptr;
   require(dnnl_engine_create(&created_engine, dnnl_cpu, 0), "engine");
   engine_.reset(created_engine);

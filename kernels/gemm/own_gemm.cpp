@@ -10,10 +10,11 @@ namespace {
 
 class OwnGemm final : public Gemm {
  public:
-  OwnGemm(const GemmSpec& spec, KernelFunction<GemmTile> kernel, std::byte* scratch, std::size_t scratch_bytes)
+  OwnGemm(const GemmSpec& spec, int threads, KernelFunction<GemmTile> kernel, std::byte* scratch,
+          std::size_t scratch_bytes)
       : spec_(spec), kernel_(kernel), scratch_(scratch), scratch_bytes_(scratch_bytes) {
     const bool weight = spec.kind == GemmKind::kWeightGradient;
-    tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n);
+    tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n, threads);
   }
 
   std::int64_t tasks(std::int64_t rows) const noexcept override { return grid(rows).tasks(); }
@@ -45,15 +46,18 @@ class OwnGemm final : public Gemm {
 
 class OwnProducts final : public GemmLibrary {
  public:
-  OwnProducts(const KernelTable& kernels, void* scratch, std::size_t scratch_bytes)
-      : kernels_(kernels), scratch_(static_cast<std::byte*>(scratch)), scratch_bytes_(scratch_bytes) {}
+  OwnProducts(const KernelTable& kernels, int threads, void* scratch, std::size_t scratch_bytes)
+      : GemmLibrary(threads),
+        kernels_(kernels),
+        scratch_(static_cast<std::byte*>(scratch)),
+        scratch_bytes_(scratch_bytes) {}
 
   std::unique_ptr<Gemm> make(const GemmSpec& spec) override {
     require_valid(spec);
     const bool is_bf16 = spec.type == GemmType::kBf16;
     if (scratch_bytes_ < (is_bf16 ? kGemmTileBf16ScratchBytes : kGemmTileScratchBytes))
       throw std::runtime_error("gemm: the scratch of a thread is too small");
-    return std::make_unique<OwnGemm>(spec, is_bf16 ? kernels_.gemm_tile_bf16 : kernels_.gemm_tile, scratch_,
+    return std::make_unique<OwnGemm>(spec, threads(), is_bf16 ? kernels_.gemm_tile_bf16 : kernels_.gemm_tile, scratch_,
                                      scratch_bytes_);
   }
 
@@ -80,8 +84,9 @@ void GemmLibrary::require_valid(const GemmSpec& spec) {
   }
 }
 
-std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, void* scratch, std::size_t scratch_bytes) {
-  return std::make_unique<OwnProducts>(kernels, scratch, scratch_bytes);
+std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, int threads, void* scratch,
+                                          std::size_t scratch_bytes) {
+  return std::make_unique<OwnProducts>(kernels, threads, scratch, scratch_bytes);
 }
 
 }  // namespace bascule

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How our own products are cut into tasks: C (rows, cols) in a grid of equal tiles, of which the last row and column
-// may be smaller. Functions of the extents alone; the bits do not depend on them.
-//
-// A task packs its part of B, and A once for each column of tiles, so tiles are large: splitting goes on as long as
-// packing costs little beside the products. Packing an element costs as much as some 12 products of it where B is
-// transposed, 9 where it or A is read across its rows, 3 for a copy of rows (Sapphire Rapids, AVX-512).
+// may be smaller. Functions of the extents and the number of threads; the bits do not depend on them.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +11,10 @@
 
 namespace bascule {
 
-// Tiles down a C of the most rows, and the width of a tile.
+// Tiles down a C of the most rows, the width of a tile, and the threads that share the tiles.
 struct OwnTiling {
   std::int64_t rows, width;
+  std::int64_t threads;
 };
 constexpr std::int64_t kOwnRowUnit = 14, kOwnColumnUnit = 32;  // a block (simd/gemm_block.h)
 
@@ -28,40 +25,62 @@ struct OwnGrid {
   constexpr std::int64_t tasks() const { return rows * columns; }
 };
 
-// The tiling of a C of at most so many rows: the most tasks, up to 64, whose packing costs at most 1/32 of the
-// products; 1/12 for four tasks, 1/4 for two. In multiples of four, so that two or four threads finish together.
-constexpr OwnTiling own_tiling(GemmKind kind, std::int64_t max_rows, std::int64_t cols) {
-  constexpr std::int64_t kMostTasks = 64;
-  const std::int64_t cost_of_b = kind == GemmKind::kForward ? 12 : 9;
-  const std::int64_t cost_of_a = kind == GemmKind::kWeightGradient ? 9 : 3;
-  const std::int64_t least_columns = ceil_divide(cols, kGemmTileCols);
-  std::int64_t best_rows = 1, best_columns = least_columns, best_tasks = 0, best_cost = 0;
-  for (std::int64_t rows = 1; rows <= kMostTasks; ++rows) {
-    for (std::int64_t columns = least_columns; columns <= std::max(kMostTasks, least_columns); ++columns) {
-      const std::int64_t tasks = std::min(rows * columns, kMostTasks);
-      const std::int64_t cost = cost_of_b * rows * cols + cost_of_a * columns * max_rows;
-      const std::int64_t share = tasks <= 2 ? 4 : tasks <= 4 ? 12 : 32;
-      if (rows * columns > std::max(kMostTasks, least_columns) || cost * share > max_rows * cols) break;
-      if (tasks % 4 != 0 && tasks != 2) continue;
-      if (tasks < best_tasks || (tasks == best_tasks && cost >= best_cost)) continue;
-      best_rows = rows;
-      best_columns = columns;
-      best_tasks = tasks;
-      best_cost = cost;
-    }
-  }
-  return {best_rows, ceil_divide(ceil_divide(cols, best_columns), kOwnColumnUnit) * kOwnColumnUnit};
+constexpr OwnGrid own_grid_of(std::int64_t rows, std::int64_t cols, std::int64_t down, std::int64_t width) {
+  const std::int64_t height =
+      std::max(ceil_divide(ceil_divide(rows, down), kOwnRowUnit), std::int64_t{1}) * kOwnRowUnit;
+  return {rows, cols, height, width, ceil_divide(rows, height), ceil_divide(cols, width)};
 }
 
-// Fewer rows have fewer tiles, as low ones would cost more to pack, but two tasks at least.
+// Time of a product, in multiply-adds for each of its depths: of the thread that computes the most tiles. A task packs
+// its part of A and of B. Packing an element costs as much as some 12 products of it where B is transposed, 9 where it
+// or A is read across its rows, 3 for a copy of rows (Sapphire Rapids, AVX-512). B is not packed for a few rows
+// (simd/multiply_tile.h). To begin a task costs as much as some 64.
+constexpr std::int64_t own_time(GemmKind kind, const OwnGrid& grid, std::int64_t threads) {
+  constexpr std::int64_t kFewRows = 64, kTask = 64;
+  const bool packs_b = kind != GemmKind::kForward || grid.all_rows > kFewRows;
+  const std::int64_t cost_of_b = packs_b ? (kind == GemmKind::kForward ? 12 : 9) : 0;
+  const std::int64_t cost_of_a = kind == GemmKind::kWeightGradient ? 9 : 3;
+  const std::int64_t height = std::min(grid.height, grid.all_rows), width = std::min(grid.width, grid.all_cols);
+  const std::int64_t tile = height * width + cost_of_b * width + cost_of_a * height + kTask;
+  return ceil_divide(grid.tasks(), threads) * tile;
+}
+
+// The tiling of a C of at most so many rows: of all whose time is within 1/64 of the least, the one with the most
+// tasks, since other programs may hold up a thread.
+constexpr OwnTiling own_tiling(GemmKind kind, std::int64_t max_rows, std::int64_t cols, std::int64_t threads) {
+  const std::int64_t least_columns = ceil_divide(cols, kGemmTileCols);
+  const std::int64_t most_tasks = std::max({std::int64_t{64}, 4 * threads, least_columns});
+  OwnTiling best{};
+  std::int64_t least_time = 0, best_time = 0, best_tasks = 0;
+  // The first walk finds the least time, the second the tiling.
+  for (const bool is_second : {false, true}) {
+    for (std::int64_t down = 1; down <= std::min(most_tasks, ceil_divide(max_rows, kOwnRowUnit)); ++down) {
+      for (std::int64_t across = least_columns; down * across <= most_tasks; ++across) {
+        const std::int64_t width = ceil_divide(ceil_divide(cols, across), kOwnColumnUnit) * kOwnColumnUnit;
+        const OwnGrid grid = own_grid_of(max_rows, cols, down, width);
+        const std::int64_t time = own_time(kind, grid, threads);
+        if (!is_second) {
+          least_time = least_time == 0 ? time : std::min(least_time, time);
+        } else if (64 * time <= 65 * least_time &&
+                   (grid.tasks() > best_tasks || (grid.tasks() == best_tasks && time < best_time))) {
+          best = {grid.rows, width, threads};
+          best_time = time;
+          best_tasks = grid.tasks();
+        }
+        if (width == kOwnColumnUnit) break;  // further columns have the same tiles
+      }
+    }
+  }
+  return best;
+}
+
+// Fewer rows have fewer tiles, as low ones would cost more to pack, but one a thread at least where there were so many.
 constexpr OwnGrid own_grid(const OwnTiling& tiling, std::int64_t rows, std::int64_t cols) {
   constexpr std::int64_t kLowTile = 168;
   const std::int64_t across = ceil_divide(cols, tiling.width);
   std::int64_t down = tiling.rows;
-  while (down > 1 && rows < kLowTile * down && down * across > 2) down = (down + 1) / 2;
-  const std::int64_t height =
-      std::max(ceil_divide(ceil_divide(rows, down), kOwnRowUnit), std::int64_t{1}) * kOwnRowUnit;
-  return {rows, cols, height, tiling.width, ceil_divide(rows, height), across};
+  while (down > 1 && rows < kLowTile * down && (down + 1) / 2 * across >= tiling.threads) down = (down + 1) / 2;
+  return own_grid_of(rows, cols, down, tiling.width);
 }
 
 }  // namespace bascule

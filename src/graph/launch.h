@@ -104,6 +104,8 @@ class Launch {
   }
   const BatchCounts& bounds() const { return graph_.bounds(); }
   bool products_read_past_rows() const { return products_.reads_past_rows(); }
+  // How many threads share the tasks. A split that shows in the bits, as one of a sum does, must not depend on it.
+  int threads() const { return products_.threads(); }
   const Gemm* product(const GemmSpec& spec) {
     gemms_.push_back(products_.make(spec));
     return gemms_.back().get();

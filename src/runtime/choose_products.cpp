@@ -27,7 +27,7 @@ std::size_t products_bytes(Products products, GemmType type, int threads) {
 
 std::unique_ptr<GemmLibrary> make_products(Products products, GemmType type, const KernelTable& kernels, int threads,
                                            void* scratch) {
-  if (products == Products::kOurs) return own_products(kernels, scratch, scratch_bytes(type));
+  if (products == Products::kOurs) return own_products(kernels, threads, scratch, scratch_bytes(type));
   return onednn_products(kernels.isa, threads);
 }
 

@@ -149,29 +149,58 @@ TEST(Gemm, LongSumsAreNoWorseThanOneChainOfAdditions) {
   }
 }
 
+constexpr int kThreadCounts[] = {1, 2, 3, 4, 8, 16, 32, 64};
+
 TEST(OwnTiles, CoverTheMatrixWithoutEmptyTilesForEveryRowCountUpToTheBound) {
   for (const GemmKind kind : kKinds) {
-    for (std::int64_t bound = 1; bound <= 7000; bound += bound < 40 ? 1 : 331) {
-      for (std::int64_t cols = 1; cols <= 60000; cols = cols < 40 ? cols + 1 : cols * 5 / 4) {
-        const OwnTiling tiling = own_tiling(kind, bound, cols);
-        ASSERT_TRUE(tiling.width >= 1 && tiling.width <= kGemmTileCols) << bound << " " << cols;
-        for (const std::int64_t rows : {std::int64_t{1}, bound / 3 + 1, bound}) {
-          const OwnGrid grid = own_grid(tiling, rows, cols);
-          ASSERT_TRUE((grid.rows - 1) * grid.height < rows && grid.rows * grid.height >= rows) << bound << " " << cols;
-          ASSERT_TRUE((grid.columns - 1) * grid.width < cols && grid.columns * grid.width >= cols)
-              << bound << " " << cols;
+    for (std::int64_t bound = 1; bound <= 7000; bound += bound < 40 ? 1 : 663) {
+      for (std::int64_t cols = 1; cols <= 60000; cols = cols < 40 ? cols + 1 : cols * 3 / 2) {
+        for (const int threads : {1, 2, 3, 64}) {
+          const OwnTiling tiling = own_tiling(kind, bound, cols, threads);
+          ASSERT_TRUE(tiling.width >= 1 && tiling.width <= kGemmTileCols) << bound << " " << cols;
+          for (const std::int64_t rows : {std::int64_t{1}, bound / 3 + 1, bound}) {
+            const OwnGrid grid = own_grid(tiling, rows, cols);
+            ASSERT_TRUE((grid.rows - 1) * grid.height < rows && grid.rows * grid.height >= rows)
+                << bound << " " << cols;
+            ASSERT_TRUE((grid.columns - 1) * grid.width < cols && grid.columns * grid.width >= cols)
+                << bound << " " << cols;
+          }
         }
       }
     }
   }
 }
 
-TEST(OwnTiles, LargeProductsHaveTasksInMultiplesOfFour) {
-  for (const std::int64_t width : {768, 1024, 3072, 4096}) {
-    for (const GemmKind kind : kKinds) {
-      const std::int64_t rows = kind == GemmKind::kWeightGradient ? width : 2600;
-      const std::int64_t tasks = own_grid(own_tiling(kind, rows, width), rows, width).tasks();
-      EXPECT_TRUE(tasks >= 4 && tasks % 4 == 0) << width << ": " << tasks;
+// The share of all threads' time that is multiply-adds of the product, by the figures of own_tiles.h.
+double useful_share(GemmKind kind, std::int64_t rows, std::int64_t cols, int threads) {
+  const OwnGrid grid = own_grid(own_tiling(kind, rows, cols, threads), rows, cols);
+  return static_cast<double>(rows * cols) / static_cast<double>(threads * own_time(kind, grid, threads));
+}
+
+TEST(OwnTiles, EveryThreadWorksOnALargeProduct) {
+  for (const int threads : kThreadCounts) {
+    for (const std::int64_t width : {768, 1024, 3072, 4096}) {
+      for (const GemmKind kind : kKinds) {
+        const std::int64_t rows = kind == GemmKind::kWeightGradient ? width : 2600;
+        EXPECT_GE(useful_share(kind, rows, width, threads), threads <= 16 ? 0.88 : 0.8) << width << " " << threads;
+      }
+    }
+  }
+}
+
+// A product of few rows is cut across the weights' rows alone, and still has a task for each of 16 threads.
+TEST(OwnTiles, EveryThreadReadsWeightsOfAProductOfOneRow) {
+  for (const int threads : {1, 2, 4, 8, 16})
+    EXPECT_GE(own_grid(own_tiling(GemmKind::kForward, 1, 512, threads), 1, 512).tasks(), threads);
+}
+
+TEST(OwnTiles, FewerRowsThanTheBoundLeaveATaskForEachThread) {
+  for (const int threads : {1, 2, 4, 8, 16}) {
+    const OwnTiling tiling = own_tiling(GemmKind::kForward, 4096, 768, threads);
+    for (const std::int64_t rows : {4096, 2000, 1000, 500}) {
+      const OwnGrid grid = own_grid(tiling, rows, 768);
+      EXPECT_GE(grid.tasks(), threads) << rows;
+      EXPECT_TRUE(grid.height >= 84 || grid.tasks() < 2 * threads) << rows << ": low tiles, " << threads;
     }
   }
 }
@@ -313,11 +342,18 @@ TEST(Gemm, ThreadCountDoesNotChangeABit) {
     for (const auto& [rows, n, k] : {std::array<std::int64_t, 3>{1088, 128, 128}, {2608, 64, 64}, {77, 768, 770}}) {
       const Case test{kind, rows, n, k, 0, kind == GemmKind::kForward, kind == GemmKind::kWeightGradient};
       const std::vector<float> alone = run_on_threads(test, 1);
-      for (const int threads : {2, 3, 4}) {
+      for (const int threads : {2, 3, 4, 16}) {
         EXPECT_EQ(first_different_bit(alone, run_on_threads(test, threads)), -1) << test << " threads=" << threads;
       }
     }
   }
+}
+
+TEST(Gemm, ProductsAreCutForTheThreadsOfTheLibrary) {
+  if (onednn_isa() != nullptr) GTEST_SKIP() << "only of our own";
+  const GemmSpec spec{GemmKind::kWeightGradient, 64, 768, 768, 768, 768, 768, false, true, false};
+  EXPECT_LT(make_library(1)->make(spec)->tasks(64), 16);
+  EXPECT_GE(make_library(16)->make(spec)->tasks(64), 16);
 }
 
 // bf16 operands: the bits of the float matrices stand for pairs of them.
@@ -328,7 +364,7 @@ TEST(Gemm, ThreadCountDoesNotChangeABitOfBf16) {
       const Case test{kind,           rows, n, k, 1, kind == GemmKind::kForward, kind == GemmKind::kWeightGradient,
                       GemmType::kBf16};
       const std::vector<float> alone = run_on_threads(test, 1);
-      for (const int threads : {2, 3, 4})
+      for (const int threads : {2, 3, 4, 16})
         EXPECT_EQ(first_different_bit(alone, run_on_threads(test, threads)), -1) << test << " threads=" << threads;
     }
   }

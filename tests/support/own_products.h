@@ -13,8 +13,9 @@ namespace bascule::test {
 class OwnProducts final : public GemmLibrary {
  public:
   explicit OwnProducts(int threads, Isa isa = best_isa())
-      : scratch_(static_cast<std::size_t>(threads)),
-        library_(own_products(kernels_for(isa), scratch_.data(), sizeof(Scratch))) {}
+      : GemmLibrary(threads),
+        scratch_(static_cast<std::size_t>(threads)),
+        library_(own_products(kernels_for(isa), threads, scratch_.data(), sizeof(Scratch))) {}
   std::unique_ptr<Gemm> make(const GemmSpec& spec) override { return library_->make(spec); }
 
  private:

@@ -236,7 +236,7 @@ void launch(const NodeView& node, Launch& l) {
   const Pictures pictures = node.as<Pictures>();
   const bool doubled = is_doubled(pictures), is_bf16 = node.bf16_products();
   const std::int64_t max_rows = std::max<std::int64_t>(1, node.rows(kY).at(l.bounds()) / (doubled ? 4 : 1));
-  const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, node.cols(kY));
+  const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, node.cols(kY), l.threads());
   const std::int64_t height = divide_up(max_rows, tiling.rows);
   if (doubled) {
     const Extent lines = with_pictures_of(node.rows(kX), pictures.height * pictures.width, pictures.height);
