@@ -2,9 +2,10 @@
 #include "src/bringup/causes.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <set>
+
+#include "src/bringup/formatted.h"
 
 namespace bascule {
 namespace {
@@ -22,16 +23,7 @@ struct Case {
   bool is_of_all_cores() const { return figure.place == "all cores"; }
 };
 
-template <typename... Values>
-std::string text(const char* form, Values... values) {
-  char line[320];
-  std::snprintf(line, sizeof line, form, values...);
-  return line;
-}
-
-std::string percent(double share) { return text("%.0f %%", 100.0 * share); }
-
-std::string known(const TextFact& fact) { return fact.value_or("unknown"); }
+std::string percent(double share) { return formatted("%.0f %%", 100.0 * share); }
 
 // "X now, Y in the profile"
 std::string changed(const std::string& now, const std::string& was) { return now + " now, " + was + " in the profile"; }
@@ -49,8 +41,8 @@ std::string quota(const Case& c) {
     if (group.processors && (least == nullptr || *group.processors < *least->processors)) least = &group;
   }
   if (least == nullptr) return "";
-  return text("%s allows %.2f cores, which took %.0f %% of the time", least->folder.c_str(), *least->processors,
-              100.0 * taken);
+  return formatted("%s allows %.2f cores, which took %.0f %% of the time", least->folder.c_str(), *least->processors,
+                   100.0 * taken);
 }
 
 std::string fewer_cores(const Case& c) {
@@ -100,7 +92,7 @@ std::string low_frequency(const Case& c) {
     const Figure* const was = clock.item == "clock" ? find_figure(*c.saved, clock.key()) : nullptr;
     if (was == nullptr || (!c.is_of_all_cores() && c.figure.place != clock.place)) continue;
     if (clock.best() < (1.0 - kMuch) * was->median())
-      return clock.place + " runs at " + text("%.2f GHz, %.2f in the profile", clock.best(), was->median());
+      return clock.place + " runs at " + formatted("%.2f GHz, %.2f in the profile", clock.best(), was->median());
   }
   return "";
 }
@@ -179,7 +171,7 @@ std::string slow_fsync(const Case& c) {
   for (const Figure& sync : c.now.figures) {
     const Figure* const was = sync.item == "disk" && sync.unit == "ms" ? find_figure(*c.saved, sync.key()) : nullptr;
     if (was != nullptr && sync.best() > 2.0 * was->median())
-      return text("fsync takes %.3g ms, %.3g in the profile", sync.median(), was->median());
+      return formatted("fsync takes %.3g ms, %.3g in the profile", sync.median(), was->median());
   }
   return "";
 }

@@ -125,24 +125,24 @@ class LatencyItem : public Item {
 
   // Half of the time that a number needs to another core and back.
   double ping(int other) {
-    constexpr int kRounds = 2000;
+    constexpr int kTurns = 2000;
     std::atomic<int> ball{0};
     std::thread answerer([&] {
       bench_.move_to(other);
-      for (int i = 0; i < kRounds; ++i) {
+      for (int i = 0; i < kTurns; ++i) {
         while (ball.load(std::memory_order_acquire) != 2 * i + 1) spin_pause();
         ball.store(2 * i + 2, std::memory_order_release);
       }
     });
     double began = 0.0;
-    for (int i = 0; i < kRounds; ++i) {
-      if (i == kRounds / 10) began = monotonic_seconds();  // both are awake
+    for (int i = 0; i < kTurns; ++i) {
+      if (i == kTurns / 10) began = monotonic_seconds();  // both are awake
       ball.store(2 * i + 1, std::memory_order_release);
       while (ball.load(std::memory_order_acquire) != 2 * i + 2) spin_pause();
     }
     const double seconds = monotonic_seconds() - began;
     answerer.join();
-    return seconds / (kRounds - kRounds / 10) / 2 * 1e9;
+    return seconds / (kTurns - kTurns / 10) / 2 * 1e9;
   }
 
   Workbench& bench_;

@@ -2,44 +2,35 @@
 #include "src/bringup/page.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <utility>
 
+#include "src/bringup/formatted.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
 
 namespace bascule {
 namespace {
 
-template <typename... Values>
-std::string text(const char* form, Values... values) {
-  char line[512];
-  std::snprintf(line, sizeof line, form, values...);
-  return line;
-}
-
-std::string known(const TextFact& fact) { return fact.value_or("unknown"); }
-
 std::string machine_line(const BringUp& run) {
   const Machine& machine = run.machine;
-  return text("%s, microcode %s, %lld cores (%s), hypervisor: %s, Linux %s", known(machine.processor.name).c_str(),
-              known(machine.processor.microcode).c_str(), static_cast<long long>(run.cores), run.isa.c_str(),
-              known(machine.processor.hypervisor).c_str(), known(machine.kernel.release).c_str());
+  return formatted("%s, microcode %s, %lld cores (%s), hypervisor: %s, Linux %s", known(machine.processor.name).c_str(),
+                   known(machine.processor.microcode).c_str(), static_cast<long long>(run.cores), run.isa.c_str(),
+                   known(machine.processor.hypervisor).c_str(), known(machine.kernel.release).c_str());
 }
 
 // The cells of a figure's row.
 std::vector<std::string> cells_of(const Figure& figure, const FigureJudgement* judgement) {
   std::vector<std::string> cells = {figure.item, figure.name, figure.place};
-  cells.push_back(text("%.4g %s", figure.median(), figure.unit.c_str()));
+  cells.push_back(formatted("%.4g %s", figure.median(), figure.unit.c_str()));
   const auto [least, most] = std::minmax({figure.best(), figure.worst()});
-  cells.push_back(text("%.4g to %.4g", least, most));
-  cells.push_back(figure.limit > 0.0 ? text("%.0f %%", 100.0 * figure.median() / figure.limit) : "");
-  cells.push_back(text("%.0f %%", 100.0 * figure.taken.share()));
+  cells.push_back(formatted("%.4g to %.4g", least, most));
+  cells.push_back(figure.limit > 0.0 ? formatted("%.0f %%", 100.0 * figure.median() / figure.limit) : "");
+  cells.push_back(formatted("%.0f %%", 100.0 * figure.taken.share()));
   if (judgement != nullptr) {
     const bool is_known = judgement->verdict != Verdict::kUnknown;
     cells.push_back(std::string(verdict_name(judgement->verdict)) +
-                    (is_known ? text(" %+.0f %%", 100.0 * judgement->change) : ""));
+                    (is_known ? formatted(" %+.0f %%", 100.0 * judgement->change) : ""));
   }
   return cells;
 }
@@ -53,13 +44,13 @@ std::vector<std::string> headings(bool judged) {
 std::string bits_line(const BitsResult& bits, std::int64_t cores) {
   if (bits.passes == 0) return "";
   if (bits.wrong.empty() && !bits.none_as_recorded)
-    return text("bits: as recorded; cores: %lld, passes: %lld (%.1f s)", static_cast<long long>(cores),
-                static_cast<long long>(bits.passes), bits.seconds);
+    return formatted("bits: as recorded; cores: %lld, passes: %lld (%.1f s)", static_cast<long long>(cores),
+                     static_cast<long long>(bits.passes), bits.seconds);
   std::string lines;
   for (const WrongCore& core : bits.wrong)
-    lines +=
-        text("%sbits: core %d computes wrong bits: %s; in %lld of %lld passes", lines.empty() ? "" : "\n", core.core,
-             core.problem.c_str(), static_cast<long long>(core.passes), static_cast<long long>(bits.passes));
+    lines += formatted("%sbits: core %d computes wrong bits: %s; in %lld of %lld passes", lines.empty() ? "" : "\n",
+                       core.core, core.problem.c_str(), static_cast<long long>(core.passes),
+                       static_cast<long long>(bits.passes));
   if (bits.none_as_recorded)
     lines += std::string(lines.empty() ? "" : "\n") + "bits: no core computes the recorded bits";
   return lines;
@@ -133,7 +124,7 @@ std::string bring_up_text(const BringUp& run, const std::vector<FigureJudgement>
     out += "\ncause " + one.cause + ": " + one.evidence + "\n  of: " + figures_text(one.figures) + "\n";
     if (!one.remedy.empty()) out += "  remedy: " + one.remedy + "\n";
   }
-  return out + text("\n%.1f s\n", run.seconds);
+  return out + formatted("\n%.1f s\n", run.seconds);
 }
 
 std::string bring_up_html(const BringUp& run, const std::vector<FigureJudgement>& judgements) {

@@ -43,7 +43,7 @@ double speed(const Figure& figure, double value) {
 }
 
 FigureJudgement judge_figure(const Figure& figure, const Figure& was, double tolerance) {
-  constexpr double kMuch = 0.05;
+  constexpr double kMuchTaken = 0.05;
   const double now = speed(figure, figure.median()), before = speed(was, was.median());
   const double best = speed(figure, figure.best()), worst = speed(figure, figure.worst());
   FigureJudgement judgement;
@@ -53,9 +53,9 @@ FigureJudgement judge_figure(const Figure& figure, const Figure& was, double tol
   const bool is_of_time = figure.unit != "MiB";  // how much may be locked does not depend on how long it took
   const double taken = is_of_time ? figure.taken.share() - was.taken.share() : 0.0;
   const double by_quota = figure.taken.throttled - was.taken.throttled;
-  if (now < before * (1.0 - tolerance) && taken >= kMuch && by_quota < 0.5 * taken) {
+  if (now < before * (1.0 - tolerance) && taken >= kMuchTaken && by_quota < 0.5 * taken) {
     judgement.verdict = Verdict::kDisturbed;
-  } else if (now < before * (1.0 - tolerance) && (by_quota >= kMuch || best < before * (1.0 - tolerance)) &&
+  } else if (now < before * (1.0 - tolerance) && (by_quota >= kMuchTaken || best < before * (1.0 - tolerance)) &&
              best < speed(was, was.worst())) {
     judgement.verdict = Verdict::kSlower;
   } else if (worst > before * (1.0 + tolerance) && worst > speed(was, was.best())) {

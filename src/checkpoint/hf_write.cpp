@@ -19,10 +19,6 @@
 namespace bascule {
 namespace {
 
-std::int64_t tensor_bytes(const TensorToWrite& tensor) {
-  return element_count(tensor.shape) * static_cast<std::int64_t>(element_bytes(tensor.dtype));
-}
-
 // Transformers' rule: tensors in order, a new shard when the next would make this one too large.
 std::vector<std::vector<TensorToWrite>> cut_into_shards(std::vector<TensorToWrite> tensors, std::int64_t max_bytes) {
   std::sort(tensors.begin(), tensors.end(),
@@ -61,7 +57,7 @@ Status copy_file(const InputFile& from, const char* path, std::uint64_t* digest)
   return to.sync_and_close();
 }
 
-bool file_exists(const std::string& path) {
+bool is_there(const std::string& path) {
   std::error_code failure;
   return std::filesystem::exists(path, failure);
 }
@@ -96,7 +92,7 @@ HfFolderPlan::HfFolderPlan(HfFolderContents contents) : config_json_(std::move(c
   const auto copy = [&](const std::string& folder, const char* name) {
     const auto is_same = [&](const TextToWrite& text) { return text.name == name; };
     if (std::any_of(contents.texts.begin(), contents.texts.end(), is_same)) return;
-    if (folder.empty() || !file_exists(folder + "/" + name)) return;
+    if (folder.empty() || !is_there(folder + "/" + name)) return;
     copies_.push_back(Copy{name, InputFile(folder + "/" + name)});
     files_.push_back({name, copies_.back().file.size()});
   };

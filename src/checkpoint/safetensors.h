@@ -50,6 +50,9 @@ struct TensorToWrite {
   Extents strides = {};                  // of `data`, in elements; empty: row-major. dtype above must be kFloat32
 };
 
+// In the file.
+std::int64_t tensor_bytes(const TensorToWrite& tensor);
+
 // A file whose header and memory are made before the seal; writing it, any number of times, allocates nothing. Tensors
 // are in the reference's order: by element type, wide before narrow, so that every one is aligned; then by name.
 class SafetensorsWritePlan {

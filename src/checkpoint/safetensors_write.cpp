@@ -44,10 +44,6 @@ int place_of(DType type) {
   return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), type) - std::begin(kOrder));
 }
 
-std::int64_t tensor_bytes(const TensorToWrite& tensor) {
-  return element_count(tensor.shape) * static_cast<std::int64_t>(element_bytes(tensor.dtype));
-}
-
 std::string header_with_length(const std::vector<TensorToWrite>& tensors,
                                const std::map<std::string, std::string>& metadata) {
   std::string json = "{";
@@ -76,6 +72,10 @@ bool is_copied(const TensorToWrite& tensor) {
 }
 
 }  // namespace
+
+std::int64_t tensor_bytes(const TensorToWrite& tensor) {
+  return element_count(tensor.shape) * static_cast<std::int64_t>(element_bytes(tensor.dtype));
+}
 
 SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
                                            const std::map<std::string, std::string>& metadata)

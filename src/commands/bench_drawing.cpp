@@ -13,7 +13,7 @@
 namespace bascule {
 namespace {
 
-struct Axis {
+struct DrawingAxis {
   const char* option;
   const char* key;
   const char *unit, *unit_of_one;
@@ -21,14 +21,14 @@ struct Axis {
   void (*set)(DrawSettings& draw, std::int64_t value);
 };
 // As many pictures of each prompt, so that a batch is full.
-constexpr Axis kBatch = {
+constexpr DrawingAxis kBatch = {
     "--batch", "draw.batch_size", "pictures", "picture", 1024, [](DrawSettings& draw, std::int64_t value) {
       draw.batch_size = value;
       draw.num_images_per_prompt = std::max(draw.num_images_per_prompt, value);
     }};
-constexpr Axis kSide = {"--side", "draw.height",
-                        "pixels", "pixel",
-                        8192,     [](DrawSettings& draw, std::int64_t value) { draw.height = draw.width = value; }};
+constexpr DrawingAxis kSide = {
+    "--side", "draw.height", "pixels",
+    "pixel",  8192,          [](DrawSettings& draw, std::int64_t value) { draw.height = draw.width = value; }};
 
 void check_arguments(const BenchArguments& arguments) {
   if (!arguments.use.empty() && arguments.use != "draw")
@@ -48,9 +48,10 @@ Settings only_stages(Settings settings) {
 }
 
 // One column's settings for each value, or the file's own. Throws Error for what cannot be measured.
-std::vector<std::pair<std::string, Settings>> columns_of(const Settings& settings, const BenchArguments& arguments) {
+std::vector<std::pair<std::string, Settings>> drawing_columns_of(const Settings& settings,
+                                                                 const BenchArguments& arguments) {
   std::vector<std::pair<std::string, Settings>> columns;
-  const Axis& axis = arguments.axis == BenchAxis::kSide ? kSide : kBatch;
+  const DrawingAxis& axis = arguments.axis == BenchAxis::kSide ? kSide : kBatch;
   for (const std::int64_t value : arguments.values) {
     const std::string name = std::to_string(value) + " " + (value == 1 ? axis.unit_of_one : axis.unit);
     if (value < 1 || value > axis.most)
@@ -79,7 +80,7 @@ std::vector<std::pair<std::string, Settings>> columns_of(const Settings& setting
 int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
   check_arguments(arguments);
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
-  const std::vector<std::pair<std::string, Settings>> columns = columns_of(settings, arguments);
+  const std::vector<std::pair<std::string, Settings>> columns = drawing_columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
     std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",
                  static_cast<long long>(settings.distributed.world_size));

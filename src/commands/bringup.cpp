@@ -10,13 +10,12 @@
 #include "src/bringup/profile.h"
 #include "src/bringup/verdicts.h"
 #include "src/commands/check_outputs.h"
+#include "src/commands/report_error.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 
 namespace bascule {
 namespace {
-
-void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
 
 BringUpOptions options_of(const BringUpArguments& arguments) {
   BringUpOptions options;

@@ -125,13 +125,13 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       ->check(CLI::Range(1, 1000000));
   command->add_option("--warmup", arguments->warmup, "so many before them are not measured")
       ->check(CLI::Range(0, 1000000));
-  struct Axis {
+  struct AxisOption {
     BenchAxis axis;
     const char* option;
     const char* help;
     std::optional<std::string> values = {};
   };
-  auto axes = std::make_shared<std::vector<Axis>>(std::vector<Axis>{
+  auto axes = std::make_shared<std::vector<AxisOption>>(std::vector<AxisOption>{
       {BenchAxis::kWorkers, "--workers", "a,b,c: one column for each number of loader workers"},
       {BenchAxis::kBatch, "--batch", "a,b,c: one column for each batch size"},
       {BenchAxis::kImageSize, "--image-size", "a,b,c: one column for each side of pictures, in pixels"},
@@ -140,7 +140,7 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       {BenchAxis::kTargetLength, "--max-target-length", "a,b,c: one column for each length of targets, in tokens"},
       {BenchAxis::kBeams, "--num-beams", "a,b,c: one column for each number of beams"},
       {BenchAxis::kSide, "--side", "a,b,c: one column for each side of pictures that are drawn, in pixels"}});
-  for (Axis& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
+  for (AxisOption& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
   command
       ->add_option("--use", arguments->use,
                    "train: measure updates; evaluate: batches of the evaluation; generate: texts written for them; "
@@ -150,8 +150,8 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       ->check(CLI::Range(1, 65535));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
-    const Axis* chosen_axis = nullptr;
-    for (const Axis& axis : *axes) {
+    const AxisOption* chosen_axis = nullptr;
+    for (const AxisOption& axis : *axes) {
       if (!axis.values) continue;
       if (chosen_axis != nullptr)
         throw Error(ErrorKind::kSettings, axis.option, std::string("is given beside ") + chosen_axis->option,

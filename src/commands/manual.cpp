@@ -155,7 +155,7 @@ std::string table_of(const std::string& key) {
   return many == std::string::npos ? "[" + table + "]" : "[[" + table.substr(0, many) + "]]";
 }
 
-std::string listed(const std::vector<std::string>& words) {
+std::string with_commas(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
@@ -171,7 +171,8 @@ void add_models(Page* page) {
     if (family->heads.empty()) continue;
     std::vector<std::string> heads;
     for (const FamilyHead& head : family->heads) heads.push_back(head.words.name);
-    page->entry(bold(family->model_type), "head: " + listed(heads) + "; freeze: " + listed(family->parts) + ".");
+    page->entry(bold(family->model_type),
+                "head: " + with_commas(heads) + "; freeze: " + with_commas(family->parts) + ".");
   }
 }
 

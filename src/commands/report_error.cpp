@@ -27,6 +27,8 @@ Error unreadable(const std::filesystem::filesystem_error& failure) {
                "cannot be read: " + failure.code().message(), advice_for_open(failure.code().value()));
 }
 
+void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
+
 int report_error(const Error& error, bool json) noexcept {
   std::fprintf(stderr, "%sbascule: %s\n", journal_error_mark(), error.what());
   try {

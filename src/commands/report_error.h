@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a command that failed says so: one line on standard error and, with --json, one JSON document on standard output.
+// What a command says on standard error. One that failed says so in one line there and, with --json, in one JSON
+// document on standard output.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +18,9 @@ std::string error_document(const Error& error);
 
 // For a path that std::filesystem could not look at.
 Error unreadable(const std::filesystem::filesystem_error& failure);
+
+// Prints "bascule: LINE" on standard error.
+void say(const std::string& line);
 
 // Prints the line and, where `json`, the document. Returns the exit code.
 int report_error(const Error& error, bool json) noexcept;

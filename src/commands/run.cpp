@@ -18,6 +18,7 @@
 #include "src/commands/check_tree.h"
 #include "src/commands/launch_run.h"
 #include "src/commands/rank_errors.h"
+#include "src/commands/report_error.h"
 #include "src/commands/run_drawing.h"
 #include "src/commands/stop_signal.h"
 #include "src/distributed/group.h"
@@ -48,8 +49,6 @@
 
 namespace bascule {
 namespace {
-
-void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
 
 std::string watch_line(const Settings& settings) {
   return "report: to watch, " + mlflow_command(tracking_store(settings));

@@ -11,6 +11,7 @@
 #include "src/base/notify_socket.h"
 #include "src/commands/launch_run.h"
 #include "src/commands/rank_errors.h"
+#include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
 #include "src/draw_run/draw_card.h"
 #include "src/draw_run/draw_folder.h"
@@ -31,8 +32,6 @@ namespace bascule {
 namespace {
 
 constexpr char kResultsFile[] = "/all_results.json";
-
-void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
 
 // Recorded, with the pictures that are there. Throws Error where the folder cannot be this run's.
 std::unique_ptr<RecordedDrawRun> open_run(const Settings& settings, const RankPlace& place) {

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
+bool begins_with_dot(const fs::path& path) { return path.filename().string().front() == '.'; }
 
 enum class Kind { kPicture, kOtherPicture, kOther };
 
@@ -58,7 +58,7 @@ std::vector<std::string> class_names(const std::string& folder, std::int64_t* un
   std::error_code failed;
   for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;
-    if (is_hidden(entry->path())) continue;
+    if (begins_with_dot(entry->path())) continue;
     if (entry->is_directory(ignored)) {
       names.push_back(entry->path().filename().string());
     } else if (kind_of(entry->path()) != Kind::kOther) {
@@ -92,7 +92,7 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
     std::error_code ignored;
     if (leads_back(entry->path()))
       refuse(entry->path().string(), "is a link to a folder that it lies in", "remove the link");
-    if (is_hidden(entry->path())) {
+    if (begins_with_dot(entry->path())) {
       entry.disable_recursion_pending();
     } else if (const Kind kind = kind_of(entry->path()); kind != Kind::kOther && !entry->is_directory(ignored)) {
       if (kind == Kind::kPicture) paths.push_back(entry->path().string().substr(folder.size() + 1));

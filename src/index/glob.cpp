@@ -75,7 +75,7 @@ Sign read_sign(const Characters& pattern, std::size_t at, std::uint32_t characte
   return {at + 1, pattern[at] == character};
 }
 
-Error cannot_read(const std::string& path, int reason) {
+Error unreadable_folder(const std::string& path, int reason) {
   return Error{ErrorKind::kData, path, file_problem(reason), "every folder along the pattern must be readable"};
 }
 
@@ -85,16 +85,16 @@ std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   if (!open) {
     if (errno == ENOENT || errno == ENOTDIR) return names;
-    throw cannot_read(folder, errno);
+    throw unreadable_folder(folder, errno);
   }
   for (errno = 0; const dirent* const entry = ::readdir(open.get()); errno = 0) names.emplace_back(entry->d_name);
-  if (errno != 0) throw cannot_read(folder, errno);
+  if (errno != 0) throw unreadable_folder(folder, errno);
   return names;
 }
 
-class Walk {
+class GlobWalk {
  public:
-  explicit Walk(std::string_view pattern) {
+  explicit GlobWalk(std::string_view pattern) {
     while (!pattern.empty()) {
       const std::size_t slash = std::min(pattern.find('/'), pattern.size());
       if (slash > 0) parts_.emplace_back(pattern.substr(0, slash));
@@ -174,7 +174,7 @@ std::vector<std::string> expand_glob(const std::string& pattern, const std::stri
                   "write one * for each level, or a list of patterns"};
     }
   }
-  Walk walk(normal);
+  GlobWalk walk(normal);
   walk.run(folder);
   std::vector<std::string> found = walk.sorted();
   for (std::string& path : found) path = std::filesystem::path(path).lexically_normal().string();

@@ -26,9 +26,9 @@
 namespace bascule {
 namespace {
 
-constexpr char kMagic[8] = {'B', 'A', 'S', 'C', 'I', 'D', 'X', '\n'};
+constexpr char kIndexMagic[8] = {'B', 'A', 'S', 'C', 'I', 'D', 'X', '\n'};
 // Raised whenever the layout changes, or what readers make of the same file.
-constexpr std::uint64_t kFormat = 5;
+constexpr std::uint64_t kIndexFormat = 5;
 constexpr std::size_t kSections = 13;
 
 struct Section {
@@ -52,7 +52,7 @@ static_assert(sizeof(PicturePlace) == 16 && sizeof(ManifestFigures) == 7 * sizeo
 
 constexpr std::size_t kTablesBegin = align_up(sizeof(Header), kCacheLine);
 
-std::uint64_t digest_of(const Header& header) { return XXH3_64bits(&header, offsetof(Header, header_digest)); }
+std::uint64_t digest_of_header(const Header& header) { return XXH3_64bits(&header, offsetof(Header, header_digest)); }
 
 template <typename T>
 Span<const unsigned char> bytes_of(Span<const T> table) {
@@ -131,8 +131,8 @@ Status put_sections(const ManifestTables& tables, const Put& put) {
 Header header_of(const IndexSource& source, const ManifestTables& tables, const ManifestFigures& figures,
                  std::size_t files) {
   Header header;
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.format = kFormat;
+  std::memcpy(header.magic, kIndexMagic, sizeof kIndexMagic);
+  header.format = kIndexFormat;
   header.source = source;
   header.figures = figures;
   header.files = files;
@@ -149,7 +149,7 @@ Header header_of(const IndexSource& source, const ManifestTables& tables, const 
     return ok_status();
   });
   header.tables_digest = digest.value();
-  header.header_digest = digest_of(header);
+  header.header_digest = digest_of_header(header);
   return header;
 }
 
@@ -170,8 +170,8 @@ Header read_header(const IndexMapping& mapping) {
 // Whether an index is of that source and sound as far as its header tells; then its tables, and what is true of them.
 bool take_tables(const IndexMapping& index, const DataFiles& files, ManifestTables* tables, ManifestFigures* figures) {
   const Header header = read_header(index);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.format != kFormat ||
-      header.header_digest != digest_of(header) || !(header.source == index.source()) ||
+  if (std::memcmp(header.magic, kIndexMagic, sizeof kIndexMagic) != 0 || header.format != kIndexFormat ||
+      header.header_digest != digest_of_header(header) || !(header.source == index.source()) ||
       header.file_bytes != index.bytes() || header.files != count_of(files)) {
     return false;
   }

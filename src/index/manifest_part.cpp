@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-std::uint64_t digest_of(std::string_view text) { return bascule::digest_of(text.data(), text.size()); }
+std::uint64_t text_digest(std::string_view text) { return digest_of(text.data(), text.size()); }
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::vector<bool> held_out_rows(const Manifest& manifest, double share, const In
   std::vector<bool> held_out;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
     const std::uint64_t digest = manifest.has_pictures() ? pictures[static_cast<std::size_t>(manifest.image_id(row))]
-                                                         : digest_of(manifest.row(row).text);
+                                                         : text_digest(manifest.row(row).text);
     held_out.push_back(is_held_out(digest, share));
   }
   return held_out;

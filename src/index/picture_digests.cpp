@@ -19,7 +19,7 @@ namespace bascule {
 namespace {
 
 // Raised when the digest of the same picture is another.
-constexpr std::uint64_t kFormat = 2;
+constexpr std::uint64_t kDigestsFormat = 2;
 
 std::vector<std::uint64_t> read_pictures(const Manifest& manifest) {
   std::vector<std::uint64_t> digests;
@@ -59,7 +59,8 @@ void add_state(Digest* key, const Manifest& manifest) {
 std::uint64_t key_of(const Manifest& manifest) {
   Digest key;
   add_state(&key, manifest);
-  for (const std::uint64_t number : {kFormat, manifest.data_digest(), static_cast<std::uint64_t>(manifest.pictures())})
+  for (const std::uint64_t number :
+       {kDigestsFormat, manifest.data_digest(), static_cast<std::uint64_t>(manifest.pictures())})
     key.add_number(number);
   return key.value();
 }

@@ -34,9 +34,9 @@ std::vector<std::int64_t> empty_blocks(std::int64_t rows) {
 std::string rows_text(std::int64_t count) { return std::to_string(count) + (count == 1 ? " row" : " rows"); }
 
 // The rows of then, one after another, each with its place in the manifest of now.
-class Walk {
+class RowsWalk {
  public:
-  Walk(const Manifest& manifest, const RowsOfCheckpoint& then, RowsComparison* result)
+  RowsWalk(const Manifest& manifest, const RowsOfCheckpoint& then, RowsComparison* result)
       : manifest_(manifest), then_(then), result_(result), blocks_(empty_blocks(then.count)) {
     const std::int64_t were_there = then.count - static_cast<std::int64_t>(then.taken_out.size());
     missing_ = were_there - manifest.rows();
@@ -165,7 +165,7 @@ std::size_t find_bad_rows(const Manifest& manifest, Span<std::int64_t> bad, Span
 
 RowsComparison compare_rows(const Manifest& manifest, const RowsOfCheckpoint& then) {
   RowsComparison result;
-  Walk walk(manifest, then, &result);
+  RowsWalk walk(manifest, then, &result);
   const std::int64_t were_there = then.count - static_cast<std::int64_t>(then.taken_out.size());
   const std::int64_t missing = walk.missing();
   if (missing < 0 || missing > static_cast<std::int64_t>(then.bad.size())) {

@@ -9,8 +9,8 @@
 namespace bascule {
 namespace {
 
-constexpr int kLevels = 256;
-constexpr float kRounds = 0x1.8p23F;  // added and taken away: half to even
+constexpr int kByteValues = 256;
+constexpr float kRoundsFloat = 0x1.8p23F;  // added and taken away: half to even
 
 std::size_t picture_bytes(std::int64_t side) noexcept {
   return align_up(static_cast<std::size_t>(3 * side * side), kCacheLine);
@@ -19,7 +19,7 @@ std::size_t picture_bytes(std::int64_t side) noexcept {
 void round_to_bytes(const BytePicture& picture, const float* pixels) noexcept {
   for (std::int64_t i = 0; i < picture.values(); ++i) {
     const float clamped = std::min(std::max(pixels[i], 0.0F), 255.0F);
-    picture.pixels[i] = static_cast<std::uint8_t>((clamped + kRounds) - kRounds);
+    picture.pixels[i] = static_cast<std::uint8_t>((clamped + kRoundsFloat) - kRoundsFloat);
   }
 }
 
@@ -27,8 +27,8 @@ void round_to_bytes(const BytePicture& picture, const float* pixels) noexcept {
 void normalise(float* pixels, const BytePicture& picture, const Augmenting& augmenting) noexcept {
   for (std::int64_t c = 0; c < 3; ++c) {
     const float mean = static_cast<float>(augmenting.mean[c]), std = static_cast<float>(augmenting.std[c]);
-    float table[kLevels];
-    for (int v = 0; v < kLevels; ++v) table[v] = (static_cast<float>(v) / 255.0F - mean) / std;
+    float table[kByteValues];
+    for (int v = 0; v < kByteValues; ++v) table[v] = (static_cast<float>(v) / 255.0F - mean) / std;
     const std::int64_t begin = c * picture.plane();
     for (std::int64_t i = begin; i < begin + picture.plane(); ++i) pixels[i] = table[picture.pixels[i]];
   }

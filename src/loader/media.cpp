@@ -28,7 +28,7 @@ constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_
 
 constexpr std::uint32_t kCropUse = 0x63726f70u;  // a key of its own among those derived from the run's seed
 
-[[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& what_to_do = "") {
+[[noreturn]] void refuse_media(const std::string& key, const std::string& what, const std::string& what_to_do = "") {
   throw Error{ErrorKind::kSettings, key, what, what_to_do};
 }
 
@@ -44,20 +44,20 @@ void warn_of_fallback(media_engine_status why) {
 void check_against(const media_engine_capabilities& can, const MediaSettings& settings) {
   const std::string engine = "the media engine \"" + std::string(can.name) + "\"";
   if (settings.queue_depth < 1 || settings.queue_depth > can.max_queue_depth) {
-    refuse("media_engine.queue_depth", std::to_string(settings.queue_depth) + ": " + engine + " accepts 1 to " +
-                                           std::to_string(can.max_queue_depth) + " pictures");
+    refuse_media("media_engine.queue_depth", std::to_string(settings.queue_depth) + ": " + engine + " accepts 1 to " +
+                                                 std::to_string(can.max_queue_depth) + " pictures");
   }
   if (can.works_in_poll != 0 && settings.polling_threads > can.max_units) {
-    refuse("data.dataloader_num_workers", std::to_string(settings.polling_threads) + ": " + engine +
-                                              " serves at most " + std::to_string(can.max_units) + " threads");
+    refuse_media("data.dataloader_num_workers", std::to_string(settings.polling_threads) + ": " + engine +
+                                                    " serves at most " + std::to_string(can.max_units) + " threads");
   }
   if (can.works_in_poll == 0 && settings.device_units > can.max_units) {
-    refuse("media_engine.simulation.units", std::to_string(settings.device_units) + ": " + engine + " has at most " +
-                                                std::to_string(can.max_units) + " units");
+    refuse_media("media_engine.simulation.units", std::to_string(settings.device_units) + ": " + engine +
+                                                      " has at most " + std::to_string(can.max_units) + " units");
   }
   if (settings.image_side > can.max_side) {
-    refuse("image_size", std::to_string(settings.image_side) + ": " + engine + " makes at most " +
-                             std::to_string(can.max_side) + " pixels a side");
+    refuse_media("image_size", std::to_string(settings.image_side) + ": " + engine + " makes at most " +
+                                   std::to_string(can.max_side) + " pixels a side");
   }
 }
 
@@ -117,10 +117,10 @@ media_engine_config media_config(const MediaSettings& settings) {
   const std::size_t needed = media_engine_memory_needed(&config);
   if (config.picture_bytes == 0 || needed == 0 || needed > settings.memory_bytes) {
     const std::size_t least = std::max(divide_up(needed, kMebibyte), std::size_t{2});
-    refuse("media_engine.memory_mib",
-           std::to_string(settings.memory_bytes / kMebibyte) + ": half is reserved for one large picture; with " +
-               std::to_string(config.units) + " pictures at a time it must be at least " + std::to_string(least),
-           has_device ? "increase it, or use fewer units" : "increase it, or lower data.dataloader_num_workers");
+    refuse_media("media_engine.memory_mib",
+                 std::to_string(settings.memory_bytes / kMebibyte) + ": half is reserved for one large picture; with " +
+                     std::to_string(config.units) + " pictures at a time it must be at least " + std::to_string(least),
+                 has_device ? "increase it, or use fewer units" : "increase it, or lower data.dataloader_num_workers");
   }
   return config;
 }

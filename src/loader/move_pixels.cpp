@@ -9,7 +9,7 @@ namespace bascule {
 namespace {
 
 constexpr double kRadiansOfDegree = 0x1.1df46a2529d39p-6;  // pi / 180
-constexpr double kRounds = 0x1.8p52;                       // added and taken away: half to even
+constexpr double kRoundsDouble = 0x1.8p52;                 // added and taken away: half to even
 
 // Which pixel goes to column x of row y: that at the column column_by_x * x + column_by_y * y + first_column, of the
 // row likewise, both rounded. The centre of a picture's first pixel is at 0.
@@ -18,7 +18,7 @@ struct Origin {
   double row_by_x, row_by_y, first_row;
 };
 
-double rounded(double value) noexcept { return (value + kRounds) - kRounds; }
+double rounded(double value) noexcept { return (value + kRoundsDouble) - kRoundsDouble; }
 
 void move_pixels(const BytePicture& picture, const Origin& from) noexcept {
   const std::int64_t side = picture.side, plane = picture.plane();

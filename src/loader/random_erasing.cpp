@@ -17,7 +17,7 @@ double between(double least, double most, std::uint32_t word) noexcept {
   return least + (most - least) * uniform(word);
 }
 
-std::int64_t rounded(double value) noexcept { return static_cast<std::int64_t>(std::nearbyint(value)); }
+std::int64_t nearest(double value) noexcept { return static_cast<std::int64_t>(std::nearbyint(value)); }
 
 std::int64_t placed(std::uint32_t word, std::int64_t free) noexcept {
   return bounded(word, static_cast<std::uint32_t>(free + 1));
@@ -35,7 +35,7 @@ ErasedBox draw_erased_box(const RandomErasingSettings& settings, std::uint64_t s
     const double area =
         static_cast<double>(side * side) * between(settings.scale.least, settings.scale.most, random.word[0]);
     const double ratio = fixed_exp(between(log_least, log_most, random.word[1]));
-    const std::int64_t height = rounded(std::sqrt(area * ratio)), width = rounded(std::sqrt(area / ratio));
+    const std::int64_t height = nearest(std::sqrt(area * ratio)), width = nearest(std::sqrt(area / ratio));
     if (height >= side || width >= side) continue;
     return {placed(random.word[2], side - height), placed(random.word[3], side - width), height, width};
   }

@@ -9,7 +9,7 @@
 namespace bascule {
 namespace {
 
-void apply(const Fact& limit, std::size_t* bytes) {
+void set_limit(const Fact& limit, std::size_t* bytes) {
   if (limit && *limit != kUnlimited) *bytes = static_cast<std::size_t>(*limit);
 }
 
@@ -17,7 +17,7 @@ void apply(const Fact& limit, std::size_t* bytes) {
 
 ProcessLimits read_process_limits(const std::string& root) {
   ProcessLimits limits;
-  apply(read_memory(root).bytes, &limits.memory_bytes);
+  set_limit(read_memory(root).bytes, &limits.memory_bytes);
   for (const GroupFacts& group : read_groups(root)) {
     if (group.processors) limits.processors = std::min(limits.processors, *group.processors);
     if (!group.memory_bytes || static_cast<std::size_t>(*group.memory_bytes) >= limits.memory_bytes) continue;
@@ -25,11 +25,11 @@ ProcessLimits read_process_limits(const std::string& root) {
     limits.memory_owner = group.folder + (group.version == 2 ? "/memory.max" : "/memory.limit_in_bytes");
   }
   const ProcessFacts own = read_process(root);
-  apply(own.address_bytes, &limits.address_bytes);
-  apply(own.data_bytes, &limits.data_bytes);
-  apply(own.stack_bytes, &limits.stack_bytes);
-  apply(own.address_bytes_used, &limits.address_bytes_used);
-  apply(own.data_bytes_used, &limits.data_bytes_used);
+  set_limit(own.address_bytes, &limits.address_bytes);
+  set_limit(own.data_bytes, &limits.data_bytes);
+  set_limit(own.stack_bytes, &limits.stack_bytes);
+  set_limit(own.address_bytes_used, &limits.address_bytes_used);
+  set_limit(own.data_bytes_used, &limits.data_bytes_used);
   return limits;
 }
 

@@ -10,7 +10,7 @@ namespace bascule {
 namespace {
 
 // Beside the report's own style: a grid of pictures.
-constexpr const char* kStyle = R"css(
+constexpr const char* kDrawStyle = R"css(
 .drawn{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(160px,100%),1fr))}
 .drawn li{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px;min-width:0;break-inside:avoid}
 .drawn img{display:block;width:100%;height:auto;image-rendering:auto}
@@ -86,7 +86,7 @@ std::string draw_html(const DrawPage& page) {
   figures.rows = page.figures;
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         title + " · Bascule</title>\n<style>" + html_style() + kStyle +
+         title + " · Bascule</title>\n<style>" + html_style() + kDrawStyle +
          "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule</div>\n<h1 dir=\"auto\">" +
          title + "</h1>\n</header>\n<main>\n" + section("Figures", facts_section(figures)) +
          section("Pictures", pictures_list(page)) +

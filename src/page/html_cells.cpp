@@ -2,6 +2,7 @@
 #include "src/page/html_cells.h"
 
 #include "src/page/html_text.h"
+#include "src/records/readable.h"
 
 namespace bascule {
 
@@ -12,6 +13,8 @@ std::string number_head(const std::string& name) {
 }
 
 std::string number_cell(const std::string& value) { return "<td class=\"n\">" + value + "</td>"; }
+
+std::string percent(double share) { return readable_percent(share).c_str(); }
 
 std::string wide_table(const std::string& label, const std::string& head, const std::string& body, bool tall) {
   return std::string("<div class=\"wide") + (tall ? " tall" : "") + "\" tabindex=\"0\" role=\"region\" aria-label=\"" +

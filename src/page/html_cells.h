@@ -2,6 +2,7 @@
 // Tables of the report's pages. Finish phase.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace bascule {
@@ -11,6 +12,12 @@ std::string text_head(const std::string& name);
 std::string number_head(const std::string& name);
 // A cell of the body: `value` is HTML.
 std::string number_cell(const std::string& value);
+
+// A share as a number: 0.25 is "25 %".
+std::string percent(double share);
+
+// Tables with more rows are tall ones.
+inline constexpr std::size_t kMostRowsInSight = 12;
 
 // A whole table. It scrolls sideways in a box of its own where the window is narrow, and down where it is tall; the box
 // takes the focus, so that the arrow keys scroll it too. label: plain text, read aloud for the box; head: cells;

@@ -12,10 +12,6 @@
 namespace bascule {
 namespace {
 
-constexpr std::size_t kMostRowsInSight = 12;
-
-std::string percent(double share) { return readable_percent(share).c_str(); }
-
 std::string figures_table(const Report& report) {
   std::string body;
   for (const EntityFigures& one : report.entity_figures) {

@@ -93,7 +93,6 @@ std::string evaluation_section(const Report& report) {
     body +=
         number_cell(readable_count(record.samples).c_str()) + number_cell(readable_number(rate).c_str()) + "</tr>\n";
   }
-  constexpr std::size_t kMostRowsInSight = 12;
   const char* const best = report.averaged_evaluations.empty()
                                ? "<p class=\"lead\">The best value of each split is in bold.</p>\n"
                                : "<p class=\"lead\">The best value of each split is in bold, of the weights and of "

@@ -18,7 +18,7 @@ constexpr std::size_t kSpokenCaptions = 5;
 
 // A button lies under its thumbnail, invisible, so that the browser scrolls to it. What belongs to a thumbnail comes
 // behind it in the document and is shown while the pointer, the focus or the choice is on it.
-constexpr const char* kStyle = R"css(
+constexpr const char* kMapStyle = R"css(
 .map{position:relative;margin:0;padding:0;border:0;min-width:0}
 .map legend{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .map>svg{background:var(--wash);border-radius:8px}
@@ -147,7 +147,7 @@ std::string lead_of(const EmbeddingMap& map) {
 
 }  // namespace
 
-std::string map_style(const EmbeddingMap& map) { return map.captions.empty() ? "" : kStyle; }
+std::string map_style(const EmbeddingMap& map) { return map.captions.empty() ? "" : kMapStyle; }
 
 std::string embedding_map_section(const EmbeddingMap& map) {
   if (map.captions.empty()) return "";

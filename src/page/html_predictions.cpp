@@ -14,10 +14,6 @@
 namespace bascule {
 namespace {
 
-constexpr std::size_t kMostRowsInSight = 12;
-
-std::string percent(double share) { return readable_percent(share).c_str(); }
-
 std::string one_decimal(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", value);

@@ -13,7 +13,7 @@ namespace bascule {
 namespace {
 
 // Beside the report's own style: a grid of cards, a picture each.
-constexpr const char* kStyle = R"css(
+constexpr const char* kSearchStyle = R"css(
 .asked{display:flex;gap:20px;align-items:center;margin-top:10px}.asked img{flex:none;max-width:160px;max-height:160px;border-radius:8px}
 .asked h1{margin:0;min-width:0}
 .found{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(200px,100%),1fr))}
@@ -85,7 +85,7 @@ std::string search_html(const SearchAnswer& answer, const SearchPictures& pictur
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
       "'unsafe-inline'\">\n<title>" +
-      title + " · Bascule search</title>\n<style>" + html_style() + map_style(answer.map) + kStyle +
+      title + " · Bascule search</title>\n<style>" + html_style() + map_style(answer.map) + kSearchStyle +
       "</style>\n</head>\n<body>\n";
   out +=
       "<header class=\"inner\"><div class=\"brand\">Bascule search · " + html_escape(answer.model) +

@@ -27,9 +27,9 @@ namespace {
 
 constexpr std::size_t kLines = 8;  // worked on together
 
-class Command {
+class ClassifyCommand {
  public:
-  Command(const ClassifyArguments& arguments, const Model& model)
+  ClassifyCommand(const ClassifyArguments& arguments, const Model& model)
       : arguments_(arguments),
         model_(model),
         has_values_(model.inputs().has_values),
@@ -163,7 +163,7 @@ int classify_texts_command(const ClassifyArguments& arguments, const Model& mode
     throw Error(ErrorKind::kSettings, "command line", "the model finds entities in one text, and there are two",
                 "name a text; - reads one a line of standard input");
   }
-  Command command(arguments, model);
+  ClassifyCommand command(arguments, model);
   return end_with_document(
       [&] {
         if (arguments.inputs == std::vector<std::string>{"-"}) {

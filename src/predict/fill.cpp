@@ -17,13 +17,13 @@
 namespace bascule {
 namespace {
 
-constexpr char kWhere[] = "the text to fill in";
+constexpr char kTextToFillIn[] = "the text to fill in";
 
 std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& text) {
   try {
     return tokenizer.encode(text);
   } catch (const Error& error) {
-    throw Error(ErrorKind::kSettings, kWhere, error.problem(), error.what_to_do());
+    throw Error(ErrorKind::kSettings, kTextToFillIn, error.problem(), error.what_to_do());
   }
 }
 
@@ -53,15 +53,15 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
   const std::int64_t masks = std::count(ids.begin(), ids.end(), tokenizer->mask_id());
   if (masks == 0) {
     const std::string mask = tokens[static_cast<std::size_t>(tokenizer->mask_id())];
-    throw Error(ErrorKind::kSettings, kWhere, "contains no " + mask, "put it where a word is missing");
+    throw Error(ErrorKind::kSettings, kTextToFillIn, "contains no " + mask, "put it where a word is missing");
   }
   const std::int64_t most = needs.max_positions - needs.positions.first;
   if (static_cast<std::int64_t>(ids.size()) > most) {
-    throw Error(ErrorKind::kSettings, kWhere,
+    throw Error(ErrorKind::kSettings, kTextToFillIn,
                 "has " + std::to_string(ids.size()) + " tokens; the model takes " + std::to_string(most) + " at most",
                 "shorten it");
   }
-  const PackedBatch packed(masked_batch(ids, tokenizer->mask_id()), inputs, false, kWhere);
+  const PackedBatch packed(masked_batch(ids, tokenizer->mask_id()), inputs, false, kTextToFillIn);
   const Fields fields = model->fields({});
   Session session;
   Graph& graph = session.add_graph(packed.counts(fields), fields);

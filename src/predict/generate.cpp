@@ -133,9 +133,9 @@ class Writer {
   Generator generator_;
 };
 
-class Command {
+class GenerateCommand {
  public:
-  explicit Command(const GenerateArguments& arguments)
+  explicit GenerateCommand(const GenerateArguments& arguments)
       : arguments_(arguments),
         precision_(read_number_type(arguments.precision)),
         model_(open_finished_model(arguments.folder, "generate")),
@@ -281,7 +281,7 @@ class Command {
 }  // namespace
 
 int generate_command(const GenerateArguments& arguments) {
-  Command command(arguments);
+  GenerateCommand command(arguments);
   return end_with_document(
       [&] {
         if (arguments.texts == std::vector<std::string>{"-"}) {

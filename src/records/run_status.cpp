@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kTemporaryStatus[] = ".tmp-bascule-status.json";
 constexpr char kTemporaryMetrics[] = ".tmp-bascule-bascule.prom";
-constexpr double kTellSeconds = 5.0;  // between two status lines where no files are written
+constexpr double kStatusLineSeconds = 5.0;  // between two status lines where no files are written
 
 struct MetricLine {
   const char* name;
@@ -70,7 +70,7 @@ void RunStatus::step(const ProgressStep& step, double now_seconds) noexcept {
     loss_ = step.loss;
     samples_per_second_ = step.samples_per_second;
   }
-  const double interval = seconds_ > 0.0 ? seconds_ : kTellSeconds;
+  const double interval = seconds_ > 0.0 ? seconds_ : kStatusLineSeconds;
   if (is_ready_ && now_seconds - told_seconds_ < interval) return;
   const double here = step.amount() - static_cast<double>(first_);
   const double left = static_cast<double>(total_) - step.amount();

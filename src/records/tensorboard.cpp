@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kFilePrefix = "events.out.tfevents.";
 
-[[noreturn]] void fail(const std::string& path, const char* action, int error) {
+[[noreturn]] void fail_events(const std::string& path, const char* action, int error) {
   throw Error{ErrorKind::kDisk, path, std::string(action) + " failed: " + std::strerror(error),
               std::string(advice_for_disk(error)) + ", or set report.tensorboard = false"};
 }
@@ -52,7 +52,7 @@ const char* phase_tag(StepPhase phase) noexcept {
 std::vector<unsigned char> read_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::vector<unsigned char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) fail(path, "reading", errno);
+  if (!file.is_open() || file.bad()) fail_events(path, "reading", errno);
   return bytes;
 }
 
@@ -74,7 +74,7 @@ void cut_file_after(const std::string& path, std::int64_t step, std::int64_t eva
     at += record.bytes;
   }
   if (!has_events) {
-    if (::unlink(path.c_str()) != 0) fail(path, "removing", errno);
+    if (::unlink(path.c_str()) != 0) fail_events(path, "removing", errno);
   } else if (kept.size() != bytes.size()) {
     write_output_file(path, kept);
   }
@@ -85,15 +85,15 @@ void cut_file_after(const std::string& path, std::int64_t step, std::int64_t eva
 TensorBoardWriter TensorBoardWriter::open(const std::string& folder, const EventFileName& name) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail(folder, "creating the folder", error.value());
+  if (error) fail_events(folder, "creating the folder", error.value());
   const std::string path = folder + "/" + kFilePrefix + std::to_string(name.unix_seconds) + "." + name.host + "." +
                            std::to_string(name.pid) + "." + std::to_string(name.number);
   TensorBoardWriter writer;
   writer.file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
-  if (!writer.is_open()) fail(path, "creating", errno);
+  if (!writer.is_open()) fail_events(path, "creating", errno);
   const std::string version = version_event(static_cast<double>(name.unix_seconds));
   const Status status = writer.write_bytes(reinterpret_cast<const unsigned char*>(version.data()), version.size());
-  if (!status.ok()) fail(path, "writing", static_cast<int>(status.detail[0]));
+  if (!status.ok()) fail_events(path, "writing", static_cast<int>(status.detail[0]));
   return writer;
 }
 
@@ -102,7 +102,7 @@ void TensorBoardWriter::text(const std::string& tag, const std::string& markdown
   if (!is_open()) return;
   const std::string event = text_event(tag + "/text_summary", markdown, step, unix_seconds);
   const Status status = write_bytes(reinterpret_cast<const unsigned char*>(event.data()), event.size());
-  if (!status.ok()) fail("TensorBoard text " + tag, "writing", static_cast<int>(status.detail[0]));
+  if (!status.ok()) fail_events("TensorBoard text " + tag, "writing", static_cast<int>(status.detail[0]));
 }
 
 Status TensorBoardWriter::step(const StepRecord& record, double unix_seconds) noexcept {
@@ -170,7 +170,7 @@ void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t
     if (name.rfind(std::string(kTemporaryPrefix) + kFilePrefix, 0) == 0) std::filesystem::remove(entry.path());
     if (name.rfind(kFilePrefix, 0) == 0) paths.push_back(entry.path().string());
   }
-  if (error && error != std::errc::no_such_file_or_directory) fail(folder, "listing", error.value());
+  if (error && error != std::errc::no_such_file_or_directory) fail_events(folder, "listing", error.value());
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) cut_file_after(path, step, evaluated);
 }

@@ -74,11 +74,11 @@ TensorHashes::TensorHashes(const ParameterMemory& parameters, Span<std::byte> me
   const ParameterLayout& layout = *parameters.layout;
   const Shape shape = shape_of(set, layout);
   BASCULE_CHECK(memory.size() >= bytes(set, layout));
-  struct Range {
+  struct HashedRange {
     std::int64_t offset, count;
     std::size_t tensor;
   };
-  std::vector<Range> ranges;
+  std::vector<HashedRange> ranges;
   for (int p = 0; p < set.size(); ++p) {
     for (const ParameterPiece& piece : set[p].pieces) {
       if (set[p].trained) {
@@ -89,13 +89,14 @@ TensorHashes::TensorHashes(const ParameterMemory& parameters, Span<std::byte> me
       if (!set[p].trained) tensors_.back().fixed = hash_of(parameters.at(p) + piece.first_element, piece.elements);
     }
   }
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.offset < b.offset; });
+  std::sort(ranges.begin(), ranges.end(),
+            [](const HashedRange& a, const HashedRange& b) { return a.offset < b.offset; });
   std::size_t range = 0;
   for (const UpdateBlock& block : cut_into_blocks(layout)) {
     first_part_.push_back(parts_.size());
     const std::int64_t end = block.offset + block.count;
     for (; range < ranges.size() && ranges[range].offset < end; ++range) {
-      const Range& one = ranges[range];
+      const HashedRange& one = ranges[range];
       Tensor& tensor = tensors_[one.tensor];
       if (tensor.count++ == 0) {
         tensor.first = parts_.size();

@@ -8,8 +8,6 @@
 namespace bascule {
 namespace {
 
-bool is_written(const Settings& settings, const std::string& key) { return settings.origin.where.count(key) > 0; }
-
 void check_idle_keys(const Settings& s) {
   for (const Key& key : all_keys()) {
     const std::string name = qualified_name(key);

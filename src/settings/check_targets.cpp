@@ -9,7 +9,7 @@
 namespace bascule {
 namespace {
 
-void check_columns(const Settings& s) {
+void check_summary_column(const Settings& s) {
   const DataSettings& data = s.data;
   if (data.summary_column.empty()) return;
   if (!s.head()->reads_targets) {
@@ -46,7 +46,7 @@ void check_lengths(const Settings& s) {
 }  // namespace
 
 void check_targets(const Settings& settings) {
-  check_columns(settings);
+  check_summary_column(settings);
   if (!settings.head()->reads_targets) return;
   check_lengths(settings);
   if (!settings.data.ignore_pad_token_for_loss && !settings.data.pad_to_max_length) {

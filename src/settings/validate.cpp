@@ -14,9 +14,9 @@ void refuse(const Settings& settings, const std::string& key, const std::string&
   throw Error{ErrorKind::kSettings, where_written(settings, key), what, what_to_do};
 }
 
-namespace {
-
 bool is_written(const Settings& settings, const std::string& key) { return settings.origin.where.count(key) > 0; }
+
+namespace {
 
 // Those of the model with a trait: "a", "a or b".
 std::string heads_that(const Settings& settings, bool HeadWords::*trait, const char* quote) {

@@ -11,6 +11,9 @@ namespace bascule {
 [[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& what,
                          const std::string& what_to_do);
 
+// Whether the file has the key or the table.
+bool is_written(const Settings& settings, const std::string& key);
+
 // Fills the keys whose default depends on others: do_train, do_eval, do_predict, num_train_epochs, tokenizer_name.
 void resolve_defaults(Settings& settings);
 

@@ -22,7 +22,7 @@ std::size_t offset_of(std::uint32_t unit) noexcept {
   return static_cast<std::size_t>(unit >> 10) << ((unit & 512) >> 6);
 }
 
-[[noreturn]] void refuse(const std::string& where, const std::string& problem) {
+[[noreturn]] void refuse_map(const std::string& where, const std::string& problem) {
   throw Error{ErrorKind::kData, where, "precompiled_charsmap " + problem, "download the tokenizer again"};
 }
 
@@ -51,12 +51,12 @@ std::size_t cluster_end(std::string_view text, std::size_t place) noexcept {
 }  // namespace
 
 CharacterMap::CharacterMap(const std::string& bytes, const std::string& where) {
-  if (bytes.size() < 4) refuse(where, "is cut short");
+  if (bytes.size() < 4) refuse_map(where, "is cut short");
   const std::size_t trie_bytes = word_at(bytes, 0);
-  if (trie_bytes % 4 != 0 || trie_bytes == 0 || trie_bytes > bytes.size() - 4) refuse(where, "is cut short");
+  if (trie_bytes % 4 != 0 || trie_bytes == 0 || trie_bytes > bytes.size() - 4) refuse_map(where, "is cut short");
   for (std::size_t i = 0; i < trie_bytes / 4; ++i) units_.push_back(word_at(bytes, 4 + 4 * i));
   values_ = bytes.substr(4 + trie_bytes);
-  if (values_.empty() || values_.back() != '\0') refuse(where, "is cut short");
+  if (values_.empty() || values_.back() != '\0') refuse_map(where, "is cut short");
   check(where);
 }
 
@@ -78,9 +78,10 @@ void CharacterMap::check(const std::string& where) {
       visits.push_back({child, depth + 1});
       if (!has_leaf(units_[child])) continue;
       const std::size_t leaf = child ^ offset_of(units_[child]);
-      if (leaf >= units_.size() || value_of(units_[leaf]) >= values_.size()) refuse(where, "has a value outside it");
+      if (leaf >= units_.size() || value_of(units_[leaf]) >= values_.size())
+        refuse_map(where, "has a value outside it");
       const std::string_view value = values_.data() + value_of(units_[leaf]);
-      if (first_invalid_utf8(value) < value.size()) refuse(where, "has a value that is not UTF-8");
+      if (first_invalid_utf8(value) < value.size()) refuse_map(where, "has a value that is not UTF-8");
       growth_ = std::max(growth_, divide_up(value.size(), depth + 1));
     }
   }

@@ -17,7 +17,7 @@ namespace bascule {
 namespace {
 
 // The working memory of one text, laid over memory of the caller.
-struct Work {
+struct ClipWork {
   std::uint64_t* characters;
   char* text;
   MergeScratch merging;
@@ -35,7 +35,7 @@ class Clip final : public Tokenizer {
 
  private:
   Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
-  void tokenize_between(std::string_view text, TokenOutput& output, Work& work) const noexcept;
+  void tokenize_between(std::string_view text, TokenOutput& output, ClipWork& work) const noexcept;
   void tokenize_normalised(std::string_view text, TokenOutput& output, MergeScratch& merging) const noexcept;
   void add_piece(std::string_view piece, TokenOutput& output, MergeScratch& merging) const noexcept;
 
@@ -63,7 +63,7 @@ void Clip::tokenize_normalised(std::string_view text, TokenOutput& output, Merge
   }
 }
 
-void Clip::tokenize_between(std::string_view text, TokenOutput& output, Work& work) const noexcept {
+void Clip::tokenize_between(std::string_view text, TokenOutput& output, ClipWork& work) const noexcept {
   const std::string_view normalised(work.text, normalise_clip_text(text, work.characters, work.text));
   for (std::size_t place = 0; place < normalised.size() && !output.is_done();) {
     const AddedMatch added = normalised_.find(normalised, place);
@@ -81,8 +81,8 @@ Status Clip::tokenize(std::string_view text, TokenOutput& output, Span<std::byte
   const std::size_t merging_begin = text_begin + clip_text_bytes(text.size());
   void* const characters = scratch.data() + skipped;
   void* const normalised = scratch.data() + text_begin;
-  Work work{static_cast<std::uint64_t*>(characters), static_cast<char*>(normalised),
-            MergeScratch(scratch.subspan(merging_begin, size - merging_begin))};
+  ClipWork work{static_cast<std::uint64_t*>(characters), static_cast<char*>(normalised),
+                MergeScratch(scratch.subspan(merging_begin, size - merging_begin))};
   for (std::size_t place = 0; place < text.size() && !output.is_done();) {
     const AddedMatch added = vocabulary_.added.find(text, place);
     tokenize_between(text.substr(place, added.begin - place), output, work);

@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, std::int32_t>> numbered(const std::vector<Uni
 }
 
 // The working memory of one call.
-struct Work {
+struct UnigramWork {
   char* text;            // normalised
   char* word;            // as it grows
   double* scores;        // best sums, by place in the word, in a ring
@@ -52,11 +52,11 @@ class Unigram final : public Tokenizer {
   std::size_t word_bytes(std::size_t text_bytes) const noexcept {
     return map_.most_bytes(text_bytes) + kWordBegin.size();
   }
-  Work work_in(Span<std::byte> scratch) const noexcept;
+  UnigramWork work_in(Span<std::byte> scratch) const noexcept;
   Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
-  void tokenize_between(std::string_view text, TokenOutput& output, Work& work) const noexcept;
-  void end_word(TokenOutput& output, Work& work) const noexcept;
-  void find_best(const Work& work) const noexcept;
+  void tokenize_between(std::string_view text, TokenOutput& output, UnigramWork& work) const noexcept;
+  void end_word(TokenOutput& output, UnigramWork& work) const noexcept;
+  void find_best(const UnigramWork& work) const noexcept;
 
   CharacterMap map_;
   PieceTrie trie_;
@@ -85,7 +85,7 @@ Unigram::Unigram(TokenizerFacts facts, const UnigramFiles& files)
   while (ring_ <= trie_.longest()) ring_ *= 2;
 }
 
-Work Unigram::work_in(Span<std::byte> scratch) const noexcept {
+UnigramWork Unigram::work_in(Span<std::byte> scratch) const noexcept {
   const std::size_t skipped = align_up(reinterpret_cast<std::uintptr_t>(scratch.data()), alignof(double)) -
                               reinterpret_cast<std::uintptr_t>(scratch.data());
   const std::size_t fixed = alignof(double) + ring_ * sizeof(double) + sizeof(std::int32_t);
@@ -99,7 +99,7 @@ Work Unigram::work_in(Span<std::byte> scratch) const noexcept {
 }
 
 // Fills work.pieces for the word.
-void Unigram::find_best(const Work& work) const noexcept {
+void Unigram::find_best(const UnigramWork& work) const noexcept {
   const std::string_view word(work.word, work.size);
   std::fill_n(work.pieces, word.size() + 1, kNone);
   work.scores[0] = 0.0;
@@ -122,7 +122,7 @@ void Unigram::find_best(const Work& work) const noexcept {
   }
 }
 
-void Unigram::end_word(TokenOutput& output, Work& work) const noexcept {
+void Unigram::end_word(TokenOutput& output, UnigramWork& work) const noexcept {
   if (work.size == 0) return;
   find_best(work);
   // From the end to the beginning; the pieces of the best way go where places have been read already.
@@ -154,7 +154,7 @@ std::size_t tidied(char* text, std::size_t size, bool joins_spaces) noexcept {
   return kept;
 }
 
-void Unigram::tokenize_between(std::string_view text, TokenOutput& output, Work& work) const noexcept {
+void Unigram::tokenize_between(std::string_view text, TokenOutput& output, UnigramWork& work) const noexcept {
   std::size_t size = map_.apply(text, work.text);
   if (!splits_at_space_) size = tidied(work.text, size, joins_spaces_);
   const std::string_view normalised(work.text, size);
@@ -177,7 +177,7 @@ void Unigram::tokenize_between(std::string_view text, TokenOutput& output, Work&
 
 Status Unigram::tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept {
   if (scratch.size() < scratch_bytes(text.size())) return Status{StatusCode::kBadSample, {0, kPieceTooLong}};
-  Work work = work_in(scratch);
+  UnigramWork work = work_in(scratch);
   for (std::size_t place = 0; place < text.size() && !output.is_done();) {
     const AddedMatch added = added_.find(text, place);
     tokenize_between(text.substr(place, added.begin - place), output, work);

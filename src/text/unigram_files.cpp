@@ -11,7 +11,7 @@
 namespace bascule {
 namespace {
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
+[[noreturn]] void refuse_unigram(const std::string& where, const std::string& what) {
   throw Error{ErrorKind::kData, where, what, "the only unigram tokenizer supported is T5's"};
 }
 
@@ -23,7 +23,7 @@ std::string from_base64(const std::string& text, const std::string& where) {
     if (c == '=') break;
     const std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const std::size_t digit = alphabet.find(c);
-    if (digit == std::string_view::npos) refuse(where, "precompiled_charsmap is not base64");
+    if (digit == std::string_view::npos) refuse_unigram(where, "precompiled_charsmap is not base64");
     bits = bits << 6 | static_cast<std::uint32_t>(digit);
     count += 6;
     if (count < 8) continue;
@@ -58,30 +58,31 @@ void read_normalizer(const Json& document, const std::string& where, UnigramFile
       files->character_map = from_base64(get_string(*part, "precompiled_charsmap", where), where);
     } else if (type == "Strip") {
       if (get_bool(*part, "strip_left", where) || !get_bool(*part, "strip_right", where))
-        refuse(where, "the normalizer does not strip on the right alone");
+        refuse_unigram(where, "the normalizer does not strip on the right alone");
     } else if (type == "Replace" && is_joining(*part, where)) {
       files->joins_spaces = true;
     } else {
-      refuse(where, "the normalizer \"" + type + "\" is not supported as it stands there");
+      refuse_unigram(where, "the normalizer \"" + type + "\" is not supported as it stands there");
     }
   }
 }
 
 void check_metaspace(const Json& part, const std::string& where) {
-  if (type_of(part, where) != "Metaspace") refuse(where, "\"" + type_of(part, where) + "\" is not Metaspace");
-  if (get_string(part, "replacement", where) != "\u2581") refuse(where, "Metaspace's replacement is not \"\u2581\"");
+  if (type_of(part, where) != "Metaspace") refuse_unigram(where, "\"" + type_of(part, where) + "\" is not Metaspace");
+  if (get_string(part, "replacement", where) != "\u2581")
+    refuse_unigram(where, "Metaspace's replacement is not \"\u2581\"");
   if (get_string(part, "prepend_scheme", where, "always") != "always" ||
       !get_bool(part, "add_prefix_space", where, true))
-    refuse(where, "Metaspace does not put \"\u2581\" before every word");
-  if (!get_bool(part, "split", where, true)) refuse(where, "Metaspace does not split");
+    refuse_unigram(where, "Metaspace does not put \"\u2581\" before every word");
+  if (!get_bool(part, "split", where, true)) refuse_unigram(where, "Metaspace does not split");
 }
 
 void read_pre_tokenizer(const Json& document, const std::string& where, UnigramFiles* files) {
   const std::vector<const Json*> parts = parts_of(document, "pre_tokenizer", "pretokenizers", where);
-  if (parts.empty() || parts.size() > 2) refuse(where, "the pre_tokenizer is not T5's");
+  if (parts.empty() || parts.size() > 2) refuse_unigram(where, "the pre_tokenizer is not T5's");
   files->splits_at_space = parts.size() == 2;
   if (files->splits_at_space && type_of(*parts[0], where) != "WhitespaceSplit")
-    refuse(where, "the pre_tokenizer \"" + type_of(*parts[0], where) + "\" is not supported");
+    refuse_unigram(where, "the pre_tokenizer \"" + type_of(*parts[0], where) + "\" is not supported");
   check_metaspace(*parts.back(), where);
 }
 
@@ -100,11 +101,11 @@ std::string end_token(const Json& document, const std::string& where) {
         is_sequence(pair[2]) && token(pair[3]) == end)
       return end;
   }
-  refuse(where, "the post_processor is not T5's, which puts </s> behind a text");
+  refuse_unigram(where, "the post_processor is not T5's, which puts </s> behind a text");
 }
 
 void read_pieces(const Json& model, const std::string& where, UnigramFiles* files) {
-  if (get_bool(model, "byte_fallback", where, false)) refuse(where, "byte_fallback is true");
+  if (get_bool(model, "byte_fallback", where, false)) refuse_unigram(where, "byte_fallback is true");
   for (const Json& entry : get_array(model, "vocab", where)) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
       throw Error{ErrorKind::kData, where, "vocab has " + json_text(entry), "an entry is [piece, score]"};
@@ -114,7 +115,7 @@ void read_pieces(const Json& model, const std::string& where, UnigramFiles* file
   }
   const std::int64_t unknown = get_int(model, "unk_id", where, -1);
   if (unknown < 0 || unknown >= static_cast<std::int64_t>(files->pieces.size()))
-    refuse(where, "the vocabulary has no unknown token (unk_id)");
+    refuse_unigram(where, "the vocabulary has no unknown token (unk_id)");
   files->unknown = static_cast<std::int32_t>(unknown);
 }
 

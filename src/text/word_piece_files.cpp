@@ -12,7 +12,7 @@
 namespace bascule {
 namespace {
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
+[[noreturn]] void refuse_word_piece(const std::string& where, const std::string& what) {
   throw Error{ErrorKind::kData, where, what, "the only WordPiece tokenizer supported is BERT's"};
 }
 
@@ -27,9 +27,9 @@ std::int32_t checked_id(const Json& id, const std::string& token, const std::str
 void set_case(bool lowers, const Json* strips_marks, const std::string& where, WordPieceFiles* files) {
   files->lowers = lowers;
   if (strips_marks != nullptr && *strips_marks != lowers)
-    refuse(where, std::string(lowers ? "lowercase = true with strip_accents = false"
-                                     : "lowercase = false with strip_accents = true") +
-                      " is not supported");
+    refuse_word_piece(where, std::string(lowers ? "lowercase = true with strip_accents = false"
+                                                : "lowercase = false with strip_accents = true") +
+                                 " is not supported");
 }
 
 std::string type_of(const Json& document, const char* key, const std::string& where) {
@@ -37,14 +37,15 @@ std::string type_of(const Json& document, const char* key, const std::string& wh
 }
 
 void read_normalizer(const Json& document, const std::string& where, WordPieceFiles* files) {
-  if (type_of(document, "normalizer", where) != "BertNormalizer") refuse(where, "the normalizer is not BertNormalizer");
+  if (type_of(document, "normalizer", where) != "BertNormalizer")
+    refuse_word_piece(where, "the normalizer is not BertNormalizer");
   const Json& normalizer = get_object(document, "normalizer", where);
-  if (!get_bool(normalizer, "clean_text", where, true)) refuse(where, "normalizer.clean_text is false");
+  if (!get_bool(normalizer, "clean_text", where, true)) refuse_word_piece(where, "normalizer.clean_text is false");
   files->splits_chinese = get_bool(normalizer, "handle_chinese_chars", where, true);
   set_case(get_bool(normalizer, "lowercase", where, true), find_member(normalizer, "strip_accents", where), where,
            files);
   if (type_of(document, "pre_tokenizer", where) != "BertPreTokenizer")
-    refuse(where, "the pre_tokenizer is not BertPreTokenizer");
+    refuse_word_piece(where, "the pre_tokenizer is not BertPreTokenizer");
 }
 
 // [CLS] a [SEP], and [CLS] a [SEP] b [SEP] with types 0 and 1.
@@ -55,20 +56,20 @@ void check_template(const Json& document, const std::string& where, WordPieceFil
     for (const auto& [key, role] : {std::pair{"cls", &files->cls}, std::pair{"sep", &files->sep}}) {
       const Json& pair = get_array(processor, key, where);
       if (pair.size() != 2 || !pair[0].is_string())
-        refuse(where, std::string("post_processor.") + key + " is not a pair of token and id");
+        refuse_word_piece(where, std::string("post_processor.") + key + " is not a pair of token and id");
       *role = pair[0].string();
     }
     return;
   }
-  if (type != "TemplateProcessing") refuse(where, "the post_processor is \"" + type + "\"");
+  if (type != "TemplateProcessing") refuse_word_piece(where, "the post_processor is \"" + type + "\"");
   const auto part = [&](const Json& parts, std::size_t i, const char* kind, std::int64_t type_id) {
     const Json* const found = parts[i].find(kind);
     if (found == nullptr || get_int(*found, "type_id", where) != type_id)
-      refuse(where, "the post_processor's template is not BERT's");
+      refuse_word_piece(where, "the post_processor's template is not BERT's");
     return get_string(*found, "id", where);
   };
   const Json &single = get_array(processor, "single", where), &pair = get_array(processor, "pair", where);
-  if (single.size() != 3 || pair.size() != 5) refuse(where, "the post_processor's template is not BERT's");
+  if (single.size() != 3 || pair.size() != 5) refuse_word_piece(where, "the post_processor's template is not BERT's");
   files->cls = part(single, 0, "SpecialToken", 0);
   files->sep = part(single, 2, "SpecialToken", 0);
   (void)part(single, 1, "Sequence", 0);
@@ -77,7 +78,7 @@ void check_template(const Json& document, const std::string& where, WordPieceFil
   const bool is_berts = part(pair, 0, "SpecialToken", 0) == files->cls &&
                         part(pair, 2, "SpecialToken", 0) == files->sep &&
                         part(pair, 4, "SpecialToken", 1) == files->sep;
-  if (!is_berts) refuse(where, "the post_processor's template is not BERT's");
+  if (!is_berts) refuse_word_piece(where, "the post_processor's template is not BERT's");
 }
 
 void put_added(AddedToken token, WordPieceFiles* files) {
@@ -109,9 +110,9 @@ void read_added(const Json& value, const std::string& where, WordPieceFiles* fil
 void read_tokenizer_json(const Json& document, const std::string& where, WordPieceFiles* files) {
   const Json& model = get_object(document, "model", where);
   if (get_string(model, "continuing_subword_prefix", where, "##") != "##")
-    refuse(where, "continuing_subword_prefix is not \"##\"");
+    refuse_word_piece(where, "continuing_subword_prefix is not \"##\"");
   if (get_int(model, "max_input_chars_per_word", where, 100) != 100)
-    refuse(where, "max_input_chars_per_word is not 100");
+    refuse_word_piece(where, "max_input_chars_per_word is not 100");
   files->unk = get_string(model, "unk_token", where, "[UNK]");
   read_normalizer(document, where, files);
   check_template(document, where, files);
