@@ -2,8 +2,11 @@
 // The commands and their options, as the command line reads them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+
+namespace CLI {
+class App;
+}
 
 namespace bascule {
 

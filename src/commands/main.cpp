@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -15,28 +14,12 @@
 
 #include "src/base/error.h"
 #include "src/base/float_environment.h"
-#include "src/commands/command_line.h"
 #include "src/commands/program.h"
 #include "src/commands/report_error.h"
 #include "src/commands/standard_output.h"
 
 namespace bascule {
 namespace {
-
-// Returns the exit code. Help and the version are printed here.
-int run_chosen(int argc, char** argv) {
-  CLI::App app;
-  Chosen chosen;
-  describe_program(app, &chosen);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-      return app.exit(error);  // --help, --version
-    throw command_line_error(app, error);
-  }
-  return chosen();
-}
 
 int run_command_line(int argc, char** argv) {
   const int code = run_chosen(argc, argv);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/program.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -67,6 +68,20 @@ void describe_program(CLI::App& app, Chosen* chosen) {
   app.set_version_flag("--version", version_text);
   add_commands(app, chosen);
   add_help(app, chosen);
+}
+
+int run_chosen(int argc, char** argv) {
+  CLI::App app;
+  Chosen chosen;
+  describe_program(app, &chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+      return app.exit(error);  // --help, --version
+    throw command_line_error(app, error);
+  }
+  return chosen();
 }
 
 }  // namespace bascule
