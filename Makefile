@@ -18,12 +18,12 @@ help: ## List the verbs
 
 build: ## Install missing Debian packages (says which first) and compile the program, build/bascule
 	@tools/install_packages
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --buildtype=release -Dwerror=$(WERROR) -Dtests=false
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --buildtype=release -Dwerror=$(WERROR) -Dgrouped=true -Dtests=false
 	ninja -C $(BUILD) bascule
 
 setup: ## Install the packages that the tests need and configure the build folder with them
 	@tools/install_packages test
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --buildtype=release -Dwerror=$(WERROR)
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --buildtype=release -Dwerror=$(WERROR) -Dgrouped=true
 	@grep -q '^build tests/' $(BUILD)/build.ninja || meson configure $(BUILD) -Dtests=true -Dwerror=$(WERROR)
 
 tests: setup ## Compile the program and the tests
