@@ -49,9 +49,10 @@ void refuse_other_values(const Json& json, const std::string& path) {
     const Json* const member = find_member(json, key, path);
     if (is_absent(member)) continue;
     // Some keys have one value for each level.
-    const bool is_the_one = member->is_array() ? std::all_of(member->begin(), member->end(),
-                                                             [&](const Json& each) { return each == value; })
-                                               : *member == value;
+    const bool is_the_one =
+        member->is_array()
+            ? std::all_of(member->begin(), member->end(), [&value = value](const Json& each) { return each == value; })
+            : *member == value;
     if (is_the_one) continue;
     refuse_config(
         path, std::string(key) + " = " + json_text(*member) + " is not supported",

@@ -125,7 +125,7 @@ TEST(Pipelines, WeightsOfHalfPrecisionAreFoundByTheirName) {
     const std::string whole = part + std::string(stem) + ".safetensors",
                       half = part + std::string(stem) + ".fp16.safetensors";
     std::filesystem::copy(folder.path(whole), folder.path(half));
-    const auto stem_of_part = [&](const Pipeline& pipeline) {
+    const auto stem_of_part = [part = part](const Pipeline& pipeline) {
       return std::string(part == std::string("unet/") ? pipeline.noise_predictor.stem.safetensors
                                                       : pipeline.text_encoder.stem.safetensors);
     };

@@ -26,7 +26,8 @@ TEST(TimeEmbedding, HasSinesAndCosinesOfTheTimestep) {
         std::vector<float> values(320);
         write_time_embedding(values.data(), config, timestep);
         for (std::size_t i = 0; i < 160; ++i) {
-          const long double angle = timestep * std::pow(10000.0L, -static_cast<long double>(i) / (160 - freq_shift));
+          const long double angle = static_cast<long double>(timestep) *
+                                    std::pow(10000.0L, -static_cast<long double>(i) / (160 - freq_shift));
           const float cosine = static_cast<float>(std::cos(angle)), sine = static_cast<float>(std::sin(angle));
           EXPECT_NEAR(values[i], cosines_first ? cosine : sine, 6e-8f) << timestep << " " << i;
           EXPECT_NEAR(values[160 + i], cosines_first ? sine : cosine, 6e-8f) << timestep << " " << i;

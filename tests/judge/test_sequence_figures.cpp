@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -106,11 +107,13 @@ TEST(SequenceFigures, OfValuesAreThoseOfScipy) {
 }
 
 TEST(Correlation, OfNumbersThatAreNotFiniteIsNone) {
-  const double infinite[] = {1.0, INFINITY, 3.0}, not_a_number[] = {1.0, NAN, 3.0}, y[] = {1.0, 2.0, 4.0};
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+  const double infinite[] = {1.0, kInfinity, 3.0}, not_a_number[] = {1.0, kNotANumber, 3.0}, y[] = {1.0, 2.0, 4.0};
   EXPECT_TRUE(std::isnan(pearson_correlation(infinite, y, 3)));
   EXPECT_TRUE(std::isnan(pearson_correlation(y, not_a_number, 3)));
   EXPECT_TRUE(std::isnan(pearson_correlation(y, y, 1)));
-  double x[] = {1.0, NAN, 3.0}, ranks[] = {1.0, 2.0, 4.0};
+  double x[] = {1.0, kNotANumber, 3.0}, ranks[] = {1.0, 2.0, 4.0};
   std::int32_t order[3];
   EXPECT_TRUE(std::isnan(spearman_correlation(x, ranks, 3, order)));
 }

@@ -173,9 +173,9 @@ TEST(Unigram, RefusesWhatT5DoesNotHave) {
   refused(with([](Json& d) { d["post_processor"] = {{"type", "ByteLevel"}}; }), "</s> behind a text");
   refused(with([](Json& d) { d["normalizer"] = {{"type", "NFKC"}}; }), "\"NFKC\" is not supported");
   refused(with([](Json& d) { d["pre_tokenizer"] = {{"type", "Whitespace"}}; }), "is not Metaspace");
-  for (const auto& [left, right] : {std::pair{true, true}, std::pair{false, false}})
-    refused(with([&](Json& d) {
-              d["normalizer"] = {{"type", "Strip"}, {"strip_left", left}, {"strip_right", right}};
+  for (const bool both : {true, false})
+    refused(with([both](Json& d) {
+              d["normalizer"] = {{"type", "Strip"}, {"strip_left", both}, {"strip_right", both}};
             }),
             "strip on the right alone");
   refused(with([](Json& d) { d["normalizer"]["precompiled_charsmap"] = "ab!"; }), "not base64");
