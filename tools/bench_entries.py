@@ -87,6 +87,8 @@ ENTRIES = [
     sized("vit-base-bf16", "the same in bf16", "config/vit_base.toml", model="vit-base", keys=CLASSES + batch(8) + BF16),
     sized("bert-base", "BERT-base, masked words, 128 tokens, batch 8, float32", "config/bert_base_masked_lm.toml", model="bert-base", keys=[*TEXTS, "data.max_seq_length=128", *batch(8)]),
     sized("bert-base-evaluate", "the same, evaluation", "config/bert_base_masked_lm.toml", *EVALUATE, model="bert-base", keys=[*TEXTS, "data.max_seq_length=128", *batch(8)]),
+    sized("roberta-base", "RoBERTa-base, masked words, 128 tokens, batch 8, float32", "config/roberta_base_masked_lm.toml", model="roberta-base", keys=[*TEXTS, "data.max_seq_length=128", *batch(8)]),
+    sized("distilbert-base", "DistilBERT-base, masked words, 128 tokens, batch 8, float32", "config/bert_base_masked_lm.toml", model="distilbert-base", keys=[*TEXTS, "data.max_seq_length=128", *batch(8)]),
     sized("bert-large", "BERT-large, masked words and next sentences, 128 tokens, batch 4, float32", "config/bert_large_phase1.toml", model="bert-large", keys=TEXTS + batch(4)),
     sized("t5-small", "T5 small, 512 + 128 tokens, batch 2, float32", "config/t5_small.toml", model="t5-small", rows=(*ROWS, "128"), keys=SHORT_SOURCES + batch(2)),
     sized("t5-small-generate", "T5 small, 512 source tokens, writing 64, batch 4, float32", "config/t5_small.toml", *GENERATE, "--new-tokens", "64", model="t5-small", rows=(*ROWS, "128"),

@@ -170,14 +170,15 @@ class Bench(unittest.TestCase):
         pairs = {json.loads((self.folder / f"{name}.json").read_text())["pair"] for name in ("old", "new")}
         self.assertEqual(len(pairs), 1)
 
-    def test_a_program_that_fails_is_recorded_and_the_others_are_measured(self):
+    def test_a_program_that_fails_is_recorded_and_where_nothing_is_measured_the_exit_code_says_so(self):
         self.assertEqual((self.run_program({})[0], self.states()), (0, [("vit-demo", "measured")]))
         lacking = {key: value for key, value in STEPS.items() if key != "operations"}
         for said, reason in (({"bench": None}, "it failed | here"), ({"settings": None}, "it failed | here"), ({"plan": None}, "it failed | here"), ({"bench": "hello"}, "printed no JSON"),
                              ({"bench": lacking}, "printed other figures than expected: KeyError('operations')")):
-            self.assertEqual(self.run_program(said)[0], 0)
+            code, output = self.run_program(said)
             [(_, state)] = self.states()
             self.assertRegex(state, f"^not measured: .*{re.escape(reason)}$")
+            self.assertEqual((code, output.splitlines()[-1]), (1, state.replace("not measured", "bench: nothing could be measured; vit-demo")))
 
     def test_a_program_that_is_none_is_refused_in_one_line(self):
         for said, words in (({"--version": None}, "it failed | here"), ({"--version": ""}, "--version printed nothing"), ({"bringup": "hello"}, "printed no JSON")):

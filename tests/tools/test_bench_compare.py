@@ -5,7 +5,9 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -168,6 +170,18 @@ class BenchCompare(unittest.TestCase):
         old, new = pair(0)
         new["complete"] = False
         self.assertIn("note: the run of new was interrupted: it lacks entries", self.compare(old, new)[1])
+
+    def test_a_reader_that_closes_the_pipe_changes_only_what_it_reads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder, name) for name in ("old.json", "new.json")]
+            for file, content in zip(files, pair(0, slower=SLOWED)):
+                file.write_text(json.dumps(content))
+            for option in ("--all", "--json"):
+                read, write = os.pipe()
+                os.close(read)
+                done = subprocess.run([ROOT / "tools/bench_compare", *files, option], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+                os.close(write)
+                self.assertEqual((done.returncode, done.stderr), (SLOWER, ""))
 
     def test_the_quantiles_are_those_of_student(self):
         for probability, degrees, expected in ((0.05, 1, 12.706), (0.05, 3, 3.1824), (0.05, 4, 2.7764), (0.01, 10, 3.1693), (0.001, 15, 4.0728)):
