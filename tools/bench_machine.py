@@ -52,7 +52,7 @@ def bring_up(program, folder, number):
     return {"number": number, "started": found["started"], "figures": figures, "off": off}
 
 
-def machine_of(program, folder):
+def machine_of(program):
     """The facts by which two machines are told apart, from a bring-up of the clock alone."""
     found = json_of([program, "bringup", "--quick", "--only", "clock", "--json"])
     machine, processor, kernel = found["machine"], found["machine"]["processor"], found["machine"]["kernel"]

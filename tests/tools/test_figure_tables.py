@@ -1,16 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of tools/README.md: rows of tools/figures say machine, commit and day; a file of tools/bench becomes rows with its machine and commit."""
+"""The tables of tools/README.md: comparisons write their figures into rows; rows of tools/figures say machine, commit and day; a file of tools/bench becomes rows with its machine and commit."""
+import importlib.machinery
+import importlib.util
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
 import bench_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def load(tool):
+    loader = importlib.machinery.SourceFileLoader(tool, str(ROOT / "tools" / tool))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(tool, loader))
+    loader.exec_module(module)
+    return module
+
+
 with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
+    import figure_rows
     import figure_tables
+    compare_families, compare_with_transformers = load("compare_families"), load("compare_with_transformers")
+
+BEFORE = {"machine": "an old one", "commit": "0123456789ab", "date": "2026-01-01"}
+TABLE = {"name": "t", "columns": ["subject", "measured", "comparison"],
+         "row": [{"subject": "a model", "measured": "1", "comparison": "`vit`", **BEFORE}, {"subject": "two", "measured": "2", "comparison": "`bert`, `bert-large`", **BEFORE},
+                 {"subject": "\"other\" – a | b", "measured": "3", "comparison": "`bascule bench FILE`", **BEFORE}]}
+NOW = {"machine": "a new one", "commit": "ba9876543210", "date": "2026-02-02"}
+OURS, PEER = [(4.0, 1024, 0.9, 400.0), (4.2, 1024, 0.9, 400.0), (4.4, 1024, 0.9, 400.0)], [(2.0, 2048), (2.0, 2048), (2.0, 2048)]
+
+
+class Recording(unittest.TestCase):
+    """tools/compare_families --record, without programs that are measured."""
+
+    def record(self, *names, table=TABLE, source=NOW):
+        """The table after those comparisons, each with the figures of OURS and PEER."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "table.toml")
+            file.write_text(figure_rows.text_of(table))
+            with mock.patch.multiple(compare_families, measure_ours=mock.Mock(side_effect=OURS * 9), measure_peer=mock.Mock(side_effect=PEER * 9), print=mock.Mock(), create=True), \
+                    mock.patch.object(figure_rows, "source_of", return_value=source), \
+                    mock.patch.object(sys, "argv", ["compare_families", "--reference", "none", "--python", "none", "--record", str(file), *names]):
+                compare_families.main()
+            return figure_rows.read(file)
+
+    def test_figures_machine_commit_and_day_of_a_row_are_written_and_its_words_stay(self):
+        table = self.record("vit")
+        measured = "ViT-B/16: 4.20 samples/s, 400 GFLOP/s, 90 % of the ceiling, 2.10 times as fast (2.00 to 2.20) as the peer's 2.00 samples/s, 50 % of the memory"
+        self.assertEqual(table["row"], [{"subject": "a model", "measured": measured, "comparison": "`vit`", **NOW}, *TABLE["row"][1:]])
+
+    def test_a_comparison_without_a_row_gets_one(self):
+        table = self.record("t5-base")
+        self.assertEqual(table["row"][:3], TABLE["row"])
+        self.assertRegex(table["row"][3].pop("measured"), "^T5 base, 512 \\+ 64 tokens: 4.20 samples/s, ")
+        self.assertEqual(table["row"][3:], [{"subject": "t5-base", "comparison": "`t5-base`", **NOW}])
+
+    def test_a_row_of_two_comparisons_needs_both(self):
+        with self.assertRaisesRegex(SystemExit, '^compare_families: "two" is of bert-large, too: measure all of them$'):
+            self.record("bert")
+        row = self.record("bert-large", "bert")["row"][1]
+        self.assertRegex(row["measured"], "^128 tokens, all rows .*; 128 tokens, labelled rows .*; 128 tokens: 4.20 samples/s")
+        self.assertEqual(row["commit"], NOW["commit"])
+
+    def test_two_rows_of_one_comparison_become_one(self):
+        twice = {**TABLE, "row": [TABLE["row"][0], TABLE["row"][2], {**TABLE["row"][0], "subject": "the same"}]}
+        self.assertEqual([row["subject"] for row in self.record("vit", table=twice)["row"]], ["a model", TABLE["row"][2]["subject"]])
+
+    def test_the_steps_of_bridgetower_are_a_row_of_their_command(self):
+        figures = lambda rate, mib, faster=1.0: {"samples_per_second": rate, "ours_is_faster": faster, "resident_mib": mib}
+        step = {"size": "base", "mode": "train", "precision": "bf16", "batch": 8, "caption": 25}
+        words = compare_with_transformers.in_words([{**step, "contenders": {"ours": figures(0.75, 2000), "eager": figures(0.3, 3000, 2.5)}}, {**step, "contenders": {"ours": figures(0.5, 2000)}}], ["eager"])
+        self.assertEqual(words, "base, train, bf16, batch 8, captions of 25 tokens: 0.750 samples/s, 2,000 MiB, 2.50 times as fast as eager's 0.300, 67 % of its memory; "
+                         "base, train, bf16, batch 8, captions of 25 tokens: 0.500 samples/s, 2,000 MiB, eager failed")
+        table = figure_rows.read(ROOT / "tools/figures/speed.toml")
+        after = figure_rows.put(table, {compare_with_transformers.COMMAND: words}, NOW)
+        self.assertEqual([row["measured"] for row in after["row"] if row not in table["row"]], [words])
+        self.assertEqual(len(after["row"]), len(table["row"]))
+
+    def test_what_is_no_table_is_refused_before_anything_is_measured(self):
+        for table, words in (({**TABLE, "columns": ["subject", "comparison"]}, "no table of figures"), ({**TABLE, "columns": ["subject", "comparison", "measured"]}, 'its last column is "measured"')):
+            with self.assertRaisesRegex(SystemExit, words), mock.patch.object(compare_families, "compare", side_effect=AssertionError):
+                self.record("vit", table=table)
+
+    def test_a_program_that_is_of_no_commit_is_refused(self):
+        for commit in ((None, None), ("0123456789ab", False)):
+            with mock.patch.object(figure_rows.bench_machine, "commit_of", return_value=commit), self.assertRaisesRegex(ValueError, "not built from a commit without changes"):
+                figure_rows.source_of(pathlib.Path("build/bascule"))
+
+    def test_the_published_tables_are_written_as_they_are_read(self):
+        for file in (ROOT / "tools/figures").glob("*.toml"):
+            self.assertEqual(figure_rows.text_of(figure_rows.read(file)), file.read_text(), file.name)
 
 
 class FigureTables(unittest.TestCase):
