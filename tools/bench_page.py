@@ -10,7 +10,7 @@ STYLE = """
 .plot text{font-size:12px;fill:var(--ink)}.plot .soft{fill:var(--soft)}.plot .bar-of{fill:var(--k)}.plot .range{stroke:var(--ink);stroke-width:1.5}
 .stacks{display:grid;grid-template-columns:minmax(9em,auto) 1fr;gap:4px 14px;align-items:center}.stacks .stack{margin:0;height:24px}.stacks>span{font-size:13px}
 .keys{display:flex;flex-wrap:wrap;gap:4px 18px;margin:12px 0 0;font-size:13px}
-details{margin:10px 0}summary{cursor:pointer}td code{overflow-wrap:anywhere}
+.wide tbody th{white-space:normal;min-width:6.5em}details{margin:10px 0}summary{cursor:pointer}td code{display:block;min-width:22em;overflow-wrap:anywhere}
 """
 COLOURS = 7  # of kinds of operations; c8 is the rest
 
