@@ -115,8 +115,12 @@ QUICK = {
     "golden contrastive": lambda: golden("contrastive"),
     "demo, 2 updates": lambda: demo(2, 2),
     "demo, 2 updates, bf16": lambda: demo(2, 2, **BF16),
+    "BERT, values of pairs, 2 updates": lambda: values(2, 8, 24, model=RELATIVES["bert"]),
     "RoBERTa, classes, 2 updates": lambda: labels(2, 8, 24, model=RELATIVES["roberta"]),
     "DistilBERT, values of pairs, 2 updates, bf16": lambda: values(2, 8, 24, model={**RELATIVES["distilbert"], **BF16["model"]}),
+    "BERT, tags, 2 updates": lambda: tags(2, 8, 24, model=RELATIVES["bert"]),
+    "RoBERTa, tags of all tokens, 2 updates, bf16": lambda: tags(2, 8, 24, True, model={**RELATIVES["roberta"], **BF16["model"]}),
+    "DistilBERT, tags, 2 updates": lambda: tags(2, 8, 24, model=RELATIVES["distilbert"]),
 }
 RUNS = {
     **QUICK,
@@ -134,9 +138,6 @@ RUNS = {
     "BERT, classes, 4 updates, bf16": lambda: labels(4, 8, **BF16),
     "RoBERTa, classes, 2 updates, bf16": lambda: labels(2, 8, 24, model={**RELATIVES["roberta"], **BF16["model"]}),
     "DistilBERT, values of pairs, 2 updates": lambda: values(2, 8, 24, model=RELATIVES["distilbert"]),
-    "BERT, tags, 2 updates": lambda: tags(2, 8, 24),
-    "RoBERTa, tags of all tokens, 2 updates, bf16": lambda: tags(2, 8, 24, True, model={**RELATIVES["roberta"], **BF16["model"]}),
-    "DistilBERT, tags, 2 updates": lambda: tags(2, 8, 24, model=RELATIVES["distilbert"]),
     "T5, 6 updates": lambda: t5(6, 16),
     "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
     f"{LONG}, bf16": lambda: demo(6, 64, **BF16),

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of RoBERTa and DistilBERT for runs from scratch: tests/data holds none, and config.json is all that such a run reads of them. Rows with values, and words with tags, which no data there has either."""
+"""Models of BERT, RoBERTa and DistilBERT for runs from scratch, smaller than any in tests/data: config.json is all that such a run reads of them. Rows with values, and words with tags, which no data there has either."""
 import json
 
 from bascule_run import EMOJI, ROOT
 
 DATA = ROOT / "tests" / "data"
-MODELS = {"roberta": {"vocab_size": 3000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 34},
+MODELS = {"bert": {"vocab_size": 4000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 32},
+          "roberta": {"vocab_size": 3000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 34},
           "distilbert": {"vocab_size": 4000, "dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "max_position_embeddings": 32}}
 # What [model] says of them in a settings file beside their folders.
-SETTINGS = {"roberta": {"model_name_or_path": '"roberta"', "tokenizer_name": f'"{EMOJI}/tokenizer"'},
+SETTINGS = {"bert": {"model_name_or_path": '"bert"', "tokenizer_name": f'"{DATA}/tokenizer/wordpiece"'},
+            "roberta": {"model_name_or_path": '"roberta"', "tokenizer_name": f'"{EMOJI}/tokenizer"'},
             "distilbert": {"model_name_or_path": '"distilbert"', "tokenizer_name": f'"{DATA}/tokenizer/wordpiece"'}}
 
 
