@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/state_file.h"
@@ -13,8 +14,6 @@
 
 namespace bascule {
 namespace {
-
-std::string updates(std::int64_t count) { return std::to_string(count) + (count == 1 ? " update" : " updates"); }
 
 ResumePoint read_and_check(const std::string& folder, std::optional<std::int64_t> step, CheckpointCheck check) {
   ResumePoint point = read_checkpoint(folder, step);
@@ -45,7 +44,7 @@ bool may_hold_state(const std::string& folder) {
   std::string what_to_do = failure.what_to_do().empty() ? "" : failure.what_to_do() + "; ";
   if (older) {
     what_to_do += "training.resume = \"older\" resumes from " + name_of_checkpoint(older->global_step) + " and loses " +
-                  updates(steps.front() - older->global_step);
+                  count_of(steps.front() - older->global_step, "update");
   } else {
     what_to_do += "no older checkpoint is usable; to start again, choose another output_dir";
   }
@@ -111,8 +110,9 @@ std::optional<ResumePoint> find_checkpoint(const std::string& output_dir, const 
   if (failure) {
     const std::string skipped = name_of_checkpoint(steps.front());
     notes->push_back("skipping " + skipped + " (" + failure->where() + " " + failure->problem() + "): resuming from " +
-                     name_of_checkpoint(point->global_step) + ", " + updates(steps.front() - point->global_step) +
-                     " lost; " + skipped + " stays until a later save replaces it");
+                     name_of_checkpoint(point->global_step) + ", " +
+                     count_of(steps.front() - point->global_step, "update") + " lost; " + skipped +
+                     " stays until a later save replaces it");
   }
   return point;
 }

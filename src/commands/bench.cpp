@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
@@ -97,13 +98,13 @@ BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa i
   const std::unique_ptr<RecordedRun> run = record_column(column);
   const std::int64_t batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
   const bool varies_batch = arguments.axis == BenchAxis::kBatch && !arguments.values.empty();
-  const std::string name = varies_batch ? std::to_string(batch) + " samples" : column.name;
-  std::fprintf(stderr, "bascule: bench: %lld + %lld %s with %lld workers, media engine %s%s\n",
+  const std::string name = varies_batch ? count_of(batch, "sample") : column.name;
+  std::fprintf(stderr, "bascule: bench: %lld + %lld %s with %s, media engine %s%s\n",
                static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
                column.settings.training.do_train                ? "steps"
                : column.settings.training.predict_with_generate ? "batches of texts"
                                                                 : "batches of the evaluation",
-               static_cast<long long>(column.settings.data.dataloader_num_workers),
+               count_of(column.settings.data.dataloader_num_workers, "worker").c_str(),
                media_engine_query(column.engine).name,
                arguments.axis == BenchAxis::kWorkers ? "" : (", " + name).c_str());
   const MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/machine/process_limits.h"
 #include "src/runtime/choose_isa.h"
@@ -66,7 +67,7 @@ std::vector<std::pair<std::string, Settings>> drawing_columns_of(const Settings&
   for (auto& [name, own] : columns) {
     const std::unique_ptr<RecordedDrawRun> run = record_draw_run(own);
     check_drawing_fits(*run, read_process_limits());
-    if (name.empty()) name = std::to_string(run->options.batch) + (run->options.batch == 1 ? " picture" : " pictures");
+    if (name.empty()) name = count_of(run->options.batch, "picture");
     for (const std::string& note : run->notes) {
       if (is_first) std::fprintf(stderr, "bascule: %s\n", note.c_str());
     }

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "src/base/count_of.h"
 #include "src/graph/graph.h"
 
 namespace bascule {
@@ -142,7 +143,7 @@ double median_of(std::vector<double> values) {
 std::string subject_text(const BenchSubject& subject) {
   const MachineLimits& limits = subject.limits;
   std::string text = "bench: " + subject.settings_file + "\n  " + precision_word(subject) + ", " + subject.isa + ", " +
-                     std::to_string(subject.threads) + " threads; limits measured here: ";
+                     count_of(subject.threads, "thread") + "; limits measured here: ";
   if (subject.is_bf16) text += formatted("%.0f GFLOP/s for matrix products in bf16, ", limits.bf16_gflops_per_second);
   text += formatted("%.0f GFLOP/s", limits.float32_gflops_per_second);
   text += subject.is_bf16 ? " in float32, " : " for matrix products, ";

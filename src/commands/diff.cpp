@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/json/json.h"
@@ -56,8 +57,8 @@ int diff_pictures(const DiffArguments& arguments) {
     }
     std::printf("%s\n", json_text(document, 2).c_str());
   } else if (is_equal) {
-    std::printf("equal: the latents after every call, and the pixels, of %zu %s\n", parting.equal,
-                parting.equal == 1 ? "picture" : "pictures");
+    std::printf("equal: the latents after every call, and the pixels, of %s\n",
+                count_of(parting.equal, "picture").c_str());
   } else {
     std::printf("%s\n", parting_text(parting).c_str());
     std::printf("it is the first in the order of the list; %zu of %zu pictures differ\n",

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/checkpoint/output_dir.h"
@@ -22,8 +23,8 @@ void check_cores(const Settings& settings, const RankPlace& place) {
   const std::int64_t threads = settings.machine.threads, ranks = place.local_size;
   if (sealed_settings() == nullptr || threads * ranks <= usable_cores()) return;
   throw Error(ErrorKind::kSettings, where_written(settings, "machine.threads"),
-              std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " of " + std::to_string(threads) +
-                  " threads need more than the " + std::to_string(usable_cores()) + " cores of this machine",
+              count_of(ranks, "rank") + " of " + count_of(threads, "thread") + " need more than the " +
+                  count_of(usable_cores(), "core") + " of this machine",
               "use a machine with enough cores, or build the program with machine.threads = 0");
 }
 

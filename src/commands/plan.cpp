@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/commands/check_outputs.h"
@@ -150,14 +151,14 @@ int plan_command(const PlanArguments& arguments) {
     std::printf("%s%s", print_memory_plan(plan).c_str(), answers.text().c_str());
     for (const RecordedSplit& split : run->data.splits) {
       const StreamPlan& stream = run->data.plan.streams[split.stream];
-      std::printf("%-10s at most %lld samples a batch", split_name(split.split),
-                  static_cast<long long>(stream.bounds.samples()));
+      std::printf("%-10s at most %s a batch", split_name(split.split),
+                  count_of(stream.bounds.samples(), "sample").c_str());
       for (int text = 0; text < kMaxTexts; ++text) {
         if (!reads_text(run->data.loader, text)) continue;
-        std::printf(text == 0 ? " with %lld text rows (longest text: %lld tokens)"
-                              : ", %lld rows of second texts (longest: %lld tokens)",
-                    static_cast<long long>(stream.bounds.samples() * stream.texts[text].longest),
-                    static_cast<long long>(stream.texts[text].longest));
+        std::printf(
+            text == 0 ? " with %s (longest text: %s)" : ", %s of second texts (longest: %s)",
+            count_of(stream.bounds.samples() * stream.texts[text].longest, text == 0 ? "text row" : "row").c_str(),
+            count_of(stream.texts[text].longest, "token").c_str());
       }
       std::printf("\n");
     }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "src/base/count_of.h"
 #include "src/commands/report_error.h"
 #include "src/draw_run/draw_inputs.h"
 #include "src/draw_run/recorded_draw_run.h"
@@ -43,13 +44,13 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
     if (arguments.inputs) document["inputs"] = inputs_json(draw_inputs(*run));
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
-    const std::int64_t pictures = static_cast<std::int64_t>(run->list.pictures.size());
+    const std::size_t pictures = run->list.pictures.size();
+    const std::string calls = count_of(run->program.calls.size(), "call");
     const std::string ranks = place.is_alone() ? "" : " on each of " + std::to_string(place.world_size) + " ranks";
-    std::printf("%s%lld %s of %lld x %lld pixels, %lld at a time%s, %zu calls of the UNet for each picture\n",
-                print_memory_plan(run->plan).c_str(), static_cast<long long>(pictures),
-                pictures == 1 ? "picture" : "pictures", static_cast<long long>(run->options.width),
-                static_cast<long long>(run->options.height), static_cast<long long>(run->options.batch), ranks.c_str(),
-                run->program.calls.size());
+    std::printf("%s%s of %lld x %lld pixels, %lld at a time%s, %s of the UNet for each picture\n",
+                print_memory_plan(run->plan).c_str(), count_of(pictures, "picture").c_str(),
+                static_cast<long long>(run->options.width), static_cast<long long>(run->options.height),
+                static_cast<long long>(run->options.batch), ranks.c_str(), calls.c_str());
   }
   return too_large ? report_error(*too_large, false) : 0;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/absolute_path.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/commands/report_error.h"
@@ -134,7 +135,8 @@ bool is_as_recorded(const RepeatJudgement& judgement, Promise promise) {
 
 void print_judgement(const RepeatJudgement& judgement, const Outcome& outcome) {
   if (judgement.has_equal_bits && outcome.recorded.draws()) {
-    std::printf("equal bits: %zu pictures are as recorded\n", judgement.pictures);
+    std::printf("equal bits: %s as recorded\n",
+                (count_of(judgement.pictures, "picture") + (judgement.pictures == 1 ? " is" : " are")).c_str());
     return;
   }
   const std::vector<SummedFile>& results = outcome.recorded.record.results;
@@ -142,12 +144,15 @@ void print_judgement(const RepeatJudgement& judgement, const Outcome& outcome) {
     return std::filesystem::path(file.path).extension() == ".safetensors";
   });
   if (judgement.has_equal_bits && !has_trained) {
-    std::printf("equal bits: %zu evaluations are as recorded\n", judgement.evaluations);
+    std::printf(
+        "equal bits: %s as recorded\n",
+        (count_of(judgement.evaluations, "evaluation") + (judgement.evaluations == 1 ? " is" : " are")).c_str());
     return;
   }
   if (judgement.has_equal_bits) {
-    std::printf("equal bits: %zu logged intervals, %zu evaluations and the weights are as recorded\n",
-                judgement.intervals, judgement.evaluations);
+    std::printf("equal bits: %s, %s and the weights are as recorded\n",
+                count_of(judgement.intervals, "logged interval").c_str(),
+                count_of(judgement.evaluations, "evaluation").c_str());
     return;
   }
   std::printf("bits differ: %s\n", judgement.first_difference.c_str());

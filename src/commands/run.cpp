@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/run.h"
+#include "src/base/count_of.h"
 #include "src/run/model_words.h"
 
 #include <algorithm>
@@ -219,8 +220,9 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
     hand_over(std::move(mlperf), &sealed);
     say(times->line());
     say("seal: " + std::string(isa_name(isa)) + ", " +
-        (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
-        " threads; from here on Bascule allocates nothing, and allocations by libraries are counted");
+        (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) +
+        count_of(run.threads, "thread") +
+        "; from here on Bascule allocates nothing, and allocations by libraries are counted");
     if (sealed.tracking().is_open()) say(watch_line(run.settings));
   }
   const Status status = replay(sealed);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/notify_socket.h"
 #include "src/commands/launch_run.h"
@@ -54,8 +55,8 @@ bool is_done(const RecordedDrawRun& run, bool json) {
 void say_run(const RecordedDrawRun& run) {
   const std::size_t pictures = run.list.pictures.size();
   for (const std::string& note : run.notes) say(note);
-  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " + std::to_string(pictures) +
-      (pictures == 1 ? " picture of " : " pictures of ") + std::to_string(run.options.width) + " x " +
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
+      count_of(pictures, "picture") + " of " + std::to_string(run.options.width) + " x " +
       std::to_string(run.options.height));
 }
 
@@ -145,8 +146,8 @@ int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
   SealedDrawRun sealed(run, isa, &say, &group);
   if (group.is_first())
     say("seal: " + std::string(isa_name(isa)) + ", " +
-        (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
-        (run.threads == 1 ? " thread" : " threads"));
+        (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) +
+        count_of(run.threads, "thread"));
   RunStatus status;
   std::vector<NamedText> from;
   agree_on(group, [&] {

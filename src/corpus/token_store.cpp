@@ -21,6 +21,7 @@
 
 #include "src/base/align.h"
 #include "src/base/check.h"
+#include "src/base/count_of.h"
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
@@ -195,8 +196,8 @@ class LockedFile {
 
 std::string made_note(const TokenText& text, const TokenStore& store, const std::string& kept) {
   const char* const part = !text.part ? "" : text.part->is_held_out ? ", held out" : ", not held out";
-  return text.files.name + part + ": " + std::to_string(store.documents()) + " documents, " +
-         std::to_string(store.sentences()) + " sentences, " + std::to_string(store.tokens()) + " tokens" +
+  return text.files.name + part + ": " + count_of(store.documents(), "document") + ", " +
+         count_of(store.sentences(), "sentence") + ", " + count_of(store.tokens(), "token") +
          (kept.empty() ? "" : ", kept in " + kept);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "src/base/count_of.h"
 #include "src/records/readable.h"
 
 namespace bascule {
@@ -10,7 +11,7 @@ namespace bascule {
 std::string count_text(std::int64_t count) { return readable_count(count).c_str(); }
 
 std::string counted(std::int64_t count, const std::string& noun) {
-  return count_text(count) + " " + noun + (count == 1 ? "" : "s");
+  return count_text(count) + " " + noun_for(count, noun);
 }
 
 std::string share_text(std::int64_t part, std::int64_t all) {

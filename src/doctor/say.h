@@ -8,7 +8,7 @@
 namespace bascule {
 
 std::string count_text(std::int64_t count);  // "1,583"
-// "1 picture", "1,583 pictures": the plural is `noun` with an s.
+// "1 picture", "1,583 pictures".
 std::string counted(std::int64_t count, const std::string& noun);
 std::string share_text(std::int64_t part, std::int64_t all);  // "0.76 %", of nothing "0 %"
 // "is" or "are".

@@ -68,6 +68,13 @@ std::string finding_text(const Finding& finding) {
   return text;
 }
 
+// "3 epochs", "0.5000 epochs".
+std::string epochs_text(double epochs) {
+  const auto whole = static_cast<std::int64_t>(epochs);
+  return static_cast<double>(whole) == epochs ? counted(whole, "epoch")
+                                              : std::string(readable_number(epochs).c_str()) + " epochs";
+}
+
 void add_time(const TimeFigures& time, std::vector<NamedLine>* lines) {
   lines->push_back({"memory", std::string(readable_bytes(static_cast<std::uint64_t>(time.planned_bytes)).c_str()) +
                                   " planned, " + readable_bytes(static_cast<std::uint64_t>(time.memory_bytes)).c_str() +
@@ -79,7 +86,7 @@ void add_time(const TimeFigures& time, std::vector<NamedLine>* lines) {
   std::string epoch = counted(time.updates_of_epoch, "update");
   if (time.epoch_seconds) {
     epoch += std::string(", about ") + readable_seconds(*time.epoch_seconds).c_str() +
-             " without evaluation and saving; all of training, " + readable_number(time.epochs).c_str() + " epochs, " +
+             " without evaluation and saving; all of training, " + epochs_text(time.epochs) + ", " +
              readable_seconds(time.epochs * *time.epoch_seconds).c_str();
   } else {
     epoch += "; --profile FILE says how long it takes (`bascule bringup --save FILE` makes one)";

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "src/base/count_of.h"
 #include "src/base/utf8.h"
 #include "src/settings/resume_rules.h"
 
@@ -38,9 +39,8 @@ std::vector<std::string> short_notes(const std::vector<std::string>& notes) {
 std::string draw_card(const RecordedDrawRun& run) {
   const std::filesystem::path folder = run.settings.run.output_dir.resolved;
   const std::size_t pictures = run.list.pictures.size();
-  std::string out = "# " + folder.filename().string() + "\n\n" + std::to_string(pictures) +
-                    (pictures == 1 ? " picture of " : " pictures of ") + std::to_string(run.options.width) + " x " +
-                    std::to_string(run.options.height) +
+  std::string out = "# " + folder.filename().string() + "\n\n" + count_of(pictures, "picture") + " of " +
+                    std::to_string(run.options.width) + " x " + std::to_string(run.options.height) +
                     " pixels, drawn by Bascule " BASCULE_VERSION
                     " with the Stable Diffusion pipeline named below. [images.jsonl](images.jsonl) "
                     "has the prompt, the seed and the digest of each. The same settings draw the same pixels.\n";

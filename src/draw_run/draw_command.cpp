@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "src/base/clock.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/draw_run/sealed_draw_run.h"
@@ -97,8 +98,7 @@ int draw_command(const DrawArguments& arguments, const volatile int* stop) {
   } else {
     std::printf("%s\n", arguments.output.c_str());
     const std::size_t calls = run->program.calls.size();
-    say("draw: " + std::to_string(calls) + (calls == 1 ? " call" : " calls") + " of the UNet and the decoder in " +
-        readable_seconds(seconds).c_str());
+    say("draw: " + count_of(calls, "call") + " of the UNet and the decoder in " + readable_seconds(seconds).c_str());
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "src/base/count_of.h"
 #include "src/draw_run/draw_card.h"
 #include "src/json/json.h"
 #include "src/pictures/thumbnail.h"
@@ -25,15 +26,13 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
       {"pictures", std::to_string(results.pictures + results.found) +
                        (results.found > 0 ? ", " + std::to_string(results.found) + " of them found" : "")});
   figures.push_back({"size", std::to_string(run.options.width) + " x " + std::to_string(run.options.height) +
-                                 " pixels, " + std::to_string(run.program.calls.size()) +
-                                 (run.program.calls.size() == 1 ? " call" : " calls") +
+                                 " pixels, " + count_of(run.program.calls.size(), "call") +
                                  " of the UNet for each picture"});
   if (results.pictures > 0) {
     figures.push_back({"time", std::string(readable_seconds(results.seconds).c_str()) + ", " +
                                    readable_seconds(per(results.seconds, drawn)).c_str() + " a picture"});
     figures.push_back({"  prompts", std::string(readable_seconds(results.stages.prompts).c_str()) + ", " +
-                                        std::to_string(results.encoded_texts) +
-                                        (results.encoded_texts == 1 ? " text" : " texts") + " encoded"});
+                                        count_of(results.encoded_texts, "text") + " encoded"});
     figures.push_back({"  calls of the UNet", readable_seconds(results.stages.calls).c_str()});
     figures.push_back({"  decoding", readable_seconds(results.stages.decoding).c_str()});
     figures.push_back({"  writing", readable_seconds(results.writing_seconds).c_str()});

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
@@ -107,8 +108,7 @@ PictureList list_pictures(const Settings& settings, const PromptTokenizer& token
     if (is_new) {
       EncodedPrompt encoded = tokenizer.encode(text, where);
       if (encoded.tokens_cut > 0)
-        list.notes.push_back(where + ": cut by " + std::to_string(encoded.tokens_cut) +
-                             (encoded.tokens_cut == 1 ? " token" : " tokens") +
+        list.notes.push_back(where + ": cut by " + count_of(encoded.tokens_cut, "token") +
                              " to the length that the model reads: \"" + encoded.text_cut + "\"");
       list.texts.push_back({text, std::move(encoded.ids)});
     }

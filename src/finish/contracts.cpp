@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "src/base/count_of.h"
 #include "src/records/readable.h"
 
 namespace bascule {
@@ -38,8 +39,7 @@ ContractResult sealed(const ContractFigures& figures) {
 
 ContractResult durability(const ContractFigures& figures) {
   if (figures.checkpoints == 0) return {"Durability", ContractState::kNotChecked, "no checkpoint was due"};
-  const std::string count =
-      std::to_string(figures.checkpoints) + (figures.checkpoints == 1 ? " checkpoint" : " checkpoints");
+  const std::string count = count_of(figures.checkpoints, "checkpoint");
   return {"Durability", kept_if(figures.newest_is_in_place),
           figures.newest_is_in_place ? count + ", each synced before it was renamed into place"
                                      : count + " saved, but the newest one is missing"};
@@ -52,7 +52,7 @@ ContractResult errors(const ContractFigures& figures) {
   for (const SplitRows& split : figures.splits) {
     const std::string name = split_name(split.split);
     if (split.judged >= 0 && split.judged + split.skipped != split.rows) {
-      wrong += (wrong.empty() ? "" : "; ") + name + ": " + std::to_string(split.judged) + " rows evaluated and " +
+      wrong += (wrong.empty() ? "" : "; ") + name + ": " + count_of(split.judged, "row") + " evaluated and " +
                std::to_string(split.skipped) + " skipped of " + std::to_string(split.rows);
     }
     if (split.listed < split.skipped && !split.list_is_full)
@@ -71,15 +71,15 @@ ContractResult honest_figures(const ContractFigures& figures) {
   if (figures.recorded_samples != figures.trained_samples || figures.counted_updates > figures.updates ||
       figures.counted_samples > figures.trained_samples) {
     return {"Honest figures", ContractState::kBroken,
-            "the records have " + std::to_string(figures.recorded_samples) + " samples, throughput counts " +
-                std::to_string(figures.counted_samples) + " of " + std::to_string(figures.counted_updates) +
-                " updates, but " + std::to_string(figures.trained_samples) + " were trained in " +
+            "the records have " + count_of(figures.recorded_samples, "sample") + ", throughput counts " +
+                std::to_string(figures.counted_samples) + " of " + count_of(figures.counted_updates, "update") +
+                ", but " + std::to_string(figures.trained_samples) + " were trained in " +
                 std::to_string(figures.updates)};
   }
   return {"Honest figures", ContractState::kKept,
-          "throughput counts " + std::to_string(figures.counted_samples) + " samples of " +
-              std::to_string(figures.counted_updates) +
-              " updates; warm-up updates excluded: " + std::to_string(figures.updates - figures.counted_updates)};
+          "throughput counts " + count_of(figures.counted_samples, "sample") + " of " +
+              count_of(figures.counted_updates, "update") +
+              "; warm-up updates excluded: " + std::to_string(figures.updates - figures.counted_updates)};
 }
 
 const char* bits(Products products) {

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/index/line_reader.h"
 #include "src/index/manifest_readers.h"
 
@@ -148,8 +149,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
     read_row(columns, [&] {
       if (records.fields() != width) {
         throw Error{ErrorKind::kData, records.where(),
-                    std::to_string(records.fields()) + (records.fields() == 1 ? " field" : " fields") +
-                        ", but the header has " + std::to_string(width),
+                    count_of(records.fields(), "field") + ", but the header has " + std::to_string(width),
                     "put quotes around a field that contains the separator"};
       }
       builder->add(field(image), field(text), field(second),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/index/manifest_words.h"
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/index/manifest_readers.h"
 
@@ -38,9 +39,8 @@ void WordReader::read(const Json& words, const Json& tags, const ManifestColumns
   }
   if (words.size() != tags.size()) {
     throw Error{ErrorKind::kData, where,
-                std::to_string(words.size()) + (words.size() == 1 ? " word" : " words") + " in column " +
-                    quoted_text(columns.text) + ", but " + std::to_string(tags.size()) +
-                    (tags.size() == 1 ? " tag" : " tags") + " in column " + quoted_text(columns.label),
+                count_of(words.size(), "word") + " in column " + quoted_text(columns.text) + ", but " +
+                    count_of(tags.size(), "tag") + " in column " + quoted_text(columns.label),
                 "give each word one tag"};
   }
   text_.clear();

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/base/picture_endings.h"
 #include "src/base/shown_path.h"
 #include "src/index/index_file.h"
@@ -62,8 +63,10 @@ std::string megabytes(std::size_t bytes) { return std::to_string((bytes + 500'00
 std::string missing_note(const Manifest& manifest) {
   std::int64_t first = 0;
   while (!manifest.is_missing(first)) ++first;
-  return std::to_string(manifest.missing_pictures()) + " of " + std::to_string(manifest.pictures()) + " pictures of " +
-         manifest.name() + " are missing, and their rows are skipped; the first is " +
+  const std::int64_t missing = manifest.missing_pictures();
+  return std::to_string(missing) + " of " + count_of(manifest.pictures(), "picture") + " of " + manifest.name() +
+         (missing == 1 ? " is missing, and its rows are skipped: "
+                       : " are missing, and their rows are skipped; the first is ") +
          shown_path(manifest.picture_location(manifest.image_id(first))) + " (" + shown_path(manifest.where(first)) +
          ")";
 }
@@ -122,15 +125,14 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
   opened.manifest.measure_pictures(missing);
   if (opened.manifest.missing_pictures() > 0) opened.note = missing_note(opened.manifest);
   if (const std::int64_t unread = opened.manifest.unread_pictures(); unread > 0) {
-    opened.note += (opened.note.empty() ? "" : "; ") + std::to_string(unread) +
-                   (unread == 1 ? " picture" : " pictures") + " in " + files.name +
+    opened.note += (opened.note.empty() ? "" : "; ") + count_of(unread, "picture") + " in " + files.name +
                    " not read: their names do not end in " + kPictureEndings +
                    ", or they are not in the folder of a class";
   }
   if (!opened.note.empty()) return opened;
   if (columns.refused != nullptr && columns.refused->count > 0) return opened;
   if (opened.manifest.rows() < std::max(all_rows, cache.smallest_rows)) return opened;
-  const std::string what = "index of " + std::to_string(opened.manifest.rows()) + " rows";
+  const std::string what = "index of " + count_of(opened.manifest.rows(), "row");
   if (!may_keep) {
     opened.note = what + " is not cached: " +
                   (state.has_value() ? "neither XDG_CACHE_HOME nor HOME is set to a folder"

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/open_files.h"
 #include "src/files/regular_file.h"
@@ -49,7 +50,7 @@ Error too_few_open_files(const std::string& path, std::size_t shards) {
   const std::string others = "up to " + std::to_string(kOtherFiles) + " for settings, logs, checkpoints and libraries";
   return Error{ErrorKind::kData, path,
                "the limit of " + std::to_string(limit.rlim_cur) + " open files is too low: the run needs " +
-                   (shards > 0 ? "one for each of " + std::to_string(shards) + " shards, and " : "") + others,
+                   (shards > 0 ? "one for each of " + count_of(shards, "shard") + ", and " : "") + others,
                advice_for_open(EMFILE) + std::string(shards > 0 ? ", or use fewer, larger shards" : ""), EMFILE};
 }
 

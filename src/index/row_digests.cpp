@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "src/base/count_of.h"
+
 namespace bascule {
 namespace {
 
@@ -30,8 +32,6 @@ std::vector<std::int64_t> empty_blocks(std::int64_t rows) {
   const std::int64_t each = block_rows(rows);
   return std::vector<std::int64_t>(static_cast<std::size_t>((rows + each - 1) / each), 0);
 }
-
-std::string rows_text(std::int64_t count) { return std::to_string(count) + (count == 1 ? " row" : " rows"); }
 
 // The rows of then, one after another, each with its place in the manifest of now.
 class RowsWalk {
@@ -169,7 +169,7 @@ RowsComparison compare_rows(const Manifest& manifest, const RowsOfCheckpoint& th
   const std::int64_t were_there = then.count - static_cast<std::int64_t>(then.taken_out.size());
   const std::int64_t missing = walk.missing();
   if (missing < 0 || missing > static_cast<std::int64_t>(then.bad.size())) {
-    result.problem = "it has " + rows_text(manifest.rows()) + " instead of " + std::to_string(were_there) +
+    result.problem = "it has " + count_of(manifest.rows(), "row") + " instead of " + std::to_string(were_there) +
                      (missing > 0 ? "; a row may be removed only if the run found its picture bad" : "");
     return result;
   }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "src/base/align.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/index/picture_folder.h"
 #include "src/loader/loader.h"
@@ -41,7 +42,7 @@ void check_lengths(const LoaderSettings& settings, const StreamSettings& stream)
     const std::int64_t special = special_tokens(text, *stream.manifest);
     const std::int64_t least = special + (text.of_row == RowTexts::kAll && !text.reads_words ? 0 : 1);
     if (text.shape.max_length >= least) continue;
-    refuse(key, std::to_string(text.shape.max_length) + ": a sample has " + std::to_string(special) + " special tokens",
+    refuse(key, std::to_string(text.shape.max_length) + ": a sample has " + count_of(special, "special token"),
            "set it to " + std::to_string(least) + " or more");
   }
 }
@@ -120,8 +121,8 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
   const BatchOrder order(batch_dealing(settings, stream));
   if (stream.shuffled && order.batches_per_epoch() == 0) {
     throw Error{ErrorKind::kData, stream.manifest->where(0),
-                std::to_string(stream.manifest->rows()) + " rows do not fill one batch of " +
-                    std::to_string(stream.world_size * stream.batch_per_rank),
+                count_of(stream.manifest->rows(), "row") + (stream.manifest->rows() == 1 ? " does" : " do") +
+                    " not fill one batch of " + std::to_string(stream.world_size * stream.batch_per_rank),
                 "use smaller batches, or data.dataloader_drop_last = false"};
   }
   if (sample.exchanges_captions && !stream.manifest->has_labels()) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "src/base/align.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/philox.h"
 #include "src/loader/picture_reason.h"
@@ -49,11 +50,11 @@ void check_against(const media_engine_capabilities& can, const MediaSettings& se
   }
   if (can.works_in_poll != 0 && settings.polling_threads > can.max_units) {
     refuse_media("data.dataloader_num_workers", std::to_string(settings.polling_threads) + ": " + engine +
-                                                    " serves at most " + std::to_string(can.max_units) + " threads");
+                                                    " serves at most " + count_of(can.max_units, "thread"));
   }
   if (can.works_in_poll == 0 && settings.device_units > can.max_units) {
     refuse_media("media_engine.simulation.units", std::to_string(settings.device_units) + ": " + engine +
-                                                      " has at most " + std::to_string(can.max_units) + " units");
+                                                      " has at most " + count_of(can.max_units, "unit"));
   }
   if (settings.image_side > can.max_side) {
     refuse_media("image_size", std::to_string(settings.image_side) + ": " + engine + " makes at most " +

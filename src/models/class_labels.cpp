@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/models/class_labels.h"
 
+#include "src/base/count_of.h"
 #include "src/models/config_values.h"
 
 namespace bascule {
@@ -32,13 +33,12 @@ std::vector<std::string> class_names_of(const Json& json, const std::string& pat
   for (std::int64_t id = 0; id < count; ++id) {
     const std::string number = std::to_string(id);
     if (names->find(number) == nullptr)
-      refuse_config(path, "id2label names " + std::to_string(count) + " classes, but none is \"" + number + "\"",
+      refuse_config(path, "id2label names " + count_of(count, "class") + ", but none is \"" + number + "\"",
                     "classes are numbered from 0 on");
     labels.push_back(get_string(*names, number.c_str(), path, number));
   }
   if (is_counted && given != count)
-    refuse_config(
-        path, "num_labels = " + std::to_string(given) + ", but id2label names " + std::to_string(count) + " classes");
+    refuse_config(path, "num_labels = " + std::to_string(given) + ", but id2label names " + count_of(count, "class"));
   return labels;
 }
 

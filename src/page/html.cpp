@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/page/chart_titles.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
@@ -49,7 +50,7 @@ std::vector<Metric> in_order(Metrics metrics, int Metric::*place) {
 void add_metric_figures(std::string& out, Metrics metrics, const EvaluationRecord& record) {
   const std::string split = split_name(record.split);
   add_figure(out, split + " loss", readable_number(record.loss).c_str(), "",
-             std::string(readable_count(record.samples).c_str()) + " samples");
+             std::string(readable_count(record.samples).c_str()) + " " + noun_for(record.samples, "sample"));
   for (const Metric& metric : in_order(metrics, &Metric::headline)) {
     if (!std::isnan(record[metric]))
       add_figure(out, metric.title, readable_metric(metric, record[metric]).c_str(), "", split);
@@ -68,8 +69,8 @@ std::string headline(const Report& report) {
     add_figure(out, "throughput", readable_number(whole.samples_per_second).c_str(), "samples/s",
                kThroughputCounts + (resumed ? last_process : ""));
     add_figure(out, "training time", readable_seconds(whole.seconds).c_str(), "",
-               std::string(kTrainingTimeCounts) + "; " + readable_count(report.global_step).c_str() + " steps, " +
-                   html_number(report.epoch) + " epochs" +
+               std::string(kTrainingTimeCounts) + "; " + readable_count(report.global_step).c_str() + " " +
+                   noun_for(report.global_step, "step") + ", " + html_number(report.epoch) + " epochs" +
                    (resumed ? ", " + std::to_string(whole.processes) + " processes" : ""));
     add_figure(out, "mean training loss", readable_number(report.train.train_loss).c_str(), "",
                report.steps.empty() ? "" : std::string("last ") + readable_number(report.steps.back().loss).c_str());

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/base/utf8.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
@@ -105,9 +106,8 @@ std::string captions_of_points(const EmbeddingMap& map, const std::vector<std::v
     ++count;
   }
   if (count == 0) return "";
-  return std::string("<details class=\"map-points\"><summary>Captions of the ") + readable_count(count).c_str() +
-         (count == 1 ? " picture" : " pictures") + " without a thumbnail</summary>\n<ul>\n" + rows +
-         "</ul></details>\n";
+  return std::string("<details class=\"map-points\"><summary>Captions of the ") + readable_count(count).c_str() + " " +
+         noun_for(count, "picture") + " without a thumbnail</summary>\n<ul>\n" + rows + "</ul></details>\n";
 }
 
 std::string key_entry(const char* shape, const std::string& text) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/page/html_cells.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
@@ -142,8 +143,8 @@ std::string time_section(const Report& report) {
     }
     add("other", std::max(rest, 0.0));
     out += std::string("<p class=\"lead\">A step takes <b>") + readable_seconds(totals.wall_seconds / steps).c_str() +
-           "</b> on average over " + readable_count(totals.steps).c_str() + " steps. Evaluation took " +
-           readable_seconds(report.train.evaluation_seconds).c_str() + " and saving " +
+           "</b> on average over " + readable_count(totals.steps).c_str() + " " + noun_for(totals.steps, "step") +
+           ". Evaluation took " + readable_seconds(report.train.evaluation_seconds).c_str() + " and saving " +
            readable_seconds(report.train.save_seconds).c_str() + " in total, not included.</p>\n" + stacked_bar(parts) +
            parts_table(parts, "part of a step", "time per step");
   }

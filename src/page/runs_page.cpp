@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "src/base/count_of.h"
 #include "src/base/utf8.h"
 #include "src/page/chart_titles.h"
 #include "src/page/html_cells.h"
@@ -210,8 +211,8 @@ std::string runs_html(const std::string& title, const std::vector<ListedRun>& ru
          name + " · Bascule runs</title>\n<style>" + html_style() +
          "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule runs · " +
          html_escape(utc_now("%Y-%m-%d %H:%M UTC").c_str()) + "</div>\n<h1>" + name + "</h1>\n<p class=\"sub\">" +
-         std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs") + "</p>\n</header>\n<main>\n" +
-         section("runs", "Runs", runs_table(runs), true) + section("curves", "Curves", charts_of(runs), false) +
+         count_of(runs.size(), "run") + "</p>\n</header>\n<main>\n" + section("runs", "Runs", runs_table(runs), true) +
+         section("curves", "Curves", charts_of(runs), false) +
          section("settings", "Settings that differ", settings_table(runs), true) +
          "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and loads nothing from the "
          "network.</footer>\n</body>\n</html>\n";

@@ -109,7 +109,9 @@ void Progress::tell(double now_seconds) noexcept {
   if (last_.call > 0)
     line.add(", call %lld of %lld for the next %lld", static_cast<long long>(last_.call),
              static_cast<long long>(last_.calls), static_cast<long long>(last_.pictures_of_next));
-  if (last_.rows_of_next > 0) line.add(", %lld rows of the next", static_cast<long long>(last_.rows_of_next));
+  if (last_.rows_of_next > 0)
+    line.add(", %lld row%s of the next", static_cast<long long>(last_.rows_of_next),
+             last_.rows_of_next == 1 ? "" : "s");
   if (last_.tokens_per_second > 0.0) line.add("  %s tokens/s", readable_number(last_.tokens_per_second).c_str());
   const double done_here = last_.amount() - static_cast<double>(first_);
   const double left = static_cast<double>(total_) - last_.amount();

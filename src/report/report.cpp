@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/count_of.h"
+
 namespace bascule {
 namespace {
 
@@ -49,14 +51,11 @@ const EvaluationRecord* averaged_evaluation(const Report& report, Split split) {
 }
 
 std::string skipped_text(const SplitRows& split) {
-  const auto counted = [](std::int64_t count, const char* noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-  };
   const std::string name = std::string(split_name(split.split)) + ": ";
   if (split.judged >= 0)
-    return name + counted(split.skipped, "row") + " skipped, " + std::to_string(split.judged) + " evaluated";
-  return name + (split.list_is_full ? "at least " : "") + counted(split.skipped_rows, "row") + " skipped, " +
-         counted(split.skipped, "time") + " in total, each replaced by another row";
+    return name + count_of(split.skipped, "row") + " skipped, " + std::to_string(split.judged) + " evaluated";
+  return name + (split.list_is_full ? "at least " : "") + count_of(split.skipped_rows, "row") + " skipped, " +
+         count_of(split.skipped, "time") + " in total, each replaced by another row";
 }
 
 }  // namespace bascule

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/base/utf8.h"
 #include "src/records/readable.h"
 
@@ -47,8 +48,8 @@ void add_pairs(std::string& out, const std::vector<NamedText>& pairs) {
 }
 
 std::string device_text(const DeviceReport& device) {
-  std::string text = device.engine + ": " + std::to_string(device.resets) + " resets, " +
-                     std::to_string(device.retries) + " pictures resubmitted";
+  std::string text = device.engine + ": " + count_of(device.resets, "reset") + ", " +
+                     count_of(device.retries, "picture") + " resubmitted";
   for (const DeviceReport::Fault& fault : device.faults) text += ", " + std::to_string(fault.count) + " " + fault.name;
   if (device.fell_back) text += "; DEVICE FAILED, the host engine took over";
   return text;

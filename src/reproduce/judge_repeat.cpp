@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "src/base/count_of.h"
 #include "src/records/readable.h"
 #include "src/reproduce/drawn_pictures.h"
 
@@ -100,7 +101,7 @@ RepeatJudgement judge_repeated_pictures(const std::string& then, const std::stri
   judgement.first_difference = parting_text(parting);
   if (judgement.first_difference.empty() && (drawn.size() != recorded.size() || parting.common != recorded.size()))
     judgement.first_difference =
-        "it has " + std::to_string(drawn.size()) + " pictures, not " + std::to_string(recorded.size());
+        "it has " + count_of(drawn.size(), "picture") + ", not " + std::to_string(recorded.size());
   judgement.has_equal_bits = judgement.has_equal_figures = judgement.first_difference.empty();
   return judgement;
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/word_list.h"
 
@@ -123,15 +124,15 @@ DataClasses classes_of_data(const RunData& data, const ModelInputs& model) {
     std::sort(known.begin(), known.end());
     if (known == found.names) return {};
   }
-  const std::string classes = train->manifest->has_tags() ? " tags" : " classes";
+  const std::string noun = train->manifest->has_tags() ? "tag" : "class";
   const std::string own =
-      "the " + std::to_string(found.names.size()) + classes + " of the training data (" + some_of(found.names) + ")";
-  found.note = model.has_values ? "using " + own + " and a new classifier in place of the folder's regression"
-               : of_model.empty()
-                   ? "the model has no " + std::string(train->manifest->has_tags() ? "names of tags" : "class names") +
-                         "; using " + own + " and a new classifier"
-                   : "using " + own + " and a new classifier in place of the folder's " +
-                         std::to_string(of_model.size()) + classes;
+      "the " + count_of(found.names.size(), noun) + " of the training data (" + some_of(found.names) + ")";
+  found.note =
+      model.has_values ? "using " + own + " and a new classifier in place of the folder's regression"
+      : of_model.empty()
+          ? "the model has no " + std::string(train->manifest->has_tags() ? "names of tags" : "class names") +
+                "; using " + own + " and a new classifier"
+          : "using " + own + " and a new classifier in place of the folder's " + count_of(of_model.size(), noun);
   found.note += empty;
   return found;
 }

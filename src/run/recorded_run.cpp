@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/align.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/distributed/launch.h"
 #include "src/loader/loader_parts.h"
@@ -81,7 +82,7 @@ void note_threads(RecordedRun* run) {
   const char* const advice =
       run->settings.machine.threads > 0 ? ": slower than machine.threads = 0, which uses all available cores" : "";
   if (threads > cores) {
-    run->notes.push_back("plan: " + all + " on " + std::to_string(cores) + (cores == 1 ? " core" : " cores") + advice);
+    run->notes.push_back("plan: " + all + " on " + count_of(cores, "core") + advice);
   } else if (threads > limits.processors && threads > place.local_size) {
     char share[32];
     std::snprintf(share, sizeof share, "%.3g", limits.processors);
@@ -195,7 +196,7 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   note_sharding(run.get());
   if (place.nodes > 1) {
     run->notes.push_back("plan: for one of " + std::to_string(place.nodes) + " machines with " +
-                         std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");
+                         count_of(place.local_size, "rank") + " each");
   }
   run->opened = open_model_of(settings.model, settings.data, settings.training, settings.origin);
   if (settings.training.do_train) note_saved_model(run.get());

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/records/readable.h"
@@ -65,8 +66,6 @@ Lengths lengths_then(const ResumePoint& point, const TrainingLength& length) {
   return lengths;
 }
 
-std::string updates(std::int64_t count) { return std::to_string(count) + " updates"; }
-
 // Beside its warm-up.
 bool depends_on_length(Scheduler kind) {
   return kind != Scheduler::kConstantWithWarmup && kind != Scheduler::kInverseSqrt;
@@ -77,7 +76,7 @@ std::string schedule_text(const TrainingSettings& training, const Schedule& sche
                           std::int64_t step) {
   if (schedule.kind == Scheduler::kConstant) return "";
   if (schedule.total_steps == then.schedule) {
-    return "the schedule keeps its " + updates(schedule.total_steps) + "; afterwards the rate is " +
+    return "the schedule keeps its " + count_of(schedule.total_steps, "update") + "; afterwards the rate is " +
            readable_number(schedule.at(schedule.total_steps)).c_str();
   }
   std::string text;
@@ -87,7 +86,7 @@ std::string schedule_text(const TrainingSettings& training, const Schedule& sche
   }
   const std::int64_t warm_then = warmup_steps_of(training, then.schedule), warm = schedule.warmup_steps;
   if (warm == warm_then || warm <= step) return text;
-  return text + (text.empty() ? "" : "; ") + "the warm-up takes " + updates(warm) + " instead of " +
+  return text + (text.empty() ? "" : "; ") + "the warm-up takes " + count_of(warm, "update") + " instead of " +
          std::to_string(warm_then) + ", so the rate " + (step < warm_then ? "rises" : "rises again") +
          " until update " + std::to_string(warm);
 }
@@ -136,18 +135,20 @@ void check_length(const Settings& settings, const Pace& pace, ResumeState* resum
     const char* const key = settings.training.max_steps > 0 ? kMaxSteps : kEpochs;
     const std::string other = value_then(point, kMaxSteps) != "0" ? kMaxSteps : kEpochs;
     refuse(point, settings, key,
-           (other != key ? other + " = " : std::string()) + value_then(point, other) + " (" + updates(then.total) + ")",
-           value_now(settings, key) + " (" + updates(total) + ")", KeyEffect::kLonger);
+           (other != key ? other + " = " : std::string()) + value_then(point, other) + " (" +
+               count_of(then.total, "update") + ")",
+           value_now(settings, key) + " (" + count_of(total, "update") + ")", KeyEffect::kLonger);
   }
   if (schedule < then.schedule) {
-    refuse(point, settings, kScheduleSteps, value_then(point, kScheduleSteps) + " (" + updates(then.schedule) + ")",
-           value_now(settings, kScheduleSteps) + " (" + updates(schedule) + ")", KeyEffect::kLonger);
+    refuse(point, settings, kScheduleSteps,
+           value_then(point, kScheduleSteps) + " (" + count_of(then.schedule, "update") + ")",
+           value_now(settings, kScheduleSteps) + " (" + count_of(schedule, "update") + ")", KeyEffect::kLonger);
   }
   resume->is_longer = total > least && total != then.total;
   if (total == then.total && schedule == then.schedule) return;
   const std::string of_schedule = schedule_text(settings.training, pace.schedule, then, point.global_step);
   if (resume->is_longer) {
-    resume->notes.push_back("resume: " + updates(total) + " instead of " + std::to_string(least) +
+    resume->notes.push_back("resume: " + count_of(total, "update") + " instead of " + std::to_string(least) +
                             (of_schedule.empty() ? "" : ": " + of_schedule));
   } else if (!of_schedule.empty()) {
     resume->notes.push_back("resume: " + of_schedule);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "src/base/count_of.h"
+
 namespace bascule {
 
 std::vector<std::int32_t> further_tags(const ModelInputs& model) {
@@ -27,7 +29,7 @@ void note_cut_words(RecordedRun* run) {
       const std::string_view text = split.manifest->row(row).text;
       words += std::count(text.begin(), text.end(), '\0');
     }
-    run->notes.push_back("data: " + std::to_string(cut) + " of " + std::to_string(words) + " words of " +
+    run->notes.push_back("data: " + std::to_string(cut) + " of " + count_of(words, "word") + " of " +
                          split.manifest->name() + (cut == 1 ? " is" : " are") + " cut off at data.max_seq_length = " +
                          std::to_string(run->settings.data.max_seq_length) + " tokens, and neither trained nor judged");
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 
@@ -27,8 +28,10 @@ void find_empty_texts(RecordedRun* run, Manifest* manifest) {
                     " has both a source and a target",
                 "correct data.text_column and data.summary_column");
   }
-  run->notes.push_back("index: " + std::to_string(count) + " of " + std::to_string(manifest->rows()) + " rows of " +
-                       manifest->name() + " have an empty source or target and are skipped; the first is " +
+  run->notes.push_back("index: " + std::to_string(count) + " of " + count_of(manifest->rows(), "row") + " of " +
+                       manifest->name() +
+                       (count == 1 ? " has an empty source or target and is skipped: "
+                                   : " have an empty source or target and are skipped; the first is ") +
                        shown_path(first));
 }
 
@@ -47,15 +50,15 @@ void note_lengths(RecordedRun* run) {
                            limits[0] + " and " + limits[1] + "; a run measures them and may need less");
       continue;
     }
-    const char* const words[] = {" sources", " targets"};
+    const char* const nouns[] = {"source", "target"};
     std::string line;
     for (int text = 0; text < kMaxTexts; ++text) {
       if (texts[text].cut == 0) continue;
-      line += (line.empty() ? "" : ", ") + std::to_string(texts[text].cut) + words[text] + " at " + limits[text];
+      line += (line.empty() ? "" : ", ") + count_of(texts[text].cut, nouns[text]) + " at " + limits[text];
     }
     if (!line.empty())
-      run->notes.push_back("data: of " + std::to_string(split.manifest->rows()) + " rows of " + name +
-                           " are cut: " + line + " tokens");
+      run->notes.push_back("data: of " + count_of(split.manifest->rows(), "row") + " of " + name + " are cut: " + line +
+                           " tokens");
   }
 }
 

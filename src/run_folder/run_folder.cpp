@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/open_files.h"
 #include "src/base/shown_path.h"
@@ -179,7 +180,7 @@ bool is_finished(const Settings& settings) {
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
   if (!change && !added) {
     if (marker.trained) check_finished_model(settings, marker.global_step);
-    say("run: already finished after " + std::to_string(marker.global_step) + " updates; see " + shown);
+    say("run: already finished after " + count_of(marker.global_step, "update") + "; see " + shown);
     return true;
   }
   if (change && !point) refuse_change(settings, *change);
@@ -259,7 +260,7 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
   for (const std::string& note : run.notes) say(note);
   for (const std::string& note : run.resume.notes) say(note);
   say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
-      parameters_text(run.session.parameters()) + ", " + std::to_string(run.pace.length.total_updates) + " updates");
+      parameters_text(run.session.parameters()) + ", " + count_of(run.pace.length.total_updates, "update"));
   const std::string& folder = run.settings.run.output_dir.resolved;
   const RunMarker before = read_run_marker(folder);
   if (before.finished && run.resume.point) {
@@ -268,7 +269,7 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
         from > end    ? ""
         : from == end ? ": update " + std::to_string(from) + " will be trained again"
                       : ": updates " + std::to_string(from) + " to " + std::to_string(end) + " will be trained again";
-    say("resume: the run was finished after " + std::to_string(end) + " updates; " +
+    say("resume: the run was finished after " + count_of(end, "update") + "; " +
         (run.resume.finished ? "evaluating it again" : "resuming it with the changes" + again));
   }
   for (const SettingChange& change : run.resume.changes)

@@ -10,6 +10,7 @@
 #include <optional>
 #include <system_error>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/machine/disk.h"
@@ -89,8 +90,8 @@ void check_disk_space(const std::string& output_dir, const DiskDemand& demand) {
   };
   std::string what = demand.has_model ? "the finished model" : "the results";
   if (need.checkpoints > 0)
-    what = std::to_string(need.checkpoints) + (need.checkpoints == 1 ? " checkpoint of " : " checkpoints of ") +
-           readable(static_cast<double>(demand.checkpoint_bytes)) + " at a time plus " + what + ",";
+    what = count_of(need.checkpoints, "checkpoint") + " of " + readable(static_cast<double>(demand.checkpoint_bytes)) +
+           " at a time plus " + what + ",";
   const bool is_one = need.checkpoints == 0 && demand.has_model;
   throw Error(ErrorKind::kDisk, output_dir,
               what + (is_one ? " needs " : " need ") + readable(need.bytes) + " of disk space, " + readable(free) +

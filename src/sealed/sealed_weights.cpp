@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_names.h"
@@ -116,7 +117,7 @@ void SealedWeights::read_model_folder(Threads& threads, void (*say)(const std::s
       load_parameters(work, source_, run_.session.parameter_memory(), model,
                       static_cast<std::uint64_t>(run_.settings.run.seed), run_.opened.has_new_classes);
   work->run(threads);
-  say("weights: " + std::to_string(report.loaded) + " tensors from " + run_.settings.model.model_name_or_path.shown());
+  say("weights: " + count_of(report.loaded, "tensor") + " from " + run_.settings.model.model_name_or_path.shown());
   for (const std::string& name : report.missing) say("weights: " + name + " missing from the checkpoint; initialised");
   const std::string left_out = names_left_out(report, model);
   if (!left_out.empty()) say("weights: not used: " + left_out);

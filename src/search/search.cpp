@@ -101,9 +101,10 @@ SearchAnswer text_in_folder(const std::string& query, const std::string& folder,
   answer.refused = std::move(pictures.refused);
   if (pictures.paths.empty()) {
     const RefusedPicture& first = answer.refused.front();
-    throw Error(
-        ErrorKind::kData, folder,
-        "none of its " + std::to_string(paths.size()) + " pictures can be read; " + first.path + ": " + first.reason);
+    throw Error(ErrorKind::kData, folder,
+                (paths.size() == 1 ? "its only picture cannot be read; "
+                                   : "none of its " + std::to_string(paths.size()) + " pictures can be read; ") +
+                    first.path + ": " + first.reason);
   }
   for (const Neighbour& one :
        nearest_names(model.embed_text(query), pictures.embeds, pictures.paths, top, &answer.candidates)) {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "src/base/check.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
@@ -65,9 +66,8 @@ SearchIndex read_search_index(const std::string& folder, std::int64_t width) {
   index.paths = names_of(metadata, "paths", path);
   index.captions = names_of(metadata, "captions", path);
   if (index.paths.size() != index.captions.size()) {
-    throw Error(
-        ErrorKind::kData, path,
-        std::to_string(index.paths.size()) + " paths but " + std::to_string(index.captions.size()) + " captions");
+    throw Error(ErrorKind::kData, path,
+                count_of(index.paths.size(), "path") + " but " + count_of(index.captions.size(), "caption"));
   }
   const auto split = metadata.find("split");
   index.split = split == metadata.end() ? "embeddings.safetensors" : split->second;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 
 namespace bascule {
@@ -43,8 +44,7 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
       if (labels.empty()) return;
       const std::int64_t label = labels[static_cast<std::size_t>(s)];
       if (label < 0 || label >= inputs.classes)
-        refuse(where, s,
-               "label " + std::to_string(label) + " is none of the " + std::to_string(inputs.classes) + " classes");
+        refuse(where, s, "label " + std::to_string(label) + " is none of the " + count_of(inputs.classes, "class"));
       out->push_back(static_cast<std::int32_t>(label));
     };
     add_class(padded.labels, &labels_);
@@ -77,7 +77,7 @@ void PackedBatch::add_text(const PaddedText& padded, const TextShape& shape, int
     if (label >= (tags_ > 0 ? tags_ : shape.vocabulary_size))
       refuse(where_, s,
              "label " + std::to_string(label) +
-                 (tags_ > 0 ? " is none of the " + std::to_string(tags_) + " tags" : " is outside the vocabulary"));
+                 (tags_ > 0 ? " is none of the " + count_of(tags_, "tag") : " is outside the vocabulary"));
     const bool is_selected = label >= 0 || (has_labels && every_row);
     if (t == 0 || is_selected) {
       text.read_rows.push_back(row);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/session/model_folder.h"
 
@@ -29,7 +30,7 @@ void read_target(const CaseFiles& files, const std::string& name, const std::str
   if (labels->shape[0] != batch->samples || labels->shape[1] == 0)
     throw Error(ErrorKind::kData, where,
                 name + " has shape " + shape_text(labels->shape) + ", but needs a row for each of " +
-                    std::to_string(batch->samples) + " samples");
+                    count_of(batch->samples, "sample"));
   PaddedText& text = batch->texts[1];
   text.length = labels->shape[1];
   text.token_labels = read_integers(files.batches, name, where);

@@ -76,10 +76,12 @@ TEST(DiagnosisText, TheTimeOfAllOfTrainingIsThatOfAllEpochs) {
   time.updates_of_epoch = 7;
   time.epochs = 3.0;
   time.epoch_seconds = 20.0;
-  EXPECT_PRED_FORMAT2(
-      IsSubstring,
-      "7 updates, about 20.0 s without evaluation and saving; all of training, 3.0000 epochs, 1 min 00 s\n",
-      diagnosis_text(diagnosis));
+  const std::string epoch = "7 updates, about 20.0 s without evaluation and saving; all of training, ";
+  EXPECT_PRED_FORMAT2(IsSubstring, epoch + "3 epochs, 1 min 00 s\n", diagnosis_text(diagnosis));
+  time.epochs = 1.0;
+  EXPECT_PRED_FORMAT2(IsSubstring, epoch + "1 epoch, 20.0 s\n", diagnosis_text(diagnosis));
+  time.epochs = 1.5;
+  EXPECT_PRED_FORMAT2(IsSubstring, epoch + "1.5000 epochs, 30.0 s\n", diagnosis_text(diagnosis));
 }
 
 TEST(DiagnosisText, TheVerdictCountsProblems) {

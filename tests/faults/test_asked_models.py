@@ -172,7 +172,7 @@ class AskedModels(unittest.TestCase):
         self.refused(3, "holds no model: no config.json", "classify", self.folder / "truth", CLASSES / "test.jsonl")
         repeated = run("reproduce", self.folder / "truth", "--output", self.folder / "again")
         self.assertEqual(repeated.returncode, 0, repeated.stdout + repeated.stderr)
-        self.assertIn("equal bits: 1 evaluations are as recorded", repeated.stdout)  # nothing was trained: no weights
+        self.assertIn("equal bits: 1 evaluation is as recorded", repeated.stdout)  # nothing was trained: no weights
         self.assertNotIn("throughput:", repeated.stdout.splitlines()[-2])
         lines = [json.loads(line) for line in (self.folder / "truth/predictions.jsonl").read_text().splitlines()][:5]
         pictures = [CLASSES / line["image"] for line in lines]

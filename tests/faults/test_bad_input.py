@@ -13,7 +13,7 @@ from bascule_run import EMOJI, ROOT, run, settings
 GOLDEN = ROOT / "tests" / "data" / "goldens" / "itc_add"
 SETTINGS, DATA, MEMORY = 2, 3, 4
 # What a run says of itself before the error.
-INFORMATION = re.compile(r"bascule: (plan|start|memory|seal|resume|train): |bascule: weights: (\d+ tensors|initialised|not used|.* missing from the checkpoint)")
+INFORMATION = re.compile(r"bascule: (plan|start|memory|seal|resume|train): |bascule: weights: (\d+ tensors?|initialised|not used|.* missing from the checkpoint)")
 
 
 class BadInput(unittest.TestCase):

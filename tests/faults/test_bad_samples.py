@@ -64,7 +64,7 @@ class BadSamples(unittest.TestCase):
         self.assertIn("1 of 24 pictures", done.stderr)
         done = run("run", toml)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.count(f"1 of 24 pictures of {self.folder}/rows.jsonl are missing, and their rows are skipped"), 1, done.stderr)
+        self.assertEqual(done.stderr.count(f"1 of 24 pictures of {self.folder}/rows.jsonl is missing, and its rows are skipped: "), 1, done.stderr)
         results = self.results("missing")
         self.assertEqual(results["bad_samples_count"], 8)  # two in each of two epochs, in the validation and in the test
         missing = [bad for bad in results["bad_samples"] if bad["picture"] == "p/3.jpg"]

@@ -144,7 +144,7 @@ class Limits(unittest.TestCase):
         group = self.group("cpu", cfs_quota_us=60_000)
         done = run("run", settings(self.folder, training__max_steps="2"), preexec_fn=group.enter)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(", 1 threads;", done.stderr)
+        self.assertIn(", 1 thread;", done.stderr)
 
     def test_under_a_quota_the_threads_that_it_sets_are_faster_than_two_with_the_same_bits(self):
         group = self.group("cpu", cfs_quota_us=60_000)
@@ -175,7 +175,7 @@ class Limits(unittest.TestCase):
         core = min(os.sched_getaffinity(0))
         done = run("run", settings(self.folder, training__max_steps="2"), preexec_fn=lambda: os.sched_setaffinity(0, {core}))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(", 1 threads;", done.stderr)
+        self.assertIn(", 1 thread;", done.stderr)
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ class Reproduce(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
             done = run("reproduce", folder / "run", "--output", folder / "again")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("equal bits: 2 logged intervals, 1 evaluations and the weights are as recorded", done.stdout)
+        self.assertIn("equal bits: 2 logged intervals, 1 evaluation and the weights are as recorded", done.stdout)
         self.assertIn("changed on its way: after update 3: training.max_steps from 3 to 6", done.stdout)
 
     def test_a_repeated_run_that_differs_is_told_with_its_first_update(self):

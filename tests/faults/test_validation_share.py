@@ -147,7 +147,7 @@ class ValidationShare(unittest.TestCase):
     def test_missing_pictures_are_told_once(self):
         rows = [*ROWS[:40], {"image": str(self.folder / "missing.jpg"), "caption": "a picture that is missing"}]
         done = self.finished("plan", settings(self.folder, data__train_file=self.manifest(rows), data__on_bad_sample='"skip"', data__validation_share="0.3"))
-        self.assertEqual(done.stderr.count("are missing, and their rows are skipped"), 1, done.stderr)
+        self.assertEqual(done.stderr.count("is missing, and its rows are skipped: "), 1, done.stderr)
 
     def test_a_text_without_empty_lines_is_one_document(self):
         (self.folder / "text.txt").write_text("It has no empty line.\nSo no part can be held out.\n")

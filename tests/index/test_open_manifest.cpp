@@ -386,8 +386,8 @@ TEST(OpenManifest, KeepsNoIndexWithMissingPictures) {
                 "/b.jpg: No such file or directory; restore it, remove the row, or set data.on_bad_sample = \"skip\"; "
                 "if the training data of a checkpoint had it, only restoring it or another output_dir helps");
   const OpenedManifest opened = open_manifest(file, {}, cache, MissingPictures::kAreSkipped);
-  EXPECT_EQ(opened.note, "1 of 3 pictures of " + file + " are missing, and their rows are skipped; the first is " +
-                             data.path() + "/b.jpg (" + file + ":2)");
+  EXPECT_EQ(opened.note, "1 of 3 pictures of " + file + " is missing, and its rows are skipped: " + data.path() +
+                             "/b.jpg (" + file + ":2)");
   EXPECT_EQ(opened.manifest.missing_pictures(), 1);
   EXPECT_FALSE(opened.manifest.is_missing(0));
   EXPECT_TRUE(opened.manifest.is_missing(1));

@@ -167,7 +167,7 @@ TEST_F(Search, FoldersOfNothingToSearchAreRefused) {
   expect_refused(asked, ErrorKind::kData, "absent");
   broken.write("broken.jpg", "");
   asked.images = broken.path();
-  expect_refused(asked, ErrorKind::kData, "none of its 1 pictures");
+  expect_refused(asked, ErrorKind::kData, "its only picture cannot be read; ");
 }
 
 TEST_F(Search, ArgumentsThatDoNotGoTogetherAreRefused) {
@@ -199,7 +199,7 @@ TEST_F(Search, FoldersThatAreNoContrastiveRunAreRefused) {
   expect_refused(asked, ErrorKind::kData, "not [24, 128]");
   metadata["captions"] = "[\"one\"]";
   run().write_embeddings(folder.path(), metadata, run().config().contrastive_hidden_size);
-  expect_refused(asked, ErrorKind::kData, "24 paths but 1 captions");
+  expect_refused(asked, ErrorKind::kData, "24 paths but 1 caption");
   metadata["captions"] = "[1, 2";
   run().write_embeddings(folder.path(), metadata, run().config().contrastive_hidden_size);
   expect_refused(asked, ErrorKind::kData, "captions");
