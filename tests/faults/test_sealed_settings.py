@@ -142,12 +142,15 @@ class SealedDrawing(SealedTree):
         done = sealed(self.program, "run")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual({path.name: pixels(path) for path in left.glob("*.png")}, {path.name: pixels(path) for path in expected.glob("*.png")})
-        self.assertEqual(len(list(left.glob("*.png"))), 4)
+        self.assertEqual(len(list(left.glob("*.png"))), 6)
+        self.assertEqual((left / "report.html").read_text().count("data:image/png"), 6)
+        self.assertEqual(json.loads((left / "all_results.json").read_text())["texts_encoded"], 3)  # one prompt comes twice; the negative prompt is empty
+        self.assertIn('    draw.prompts = ["a cat", "a red heart", "a cat"]\n', (left / "README.md").read_text())
         self.assertEqual(run("diff", left, expected).returncode, 0)
         self.assertIn("already finished", sealed(self.program, "run").stderr)
         done = sealed(self.program, "reproduce", left)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("equal bits: 4 pictures are as recorded", done.stdout)
+        self.assertIn("equal bits: 6 pictures are as recorded", done.stdout)
 
     def test_says_what_it_reads_and_which_file_is_missing(self):
         plan = sealed(self.program, "plan", "--json", "--inputs")
