@@ -29,7 +29,7 @@ exec chroot . sh -c 'umount -l /mnt; exec env -i container=bascule PATH=/usr/sbi
 
 
 class DebianError(Exception):
-    """What cannot be done here, in one line."""
+    """A step that cannot be done on this machine, in one line."""
 
 
 def checked(*words, **options):

@@ -31,12 +31,12 @@ class Kernel:
 
 
 def program(name):
-    """Where a program lies, or None. Users who are not root have no /sbin in their PATH."""
+    """The path of a program, or None. Users other than root have no /sbin in their PATH."""
     return shutil.which(name, path=os.environ["PATH"] + ":/sbin:/usr/sbin")
 
 
 def missing_programs(*names):
-    """Those that are not installed, and the stub of the boot file."""
+    """The programs that are not installed, and the stub of the boot file if it is missing."""
     return [*(name for name in names if program(name) is None), *([] if os.path.exists(STUB) else [STUB])]
 
 
@@ -96,7 +96,7 @@ def modules_in_order(folder):
 
 
 def folder_on_disk(settings, places):
-    """Where the disk is mounted: the folder that holds output_dir. places: of what the run reads."""
+    """The folder where the disk is mounted: the one that holds output_dir. places: of the files that the run reads."""
     table = "draw" if "draw" in settings else "training"
     parent = posixpath.dirname(inputs.place_in_tree(settings[table]["output_dir"]))
     hidden = next((place for place in places if place.startswith(f"{parent}/")), None)

@@ -19,7 +19,7 @@ EXIT_CODE = re.compile(r"bascule: init: exit code (\d+)")
 
 
 def make_disk(path, mib):
-    """There when it has its file system."""
+    """A disk with an empty file system. The file appears when it is complete."""
     part = pathlib.Path(f"{path}.part")
     with part.open("wb") as disk:
         disk.truncate(mib << 20)
@@ -49,7 +49,7 @@ class Booted:
 
 
 def cpu_seconds(process):
-    """Of a process that still runs: user and system."""
+    """User and system time of a process that still runs."""
     fields = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -81,7 +81,7 @@ def boot_once(image, disk, seconds, tell, **options):
                     if found := EXIT_CODE.search(line):
                         booted.code = int(found.group(1))
             except BaseException:
-                process.kill()  # of Ctrl-C, too: its disk is as after a power cut
+                process.kill()  # after Ctrl-C, too: the disk is as after a power cut
                 raise
             finally:
                 killer.cancel()

@@ -8,7 +8,7 @@ from packages import ImageError
 
 
 def place_in_tree(written):
-    """As the sealed program resolves it: from the top of the tree, which ".." does not leave."""
+    """The place of a path as the sealed program resolves it: from the top of the tree, which ".." never leaves."""
     return posixpath.normpath(posixpath.join("/", written)).lstrip("/")
 
 

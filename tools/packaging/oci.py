@@ -30,7 +30,7 @@ def described(kind, content, **more):
 
 
 def config_of(layer, created, volume, labels):
-    """What a container runs: the sealed program, whose results go into the volume."""
+    """The configuration of a container: it runs the sealed program, whose results go into the volume."""
     return {
         "created": created,
         "architecture": "amd64",

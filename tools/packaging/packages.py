@@ -13,7 +13,7 @@ DOC = pathlib.Path("/usr/share/doc")
 
 
 class ImageError(Exception):
-    """What stops `make image`, in one line."""
+    """A reason, in one line, why no image can be made."""
 
 
 def file_digest(path):

@@ -14,7 +14,7 @@ RESULTS = ("model.safetensors", "*.png", "generated_predictions.txt")
 
 
 def make_image(config, name):
-    """Made anew: where an image has been compiled before, only the settings are. With the warnings that the other checks' builds take for errors."""
+    """Makes an image anew; after the first, only its settings are compiled. Warnings are errors, as in the builds of the other checks."""
     output = ROOT / f"build-image-{name}/image"
     subprocess.run([ROOT / "tools/packaging/make_image", "--werror", "--output", output, config], check=True, stdout=subprocess.DEVNULL)
     return output
@@ -25,7 +25,7 @@ def image_of(name):
 
 
 def image_of_one_epoch(demo):
-    """Of config/DEMO.toml."""
+    """The image of config/DEMO.toml with one epoch."""
     config = ROOT / f"build-image-settings/{demo}.toml"
     config.parent.mkdir(exist_ok=True)
     text, epochs = re.subn(r"num_train_epochs = \d+", "num_train_epochs = 1", (ROOT / f"config/{demo}.toml").read_text())
@@ -40,14 +40,14 @@ def image_of_form(form):
 
 
 def bits_of(runs):
-    """What a run has left, of the folder that is the disk: {name there: digest} of the parameters, pictures and texts."""
+    """{name: digest} of the parameters, pictures and texts that a run has left, with names below the folder where the disk is mounted."""
     found = [path for pattern in RESULTS for path in sorted((runs / pathlib.Path(WEIGHTS).parent).glob(pattern))]
     assert found, runs
     return {path.relative_to(runs).as_posix(): digest(path) for path in found}
 
 
 def bits_on_host(image, folder):
-    """After the unbroken run, by the program of the tree, on this machine."""
+    """The bits of the unbroken run on this machine, by the tree's own program."""
     shutil.copytree(image / "tree", folder)
     subprocess.run([folder / "bin/bascule", "run"], check=True, capture_output=True)
     return bits_of(folder / "runs")

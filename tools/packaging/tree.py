@@ -51,7 +51,7 @@ class Tree:
         self.files.append((place, target, component))
 
     def package_component(self, package, is_linked_in=False):
-        """Of a Debian package, whose licence texts come along."""
+        """The component of a Debian package; its licence text is added to the tree."""
         if package.name not in self.packages:
             self.packages[package.name] = package
             text = package.copyright.read_text(errors="replace")
@@ -71,7 +71,7 @@ class Tree:
 
     def add_libraries(self, program):
         """All that the loader would load for a program or a library, and the loader."""
-        # Without what this process was started with, such as a library that fakes the time.
+        # Without libraries preloaded into this process, such as one that fakes the time.
         plain = {name: value for name, value in os.environ.items() if not name.startswith("LD_")}
         for line in subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True, env=plain).stdout.splitlines():
             words = line.split()
