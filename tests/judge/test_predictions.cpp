@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "src/judge/class_examples.h"
+#include "src/judge/examples.h"
 #include "tests/judge/judging.h"
 
 namespace bascule::test {
@@ -199,6 +201,30 @@ TEST(Predictions, OfClassesAreShownByClassAndByPicture) {
   ASSERT_EQ(last.guesses.size(), 2u);
   EXPECT_TRUE(last.guesses[0].name == "dog" && last.guesses[0].right);
   EXPECT_NEAR(last.guesses[0].probability, 0.8807970779778823, 1e-7);
+}
+
+TEST(Predictions, OfTextsAreShownWhereTheyAreWrongTheSurestFirst) {
+  const TemporaryFolder folder;
+  ManifestColumns columns{"", "text", "label", 2};
+  const Manifest manifest =
+      Manifest::load(folder.write("rows.csv", "text,label\nright,1\nunsure,0\nsure,0\nskipped,0\n"), columns);
+  const std::vector<std::int32_t> rows = {0, 1, 2}, labels = {1, 0, 0, 0};
+  const std::vector<ClassPrediction> best = {{1, 0.99f}, {1, 0.6f}, {1, 0.9f}, {1, 1.0f}};
+  Report report;
+  add_class_examples(&report, {Span<const std::int32_t>(rows), labels.data(), best.data(), 1, 1}, manifest,
+                     {"no", "yes"});
+  ASSERT_EQ(report.text_mistakes.size(), 2u);
+  EXPECT_EQ(report.text_mistakes[0].text, "sure");
+  EXPECT_EQ(report.text_mistakes[0].label, "no");
+  EXPECT_EQ(report.text_mistakes[0].guesses[0].name, "yes");
+  EXPECT_EQ(report.text_mistakes[1].text, "unsure");
+}
+
+TEST(Predictions, OfWhichExamplesAreShownAreSpreadOverAllRows) {
+  const std::vector<std::int64_t> rows = {2, 3, 5, 7, 11, 13, 17};
+  EXPECT_EQ(evenly_spaced(rows, 3), (std::vector<std::int64_t>{2, 5, 11}));
+  EXPECT_EQ(evenly_spaced(rows, 9), rows);
+  EXPECT_EQ(evenly_spaced({}, 3), std::vector<std::int64_t>());
 }
 
 TEST(Predictions, AreWrittenWholeAndInPlaceOfAnOlderFile) {

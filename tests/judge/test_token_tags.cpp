@@ -166,6 +166,17 @@ TEST(TokenTags, HaveTheFiguresOfSeqeval) {
   }
 }
 
+// "X" begins no entity, and a tag of another type ends one: seqeval 1.2.2 takes its begin from the row before, where
+// labels and predictions differ.
+TEST(TokenTags, AnEntityThatBeginsInAnEarlierRowIsRightWhereItsBeginIs) {
+  const std::vector<std::string> names = {"X", "S", "NOUN-a", "O"};
+  const Metric &precision = metric_of("token_tags", "precision"), &accuracy = metric_of("token_tags", "accuracy");
+  const EvaluationRecord wrong = TagJudging(names, {"bd", "ac"}, {"db", "ac"}).judge();
+  EXPECT_NEAR(wrong[precision], 1.0 / 3.0, 1e-12);
+  EXPECT_EQ(wrong[accuracy], 0.5);
+  EXPECT_EQ(TagJudging(names, {"bd", "ac"}, {"bd", "ac"}).judge()[precision], 1.0);
+}
+
 TEST(TokenTags, LeavePredictionsAndTheWorstRows) {
   TagJudging judging({"B-PER", "I-PER", "O"}, {"cab", "cc", "abca"}, {"cab", "ac", "abcb"});
   judging.judge();
