@@ -120,6 +120,15 @@ TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
   EXPECT_EQ(divisor(), 2);
 }
 
+// As older files have it.
+TEST(Processor, OfSquaresTakesASizeOfOneNumberForBothSides) {
+  const TemporaryFolder folder;
+  folder.write("preprocessor_config.json", R"({"size": 64})");
+  EXPECT_TRUE(
+      read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kSquareProcessor, true).processor.makes_squares);
+  EXPECT_THROW(read_picture_rules(folder.path(), Preprocessing::kProcessor, 224, kSquareProcessor, true), Error);
+}
+
 // The recipe has its own pixels: of the file, mean and std alone count.
 TEST(Processor, TrainingReadsMeanAndStdAlone) {
   const TemporaryFolder folder;
