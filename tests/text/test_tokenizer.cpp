@@ -273,8 +273,10 @@ TEST(Tokenizer, RefusesAMalformedVocabularyOrMerges) {
   expect_refused(folder.path(), "merges.txt:4", "\"ab\" is not a pair of tokens");
   folder.write("merges.txt", "a b\nb a\n");
   expect_refused(folder.path(), "merges.txt", "needs token \"ba\"");
-  folder.write("merges.txt", "a b\n");
-  EXPECT_EQ(load_tokenizer(folder.path())->encode("abba"), (Ids{0, 5, 4, 3, 2}));
+  for (const char* merges : {"a b\n", "#version: 0.2\r\na b\r\n"}) {
+    folder.write("merges.txt", merges);
+    EXPECT_EQ(load_tokenizer(folder.path())->encode("abba"), (Ids{0, 5, 4, 3, 2}));
+  }
   folder.write("vocab.json", R"({"<s>": 0, "<pad>": 1, "</s>": 2, "a": 3, "b": 3, "ab": 5})");
   expect_refused(folder.path(), "vocab.json", "\"a\" and \"b\" share id 3");
   folder.write("vocab.json", R"({"<s>": 0, "<pad>": 1, "a": 3, "b": 4, "ab": 5})");
@@ -339,6 +341,14 @@ TEST(Tokenizer, TakesAddedTokensFromTheFilesBesideTheVocabulary) {
   EXPECT_EQ(tokenizer->vocabulary_size(), 8);
   EXPECT_EQ(tokenizer->encode("abaa \nb"), (Ids{0, 5, 7, 4, 2}));
   EXPECT_EQ(tokenizer->special_ids().size(), 4u);  // <s> <pad> </s> <mask>
+}
+
+TEST(Tokenizer, TakesTheLongestOfSeveralAddedTokensAtOnePlace) {
+  TemporaryFolder folder;
+  folder.write("vocab.json", kTinyVocabulary);
+  folder.write("merges.txt", "a b\n");
+  folder.write("added_tokens.json", R"({"<a": 6, "<ab>": 7, "<ab": 8})");
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("<ab><ab<ab>b<ab"), (Ids{0, 7, 8, 7, 4, 8, 2}));
 }
 
 }  // namespace

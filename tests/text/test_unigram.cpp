@@ -72,6 +72,21 @@ TEST(Unigram, AWordBeginsAtTheSignOfItsBeginningInTheText) {
   for (const auto& [text, ids] : cases) EXPECT_EQ(tokenizer->encode(text), ids) << text;
 }
 
+// "x" alone is no piece, yet "xa" and "b" cost less than it and "ab" would. Ids of tokenizers 0.23.
+TEST(Unigram, ACharacterThatNoPieceCoversCostsTenMoreThanTheRarestPiece) {
+  Json few = document();
+  few["normalizer"] = Json();
+  few["model"]["vocab"] = parse_json(
+      R"([["<pad>", 0], ["</s>", 0], ["<unk>", 0], ["▁", -1], ["xa", -10], ["ab", -1], ["b", -10]])", "pieces");
+  Json added = Json::array();
+  for (std::size_t i = 0; i < 3; ++i) added.push_back(few["added_tokens"][i]);
+  few["added_tokens"] = added;
+  const std::unique_ptr<const Tokenizer> tokenizer = load(few);
+  EXPECT_EQ(tokenizer->encode("xab"), (Ids{3, 4, 6, 1}));
+  EXPECT_EQ(tokenizer->encode("ab"), (Ids{3, 5, 1}));
+  EXPECT_EQ(tokenizer->encode("x"), (Ids{3, 2, 1}));
+}
+
 TEST(Unigram, DecodesAsTransformersDoes) {
   const std::unique_ptr<const TokenDecoder> decoder = load_token_decoder(kFolder);
   const Json cases = read_data("unigram_cases.json");
