@@ -60,6 +60,23 @@ TEST(Png, HasThePixelsThatTheReferenceGives) {
   EXPECT_GE(checked, 60);
 }
 
+// As Pillow: an eXIf chunk counts, whichever comes first.
+TEST(Png, TheChunkOfExifCountsBesideATextWithAnotherOrientation) {
+  const auto exif = [](std::uint8_t orientation) {
+    return Bytes{'M', 'M', 0, '*', 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0};
+  };
+  const Bytes chunk = exif(6), text = exif(3);
+  OrientationFinder first, last, alone;
+  EXPECT_TRUE(first.see_exif_chunk(chunk.data(), chunk.size()));
+  first.see_raw_exif(text.data(), text.size());
+  EXPECT_EQ(first.orientation(), 6u);
+  last.see_raw_exif(text.data(), text.size());
+  EXPECT_TRUE(last.see_exif_chunk(chunk.data(), chunk.size()));
+  EXPECT_EQ(last.orientation(), 6u);
+  alone.see_raw_exif(text.data(), text.size());
+  EXPECT_EQ(alone.orientation(), 3u);
+}
+
 TEST(Png, ProcessorGivesTheVeryBytesOfTheReference) {
   EngineOnTest engine;
   for (const auto& [name, facts] : expected_files().items()) {
