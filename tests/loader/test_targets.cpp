@@ -2,12 +2,15 @@
 // Targets that a decoder writes: what it reads and predicts, padding, prefixes, empty texts, and limits of a stream.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "src/index/open_manifest.h"
 #include "src/index/row_digests.h"
+#include "src/loader/write_text.h"
+#include "src/text/tokenizer_kinds.h"
 #include "tests/loader/two_texts.h"
 
 namespace bascule {
@@ -138,6 +141,22 @@ TEST_F(Targets, HaveAPrefixBeforeTheSourceAlone) {
       ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.token_ids"), targets);
     });
   }
+}
+
+TEST_F(Targets, HaveRoomForASourceBehindItsPrefix) {
+  const std::unique_ptr<const Tokenizer> tokenizer =
+      load_tokenizer(std::string(BASCULE_TEST_DATA) + "/tokenizer/unigram");
+  const Manifest pairs = manifest("source,target\na cat and a tree,a\n");
+  TextSettings settings;
+  settings.tokenizer = tokenizer.get();
+  settings.of_row = RowTexts::kFirst;
+  settings.prefix = "translate: ";
+  std::vector<std::byte> scratch(encode_scratch_bytes(settings, pairs.longest_text_bytes()));
+  std::vector<std::int32_t> ids(40);
+  Encoded encoded;
+  ASSERT_TRUE(encode_text(pairs, settings, 0, ids, &encoded, scratch).ok());
+  ids.resize(static_cast<std::size_t>(encoded.tokens));
+  EXPECT_EQ(ids, tokenizer->encode("translate: a cat and a tree"));
 }
 
 TEST_F(Targets, AreCountedWhereTheyAreCut) {
