@@ -68,6 +68,14 @@ TEST(Html, EveryElementIsClosed) {
   EXPECT_EQ(unbalanced(report_html(Report{})), "");
 }
 
+TEST(Html, OtherIsWhatThePartsOfAStepLeave) {
+  Report report;
+  report.train.totals = {10, 80, 20.0, {1.0, 6.0, 9.0, 0.5, 2.5}};
+  const std::string html = report_html(report);
+  EXPECT_TRUE(contains(html, "other</th><td class=\"n\">100 ms</td><td class=\"n\">5.0 %</td>"))
+      << html.substr(html.find("other</th>"), 200);
+}
+
 TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
   const std::string evil = "</style><script>\"'&";
   Report report = test::sample_report();
