@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/json/json.h"
+#include "src/predict/asked_text.h"
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
@@ -59,6 +61,18 @@ TEST(TextEntities, CountCharactersWhateverTheirBytes) {
   std::vector<int> tags(count, 0);
   tags.back() = 1;
   EXPECT_EQ(entities("roberta-50k", "\xf0\x9f\x99\x82 cat", tags), "PER[2,5)");
+}
+
+TEST(AskedText, TheLineOnATextThatIsCutCountsAllOfItsTokens) {
+  const std::unique_ptr<const Tokenizer> tokenizer =
+      load_tokenizer(std::string(BASCULE_TEST_DATA) + "/tokenizer/wordpiece");
+  const AskedText asked = {"the cat and a tree", std::nullopt};
+  for (const auto& encode : {encode_text, encode_places}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(encode(*tokenizer, asked, 5, "line 3").ids.size(), 5u);
+    EXPECT_EQ(encode(*tokenizer, asked, 7, "line 4").ids.size(), 7u);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "bascule: line 3 has 7 tokens and is cut to 5\n");
+  }
 }
 
 }  // namespace
