@@ -8,30 +8,23 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "src/distributed/group.h"
 #include "src/distributed/nodes.h"
+#include "tests/distributed/place_on_nodes.h"
 
 namespace bascule::test {
 namespace {
-
-RankPlace place_of_this_process() {
-  RankPlace place = place_from_environment();
-  place.local_size = std::atoi(std::getenv("BASCULE_LOCAL_SIZE"));
-  place.nodes = place.world_size / place.local_size;
-  place.node = place.rank / place.local_size;
-  place.local_rank = place.rank % place.local_size;
-  place.run += "-" + std::to_string(place.node);
-  return place;
-}
 
 std::unique_ptr<Group> group;  // MPI starts once in a process
 
 class WholeProcess : public ::testing::Environment {
  public:
-  void SetUp() override { group = std::make_unique<Group>(place_of_this_process(), GroupOptions{20, nullptr}); }
+  void SetUp() override {
+    group = std::make_unique<Group>(place_on_nodes(std::atoi(std::getenv("BASCULE_LOCAL_SIZE"))),
+                                    GroupOptions{20, nullptr});
+  }
   void TearDown() override {
     const bool has_left = group->leave();
     EXPECT_TRUE(has_left);

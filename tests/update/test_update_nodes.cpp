@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string>
 
 #include "kernels/reference/bf16.h"
 #include "kernels/reference/elementwise.h"
 #include "src/distributed/bucket_reducer.h"
 #include "src/update/state_exchange.h"
+#include "tests/distributed/place_on_nodes.h"
 #include "tests/update/row_optimizer.h"
 #include "tests/update/summed_update.h"
 
@@ -47,6 +47,22 @@ std::vector<float> sum_of_nodes(bool is_bf16) {
   return sum;
 }
 
+// Each element goes once from every other node to the one that sums it, and from there to every other node: as a sum,
+// or, where states are shared out, as a weight, which is float32 whatever the sums are.
+void expect_bytes_between_nodes(const Update& update, bool is_bf16, bool shares_states) {
+  const double mine[] = {static_cast<double>(update.sent_bytes()), static_cast<double>(update.received_bytes())};
+  std::vector<double> every(2 * static_cast<std::size_t>(all->size()));
+  ASSERT_TRUE(all->exchange(Span<const double>(mine, 2), Span<double>(every)));
+  double sent = 0.0, received = 0.0;
+  for (std::size_t i = 0; i < every.size(); i += 2) {
+    sent += every[i];
+    received += every[i + 1];
+  }
+  const std::int64_t there = is_bf16 ? 2 : 4, back = is_bf16 && !shares_states ? 2 : 4;
+  EXPECT_EQ(sent, static_cast<double>((all->nodes() - 1) * kAll * (there + back)));
+  EXPECT_EQ(received, sent);
+}
+
 // bucket_blocks 0: after backward. Else a bucket is final after every tenth operation. shares_states: between the
 // nodes.
 void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, bool shares_states, std::int64_t number,
@@ -71,6 +87,7 @@ void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, 
   EXPECT_EQ(model.differs(truth, update.run(threads, summed_settings()), all->node()), 0)
       << "rank " << all->rank() << ", buckets of " << bucket_blocks << (is_bf16 ? ", bf16" : "");
   ASSERT_TRUE(all->barrier());
+  expect_bytes_between_nodes(update, is_bf16, shares_states);
 }
 
 TEST(UpdateOfNodes, HasTheBitsOfOneProcessWithTheSumOfAllForEveryBucketSize) {
@@ -173,14 +190,7 @@ TEST(StateShards, HoldEveryElementOnceOnNodesThatHoldEquallyMany) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  const int each = std::atoi(argv[argc - 1]);
-  bascule::RankPlace place = bascule::place_from_environment();
-  place.local_size = each;
-  place.local_rank = place.rank % each;
-  place.node = place.rank / each;
-  place.nodes = place.world_size / each;
-  place.run += "-" + std::to_string(place.node);
-  bascule::Group group(place, {60, nullptr});
+  bascule::Group group(bascule::test::place_on_nodes(std::atoi(argv[argc - 1])), {60, nullptr});
   bascule::test::all = &group;
   const int code = RUN_ALL_TESTS();
   return group.leave() ? code : 5;
