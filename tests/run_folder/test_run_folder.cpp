@@ -56,6 +56,34 @@ TEST(FolderLock, OneProcessHoldsItAlone) {
   EXPECT_FALSE(can_lock(settings.run.output_dir.resolved, LOCK_SH)) << "of a second run";
 }
 
+// Where it waited for ranks of an earlier run, which hold the folder together with their launcher. Standard error tells
+// when it waits.
+TEST(FolderLock, OneProcessHoldsItAloneAfterAWaitToo) {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.run.output_dir.resolved = folder.path();
+  const int rank = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(rank, LOCK_SH | LOCK_NB), 0);
+  int said[2];
+  ASSERT_EQ(pipe(said), 0);
+  const int usual = dup(STDERR_FILENO);
+  dup2(said[1], STDERR_FILENO);
+  std::thread ends([&] {
+    char line[256];
+    EXPECT_GT(read(said[0], line, sizeof line), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // several looks
+    close(rank);
+  });
+  std::optional<FolderLock> lock;
+  EXPECT_NO_THROW(lock.emplace(settings.run, settings.origin, FolderUser::kProcess));
+  dup2(usual, STDERR_FILENO);
+  for (const int file : {said[1], usual}) close(file);
+  ends.join();
+  close(said[0]);
+  ASSERT_TRUE(lock && lock->has_waited());
+  EXPECT_FALSE(can_lock(folder.path(), LOCK_SH));
+}
+
 // is_in_use() of a command that lists runs takes the lock for an instant.
 TEST(FolderLock, ALookAtTheFolderKeepsNobodyOut) {
   const TemporaryFolder folder;
