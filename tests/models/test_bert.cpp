@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "src/json/json.h"
 #include "src/models/bert_config.h"
 #include "src/models/families.h"
+#include "tests/graph/graph_run.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
@@ -201,6 +203,38 @@ TEST(BertTokens, HaveAClassifierAndNoPooler) {
   for (const std::string& name : names) {
     EXPECT_EQ(name.find("pooler"), std::string::npos) << name;
     EXPECT_NE(name.rfind("cls.", 0), 0u) << name;
+  }
+}
+
+// As Transformers' LabelSmoother, of logits 0, 0 and log 4.
+TEST(BertTokens, TheLossIsSmoothed) {
+  const TemporaryFolder folder;
+  ModelSource source;
+  source.config_path = folder.write("config.json", text_with(""));
+  source.classes = {"B-X", "I-X", "O"};
+  const std::unique_ptr<Model> model = open_model(source, "token_classification");
+  const Fields fields = model->fields({});
+  const std::int32_t tagged[] = {1, 2}, labels[] = {2, 2}, words[] = {0, 1};
+  Seeded random(1);
+  const TestBatch text(random, {4}, 30);
+  Batch batch = text.batch(fields);
+  batch.counts = counts_of(1, 4, 2);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].source == FieldSource::kLabelledRows) batch.fields[i] = tagged;
+    if (fields[i].source == FieldSource::kTokenLabels) batch.fields[i] = labels;
+    if (fields[i].source == FieldSource::kLabelledWords) batch.fields[i] = words;
+  }
+  for (const double smoothing : {0.0, 0.25}) {
+    GraphRun run(batch.counts, 1, fields);
+    RecordOptions options;
+    options.label_smoothing = static_cast<float>(smoothing);
+    const Recording recording = model->record(run.graph(), Use::kTrain, options);
+    run.finish({});
+    run.set_values("classifier.weight", std::vector<float>(3 * 24, 0.0f));
+    run.set_values("classifier.bias", {0.0f, 0.0f, std::log(4.0f)});
+    run.replay(batch);
+    const double right = std::log(1.5), mean = (2.0 * std::log(6.0) + right) / 3.0;
+    EXPECT_NEAR(*run.at(recording.losses[0].loss), (1.0 - smoothing) * right + smoothing * mean, 1e-6);
   }
 }
 

@@ -44,12 +44,15 @@ TEST(ViTConfig, ReadsWhatTransformersWritesAndItsDefaults) {
   EXPECT_EQ(least.classifier, ViTClassifier::kToken);
   EXPECT_EQ(least.rows(20, 20), 1 + 3 * 3);  // two pixels are cut off
   const ViTConfig other = read(R"("id2label": {"0": "a", "1": "b", "2": "c"}, "qkv_bias": false, "problem_type": null,
-                                  "classifier_type": "pooled", "hidden_act": "relu", "layer_norm_eps": 1e-6)");
+                                  "classifier_type": "pooled", "hidden_act": "relu", "layer_norm_eps": 1e-6,
+                                  "hidden_dropout_prob": 0.25, "attention_probs_dropout_prob": 0.5)");
   EXPECT_EQ(other.num_labels, 3);
   EXPECT_FALSE(other.qkv_bias);
   EXPECT_EQ(other.classifier, ViTClassifier::kPooled);
   EXPECT_EQ(other.rows(20, 20), 3 * 3);
   EXPECT_EQ(other.hidden_act, Activation::kRelu);
+  EXPECT_EQ(other.hidden_dropout_prob, 0.25f);
+  EXPECT_EQ(other.attention_probs_dropout_prob, 0.5f);
   EXPECT_EQ(read(R"("num_labels": 7)").num_labels, 7);
   EXPECT_EQ(least.label_names, std::vector<std::string>());
   EXPECT_EQ(other.label_names, (std::vector<std::string>{"a", "b", "c"}));
