@@ -137,6 +137,16 @@ TEST(PrintSettings, EveryKeyReadsBackToItsValue) {
 }
 
 // As it was before lists of files: checkpoints keep it.
+TEST(PrintSettings, AStringOfAnyCharactersReadsBack) {
+  std::string every;
+  for (char c = 1; c < 127; ++c) every += c;
+  every += "\x7f\u00e9";
+  const std::string text = least_with("data", "caption_column = " + bascule::quoted(every));
+  ASSERT_EQ(refusal_of(text), "");
+  EXPECT_EQ(settings_of(text).data.caption_column, every);
+  EXPECT_EQ(bascule::quoted("a\x1f\x7f\\\""), "\"a\\u001F\\u007F\\\\\\\"\"");
+}
+
 TEST(PrintSettings, AListOfOneFileIsThatFile) {
   for (const char* value : {"\"v.csv\"", "[\"v.csv\"]"}) {
     const std::string printed =

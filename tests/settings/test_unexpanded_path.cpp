@@ -19,7 +19,9 @@ TEST(UnexpandedPath, IsFoundWhereAShellWouldReplaceIt) {
                                                                   {"~anna/data", "~anna"},
                                                                   {"$HOME/data", "$HOME"},
                                                                   {"data/${SPLIT}/a.jsonl", "${SPLIT}"},
-                                                                  {"a$1/$_b", "$_b"}}) {
+                                                                  {"a$1/$_b", "$_b"},
+                                                                  {"$DISK2/a", "$DISK2"},
+                                                                  {"${2}/${DISK_2}/a", "${DISK_2}"}}) {
     EXPECT_EQ(unexpanded_part(path), part) << path;
   }
 }
