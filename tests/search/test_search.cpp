@@ -287,6 +287,20 @@ TEST_F(Search, TheJsonDocumentHoldsTheAnswer) {
   }
 }
 
+// The names are made in another order, so that no file system happens to give them as wanted.
+TEST(FindPictures, GivesTheFilesOfAFolderInTheOrderOfTheirNames) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() + "/e");
+  std::vector<std::string> expected;
+  for (const char* name :
+       {"h.png", "b.jpg", "e/z.png", "j.JPEG", "a.webp", "e/c.jpg", "d.png", "i.jpg", "e.txt", "g.png"}) {
+    const std::string path = folder.write(name, "");
+    if (path.find(".txt") == std::string::npos) expected.push_back(path);
+  }
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(find_pictures(folder.path()), expected);
+}
+
 TEST(SearchText, NamesPicturesAsSeenFromTheCurrentFolder) {
   SearchAnswer answer;
   answer.hits = {{fs::current_path().string() + "/pictures/a.jpg", "a cat", 0.5, false}};
