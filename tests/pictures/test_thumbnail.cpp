@@ -42,6 +42,21 @@ TEST(Thumbnail, IsASmallPngCutFromTheMiddle) {
   EXPECT_NEAR(read[blue + row + 47], 255.0f, 1.0f);
 }
 
+TEST(PictureDecoder, SaysTheSizeOfAPicture) {
+  const TemporaryFolder folder;
+  const std::vector<std::uint8_t> pixels(96 * 48 * 3);
+  const std::string path = folder.path() + "/wide.png";
+  write_png(path, {pixels.data(), 96, 48});
+  MediaSettings settings = default_media_settings();
+  settings.image_side = kThumbnailSide;
+  PictureDecoder decoder(settings);
+  std::vector<float> read(3 * kThumbnailSide * kThumbnailSide);
+  PictureDecoder::Size size;
+  ASSERT_EQ(decoder.decode(path, read.data(), &size), "");
+  EXPECT_EQ(size.width, 96);
+  EXPECT_EQ(size.height, 48);
+}
+
 TEST(Thumbnail, WhatIsNoPictureHasNone) {
   const TemporaryFolder folder;
   folder.write("broken.jpg", "no picture at all");
