@@ -54,9 +54,12 @@ class BringUp(unittest.TestCase):
 
     def test_a_slower_clock_is_seen_and_exits_with_7(self):
         profile = self.save("--only", "clock", faster=10)
-        done = self.bringup("--only", "clock", "--against", self.profile)
+        page = pathlib.Path(self.temporary.name, "page.html")
+        done = self.bringup("--only", "clock", "--against", self.profile, "--html", page)
         names, worse = self.causes(done)
         self.assertEqual(len(worse), len(profile["figures"]))
+        for word in names | {figure["judgement"]["verdict"] for figure in worse}:
+            self.assertTrue(word in page.read_text(), f"the page does not say {word}")
         if all(figure["judgement"]["verdict"] == "slower" for figure in worse):
             self.assertEqual(done.returncode, NOT_AS_RECORDED)
         self.assertIn("low frequency", names)
