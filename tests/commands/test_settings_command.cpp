@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The documents of `bascule settings` without a settings file.
+#include "src/commands/settings_command.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+Json document(bool resume) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(settings_command({}, resume, true, false), 0);
+  return parse_json(testing::internal::GetCapturedStdout(), "standard output");
+}
+
+TEST(SettingsCommand, JsonWithoutAFileHasEveryKeyAndNoValue) {
+  const Json reference = document(false), resume = document(true);
+  ASSERT_GT(resume["keys"].size(), 100u);
+  EXPECT_EQ(reference["keys"][std::size_t{0}]["key"], "model.model_name_or_path");
+  for (const Json& key : resume["keys"]) {
+    EXPECT_TRUE(key.contains("may_change") && key.contains("meaning")) << json_text(key);
+    EXPECT_FALSE(key.contains("value")) << json_text(key);
+  }
+  for (const Json& key : reference["keys"]) EXPECT_TRUE(key.contains("default")) << json_text(key);
+}
+
+}  // namespace
+}  // namespace bascule
