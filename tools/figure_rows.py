@@ -39,6 +39,13 @@ def text_of(table):
     return HEAD + "\n" + line("name", table["name"]) + line("columns", table["columns"]) + rows
 
 
+def write(path, table):
+    """Takes the file's place when it is whole: figures of hours are not lost to a full disk."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(text_of(table))
+    beside.replace(path)
+
+
 def names_of(table, row):
     return re.findall("`([^`]+)`", row[table["columns"][-1]])
 

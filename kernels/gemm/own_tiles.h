@@ -31,12 +31,12 @@ constexpr OwnGrid own_grid_of(std::int64_t rows, std::int64_t cols, std::int64_t
   return {rows, cols, height, width, ceil_divide(rows, height), ceil_divide(cols, width)};
 }
 
-// Time of a product, in multiply-adds for each of its depths: of the thread that computes the most tiles. A task packs
-// its part of A and of B. Packing an element costs as much as some 12 products of it where B is transposed, 9 where it
-// or A is read across its rows, 3 for a copy of rows (Sapphire Rapids, AVX-512). B is not packed for a few rows
-// (simd/multiply_tile.h). To begin a task costs as much as some 64.
+// Estimated time of a product: that of the thread with the most tiles, in multiply-adds per depth. A task packs its
+// part of A and of B. Packing an element costs as much as 12 products of it where B is transposed, 9 where it or A is
+// read across its rows, 3 for a copy of rows (Sapphire Rapids, AVX-512). B is not packed for few rows
+// (simd/streamed_product.h). Starting a task costs as much as 64 multiply-adds per depth.
 constexpr std::int64_t own_time(GemmKind kind, const OwnGrid& grid, std::int64_t threads) {
-  constexpr std::int64_t kFewRows = 64, kTask = 64;
+  constexpr std::int64_t kFewRows = 16, kTask = 64;
   const bool packs_b = kind != GemmKind::kForward || grid.all_rows > kFewRows;
   const std::int64_t cost_of_b = packs_b ? (kind == GemmKind::kForward ? 12 : 9) : 0;
   const std::int64_t cost_of_a = kind == GemmKind::kWeightGradient ? 9 : 3;
@@ -74,7 +74,8 @@ constexpr OwnTiling own_tiling(GemmKind kind, std::int64_t max_rows, std::int64_
   return best;
 }
 
-// Fewer rows have fewer tiles, as low ones would cost more to pack, but one a thread at least where there were so many.
+// Fewer rows have fewer tiles, as low ones would cost more to pack, but still a task for each thread as long as a tile
+// has kOwnRowUnit rows.
 constexpr OwnGrid own_grid(const OwnTiling& tiling, std::int64_t rows, std::int64_t cols) {
   constexpr std::int64_t kLowTile = 168;
   const std::int64_t across = ceil_divide(cols, tiling.width);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One order of additions on every CPU: vector instructions differ in width.
+#ifdef EIGEN_CORE_H
+#error "a file of the same group includes Eigen with vector instructions"
+#endif
 #define EIGEN_DONT_VECTORIZE
 // Code under other licences than the one that NOTICE names does not compile.
 #define EIGEN_MPL2_ONLY

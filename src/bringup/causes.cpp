@@ -5,7 +5,9 @@
 #include <optional>
 #include <set>
 
-#include "src/bringup/formatted.h"
+#include "src/base/count_of.h"
+#include "src/base/formatted.h"
+#include "src/bringup/known.h"
 
 namespace bascule {
 namespace {
@@ -102,7 +104,7 @@ std::string thermal(const Case& c) {
     for (const Counters::Core& before : c.now.before.cores) {
       if (core.number == before.number && core.throttles && before.throttles && *core.throttles > *before.throttles)
         return "core " + std::to_string(core.number) + " was throttled " +
-               std::to_string(*core.throttles - *before.throttles) + " times for its heat";
+               count_of(*core.throttles - *before.throttles, "time") + " for its heat";
     }
   }
   return "";

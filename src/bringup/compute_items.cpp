@@ -19,10 +19,11 @@ constexpr std::pair<GemmType, const char*> kTypes[] = {{GemmType::kFloat32, "flo
 
 class ProductItem : public Item {
  public:
-  explicit ProductItem(Workbench& bench) : bench_(bench), own_(bench.isa(), bench.core_count()) {
+  explicit ProductItem(Workbench& bench)
+      : bench_(bench), one_core_(bench.isa(), 1), all_cores_(bench.isa(), bench.core_count()) {
     const std::int64_t all_rows = std::clamp<std::int64_t>(64 * bench.core_count(), 1024, 8192);
     for (const auto& [type, type_name] : kTypes) {
-      const ProductData* const one = add(type, kOneCoreRows, kProductShapes[0]);
+      const ProductData* const one = add(one_core_, type, kOneCoreRows, kProductShapes[0]);
       for (const int core : bench.cores())
         probes.push_back({name_of(type_name, kProductShapes[0]),
                           core_place(core),
@@ -33,7 +34,7 @@ class ProductItem : public Item {
                           [this, one] { return alone(*one); },
                           {}});
       for (const ProductShape& shape : kProductShapes) {
-        const ProductData* const all = add(type, all_rows, shape);
+        const ProductData* const all = add(all_cores_, type, all_rows, shape);
         probes.push_back({name_of(type_name, shape),
                           core_place(-1),
                           "GFLOP/s",
@@ -52,8 +53,8 @@ class ProductItem : public Item {
   static std::string name_of(const char* type, const ProductShape& shape) {
     return std::string(type) + " " + std::to_string(shape.n) + " x " + std::to_string(shape.k);
   }
-  const ProductData* add(GemmType type, std::int64_t rows, const ProductShape& shape) {
-    data_.push_back(std::make_unique<ProductData>(own_.products(), GemmKind::kForward, type, rows, shape.n, shape.k));
+  const ProductData* add(OwnProducts& own, GemmType type, std::int64_t rows, const ProductShape& shape) {
+    data_.push_back(std::make_unique<ProductData>(own.products(), GemmKind::kForward, type, rows, shape.n, shape.k));
     return data_.back().get();
   }
 
@@ -72,7 +73,7 @@ class ProductItem : public Item {
   }
 
   Workbench& bench_;
-  OwnProducts own_;
+  OwnProducts one_core_, all_cores_;  // products are cut for the threads that share them
   std::vector<std::unique_ptr<ProductData>> data_;
 };
 

@@ -5,7 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "src/bringup/formatted.h"
+#include "src/base/formatted.h"
+#include "src/bringup/known.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "src/base/formatted.h"
 #include "src/commands/bench_drawing.h"
 #include "src/json/json.h"
 #include "src/records/readable.h"

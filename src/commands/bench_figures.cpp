@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "firmware_shims/media_engine.h"
+#include "src/base/formatted.h"
 #include "src/json/json.h"
 #include "src/update/optimizer.h"
 

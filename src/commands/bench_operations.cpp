@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/base/count_of.h"
+#include "src/base/formatted.h"
 #include "src/graph/graph.h"
 
 namespace bascule {
@@ -126,12 +127,6 @@ Json layers_json(const std::vector<BenchLayers>& layers) {
     all.push_back(layer);
   }
   return all;
-}
-
-std::string formatted(const char* form, double value) {
-  char text[48];
-  std::snprintf(text, sizeof text, form, value);
-  return text;
 }
 
 double median_of(std::vector<double> values) {

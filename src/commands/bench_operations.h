@@ -52,8 +52,6 @@ std::string layers_text(const std::vector<BenchLayers>& layers);
 Json operations_json(const std::vector<BenchOperation>& operations);
 Json layers_json(const std::vector<BenchLayers>& layers);
 
-// "12.50" of ("%.2f", 12.5).
-std::string formatted(const char* form, double value);
 // Of an even number of values: between the middle two. values: at least one.
 double median_of(std::vector<double> values);
 

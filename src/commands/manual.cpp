@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/bringup/causes.h"
+#include "src/commands/command_line.h"
 #include "src/commands/exit_codes.h"
 #include "src/commands/unit.h"
 #include "src/models/families.h"
@@ -155,12 +156,6 @@ std::string table_of(const std::string& key) {
   return many == std::string::npos ? "[" + table + "]" : "[[" + table.substr(0, many) + "]]";
 }
 
-std::string with_commas(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 // The values of two keys, which depend on the family.
 void add_models(Page* page) {
   page->section("MODELS");
@@ -171,8 +166,7 @@ void add_models(Page* page) {
     if (family->heads.empty()) continue;
     std::vector<std::string> heads;
     for (const FamilyHead& head : family->heads) heads.push_back(head.words.name);
-    page->entry(bold(family->model_type),
-                "head: " + with_commas(heads) + "; freeze: " + with_commas(family->parts) + ".");
+    page->entry(bold(family->model_type), "head: " + listed(heads) + "; freeze: " + listed(family->parts) + ".");
   }
 }
 

@@ -2,9 +2,9 @@
 #include "src/commands/plan_answers.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "src/base/align.h"
+#include "src/base/formatted.h"
 
 namespace bascule {
 namespace {
@@ -31,13 +31,6 @@ std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
 }
 
 double mib(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
-
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-  char text[240];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
 
 }  // namespace
 

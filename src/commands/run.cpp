@@ -141,7 +141,7 @@ SealedFigures measure_sealed(SealedRun& sealed) {
     figures.foreign_calls += foreign[i].calls;
     figures.foreign_bytes += foreign[i].bytes;
     figures.foreign_allocations.push_back(
-        {foreign[i].library, std::to_string(foreign[i].calls) + " calls, " + readable_bytes(foreign[i].bytes).c_str()});
+        {foreign[i].library, count_of(foreign[i].calls, "call") + ", " + readable_bytes(foreign[i].bytes).c_str()});
   }
   return figures;
 }

@@ -14,7 +14,7 @@ namespace {
 // A handler can reach static storage only.
 volatile std::sig_atomic_t received = 0;  // the last one
 volatile std::sig_atomic_t interrupted = 0, terminated = 0, hung_up = 0;
-volatile std::sig_atomic_t has_launched = 0;
+volatile std::sig_atomic_t launches_ranks = 0;
 volatile std::sig_atomic_t ends_at_once = 0;
 
 constexpr char kLastWords[] =
@@ -32,7 +32,7 @@ extern "C" void note_signal(int number) {
   const int error = errno;
   // Nothing can be done where it cannot be said.
   if (write(STDERR_FILENO, kLastWords, sizeof kLastWords - 1) < 0) errno = error;
-  if (has_launched == 0) _exit(128 + number);
+  if (launches_ranks == 0) _exit(128 + number);
   ends_at_once = 1;
   errno = error;
 }
@@ -51,7 +51,7 @@ void use_handler_stack() {
 }  // namespace
 
 void catch_stop_signals(bool launches) {
-  has_launched = launches ? 1 : 0;
+  launches_ranks = launches ? 1 : 0;
   use_handler_stack();
   struct sigaction action = {};
   action.sa_handler = note_signal;

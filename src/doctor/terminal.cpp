@@ -2,8 +2,8 @@
 #include "src/doctor/terminal.h"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "src/base/formatted.h"
 #include "src/doctor/histogram.h"
 #include "src/doctor/say.h"
 #include "src/records/readable.h"
@@ -13,13 +13,6 @@ namespace {
 
 constexpr std::size_t kShownExamples = 3, kShownClasses = 8;
 constexpr int kBarWidth = 40;
-
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
 
 std::string lengths_line(const TextFigures& figures) {
   std::string line = "median " + count_text(figures.quantile(0.5)) + " tokens, 99 % at most " +

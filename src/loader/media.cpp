@@ -45,8 +45,9 @@ void warn_of_fallback(media_engine_status why) {
 void check_against(const media_engine_capabilities& can, const MediaSettings& settings) {
   const std::string engine = "the media engine \"" + std::string(can.name) + "\"";
   if (settings.queue_depth < 1 || settings.queue_depth > can.max_queue_depth) {
-    refuse_media("media_engine.queue_depth", std::to_string(settings.queue_depth) + ": " + engine + " accepts 1 to " +
-                                                 std::to_string(can.max_queue_depth) + " pictures");
+    refuse_media("media_engine.queue_depth", std::to_string(settings.queue_depth) + ": " + engine +
+                                                 " accepts at least 1 and at most " +
+                                                 count_of(can.max_queue_depth, "picture"));
   }
   if (can.works_in_poll != 0 && settings.polling_threads > can.max_units) {
     refuse_media("data.dataloader_num_workers", std::to_string(settings.polling_threads) + ": " + engine +

@@ -70,7 +70,8 @@ std::string headline(const Report& report) {
                kThroughputCounts + (resumed ? last_process : ""));
     add_figure(out, "training time", readable_seconds(whole.seconds).c_str(), "",
                std::string(kTrainingTimeCounts) + "; " + readable_count(report.global_step).c_str() + " " +
-                   noun_for(report.global_step, "step") + ", " + html_number(report.epoch) + " epochs" +
+                   noun_for(report.global_step, "step") + ", " + html_number(report.epoch) + " " +
+                   noun_for(report.epoch, "epoch") +
                    (resumed ? ", " + std::to_string(whole.processes) + " processes" : ""));
     add_figure(out, "mean training loss", readable_number(report.train.train_loss).c_str(), "",
                report.steps.empty() ? "" : std::string("last ") + readable_number(report.steps.back().loss).c_str());

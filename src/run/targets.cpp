@@ -57,7 +57,7 @@ void note_lengths(RecordedRun* run) {
       line += (line.empty() ? "" : ", ") + count_of(texts[text].cut, nouns[text]) + " at " + limits[text];
     }
     if (!line.empty())
-      run->notes.push_back("data: of " + count_of(split.manifest->rows(), "row") + " of " + name + " are cut: " + line +
+      run->notes.push_back("data: " + count_of(split.manifest->rows(), "row") + " of " + name + ": cut " + line +
                            " tokens");
   }
 }

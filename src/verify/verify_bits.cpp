@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/count_of.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/graph/backward.h"
@@ -238,11 +239,12 @@ int print_bits(std::uint64_t digest, std::uint64_t recorded, Isa isa, int thread
                            {"threads", threads}};
     std::printf("%s\n", json_text(document).c_str());
   } else if (passed) {
-    std::printf("passed: the training run has the digest that is recorded for every machine, %s (%s, %d threads)\n",
-                hexadecimal(digest).c_str(), isa_name(isa), threads);
+    std::printf("passed: the training run has the digest that is recorded for every machine, %s (%s, %s)\n",
+                hexadecimal(digest).c_str(), isa_name(isa), count_of(threads, "thread").c_str());
   } else {
-    std::printf("FAILED: the training run has the digest %s, not the recorded %s (%s, %d threads)\n",
-                hexadecimal(digest).c_str(), hexadecimal(recorded).c_str(), isa_name(isa), threads);
+    std::printf("FAILED: the training run has the digest %s, not the recorded %s (%s, %s)\n",
+                hexadecimal(digest).c_str(), hexadecimal(recorded).c_str(), isa_name(isa),
+                count_of(threads, "thread").c_str());
   }
   return passed ? 0 : exit_code(ErrorKind::kNotAsRecorded);
 }

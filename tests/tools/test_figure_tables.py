@@ -73,9 +73,8 @@ class Recording(unittest.TestCase):
     def test_the_steps_of_bridgetower_are_a_row_of_their_command(self):
         figures = lambda rate, mib, faster=1.0: {"samples_per_second": rate, "ours_is_faster": faster, "resident_mib": mib}
         step = {"size": "base", "mode": "train", "precision": "bf16", "batch": 8, "caption": 25}
-        words = compare_with_transformers.in_words([{**step, "contenders": {"ours": figures(0.75, 2000), "eager": figures(0.3, 3000, 2.5)}}, {**step, "contenders": {"ours": figures(0.5, 2000)}}], ["eager"])
-        self.assertEqual(words, "base, train, bf16, batch 8, captions of 25 tokens: 0.750 samples/s, 2,000 MiB, 2.50 times as fast as eager's 0.300, 67 % of its memory; "
-                         "base, train, bf16, batch 8, captions of 25 tokens: 0.500 samples/s, 2,000 MiB, eager failed")
+        words = compare_with_transformers.in_words([{**step, "contenders": {"ours": figures(0.75, 2000), "eager": figures(0.3, 3000, 2.5)}}], ["eager"])
+        self.assertEqual(words, "base, train, bf16, batch 8, captions of 25 tokens: 0.750 samples/s, 2,000 MiB, 2.50 times as fast as eager's 0.300, 67 % of its memory")
         table = figure_rows.read(ROOT / "tools/figures/speed.toml")
         after = figure_rows.put(table, {compare_with_transformers.COMMAND: words}, NOW)
         self.assertEqual([row["measured"] for row in after["row"] if row not in table["row"]], [words])

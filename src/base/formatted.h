@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short texts of a bring-up: for its causes and its page.
+// Short texts with figures in them: formatted("%.2f s", 1.5) is "1.50 s".
 #pragma once
 
 #include <cstdio>
 #include <string>
-
-#include "src/machine/machine.h"
 
 namespace bascule {
 
@@ -16,7 +14,5 @@ std::string formatted(const char* form, Values... values) {
   std::snprintf(text, sizeof text, form, values...);
   return text;
 }
-
-inline std::string known(const TextFact& fact) { return fact.value_or("unknown"); }
 
 }  // namespace bascule
