@@ -284,7 +284,7 @@ class OtherFamilies(unittest.TestCase):
                 (self.folder / "data" / f"long-1.{ending}").write_text(text)
                 done = run("run", settings_file)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertIn("of 38 rows of ", done.stderr)
+                self.assertIn("38 rows of ", done.stderr)
                 self.assertIn(" sources at data.max_source_length = 10", done.stderr)
 
     def test_rows_with_an_empty_source_or_target_are_skipped_and_counted(self):
