@@ -48,6 +48,15 @@ TEST_F(Targets, AreReadByADecoderOneTokenBehindWhatItPredicts) {
   EXPECT_EQ(plan_loader(settings).streams[0].bounds[tokens_of_text(1) + 1], 5 * kTargetLength);
 }
 
+TEST_F(Targets, OfARowThatIsLeftOutHaveNoSayInThePlan) {
+  Manifest pairs = manifest("source,target\na b,c\nd e f g, \n,h i j k\n");
+  EXPECT_EQ(plan_loader(settings(pairs)).streams[0].texts[0].longest, 6);
+  EXPECT_EQ(plan_loader(settings(pairs)).streams[0].texts[1].longest, 6);
+  pairs.find_empty_texts();
+  EXPECT_EQ(plan_loader(settings(pairs)).streams[0].texts[0].longest, 4);
+  EXPECT_EQ(plan_loader(settings(pairs)).streams[0].texts[1].longest, 3);
+}
+
 // Words that a loader is to skip are found beforehand, so that none is tokenised to no token of its own.
 TEST_F(Targets, AreLeftOutWhereOneIsEmpty) {
   Manifest pairs = manifest("source,target\na b,c\nd e f, \ng,h\n,i\nj,k\n");
@@ -89,7 +98,7 @@ TEST_F(Targets, HaveNumbersOfSkippedRowsThatStayWhenOthersAreTakenOut) {
 
 TEST_F(Targets, ArePaddedWherePaddingCounts) {
   const Manifest pairs = manifest(rows());
-  for (const std::int64_t of_stream : {0, 9}) {
+  for (const std::int64_t of_stream : {0, 9, 20}) {  // no target has 20 tokens
     LoaderSettings settings = this->settings(pairs, Reads::kAttended, Reads::kWritten);
     settings.pads_targets = true;
     settings.texts[1].pad_id = 1;
