@@ -158,6 +158,15 @@ TEST_F(Mlflow, AMovedFolderIsTheSameRunAndACopyAnother) {
   EXPECT_EQ(names_in(store() / "0").size(), 3U);
 }
 
+// Tags can be deleted in MLflow: then only the copy itself names the folder that it was made from.
+TEST_F(Mlflow, ACopyIsAnotherRunWhereTheTagOfTheFolderIsGone) {
+  MlflowRun::open(place(), 1.0);
+  fs::remove(run_folder() / "tags/bascule.output_dir");
+  fs::copy(output(), output("copy"), fs::copy_options::recursive);
+  MlflowRun::open(place("copy"), 2.0);
+  EXPECT_NE(run_folder("copy"), run_folder());
+}
+
 TEST_F(Mlflow, AnIdIsNoPath) {
   const std::string outside = "../../../../../../../../tmp/else";
   ASSERT_EQ(outside.size(), 32U);
