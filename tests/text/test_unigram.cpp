@@ -211,11 +211,11 @@ std::string word(std::uint32_t value) {
   return bytes;
 }
 
-// A map of one key, "A", in a trie of 256 units whose root's children lie at their own bytes.
-std::string one_key(std::uint32_t value, const std::string& values) {
+// A map of one key, an ASCII character, in a trie of 256 units whose root's children lie at their own bytes.
+std::string one_key(std::uint32_t value, const std::string& values, unsigned char key = 'A') {
   std::vector<std::uint32_t> units(256, 0x80000000u);
   units[0] = 0;
-  units['A'] = (std::uint32_t{'A'} ^ 1u) << 10 | 1u << 8 | 'A';  // its leaf is unit 1
+  units[key] = (std::uint32_t{key} ^ 1u) << 10 | 1u << 8 | key;  // its leaf is unit 1
   units[1] = 0x80000000u | value;
   std::string bytes = word(4 * 256);
   for (const std::uint32_t unit : units) bytes += word(unit);
@@ -236,6 +236,14 @@ TEST(CharacterMap, ReplacesAKeyAndIsRefusedWhereItLeadsOutside) {
   EXPECT_THROW(CharacterMap(one_key(6, values), "map"), Error);
   EXPECT_THROW(CharacterMap(one_key(0, std::string("\xFFx\0", 3)), "map"), Error);
   EXPECT_THROW(CharacterMap(one_key(0, "no end"), "map"), Error);
+}
+
+// Together they are one grapheme cluster, and a cluster that begins with a key is replaced whole.
+TEST(CharacterMap, ReplacesACarriageReturnAndALineFeedTogether) {
+  const CharacterMap map(one_key(0, std::string("x\0", 2), '\r'), "map");
+  char out[32];
+  EXPECT_EQ(std::string(out, map.apply("a\r\nb", out)), "axb");
+  EXPECT_EQ(std::string(out, map.apply("a\r\r\n\n\r", out)), "axx\nx");
 }
 
 TEST(PieceTrie, FindsAllPiecesThatATextBeginsWith) {
