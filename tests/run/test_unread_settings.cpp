@@ -35,6 +35,11 @@ TEST(UnreadSettings, ATextCorpusHasNoColumns) {
   EXPECT_EQ(ignored("words.jsonl", "text_column = \"words\"\n"), "");
 }
 
+TEST(UnreadSettings, RowsToEvaluateAreThoseOfAnEvaluation) {
+  EXPECT_EQ(ignored("words.jsonl", "text_column = \"words\"\nmax_eval_samples = 3\n"),
+            "settings: ignored: data.max_eval_samples (nothing is evaluated)");
+}
+
 TEST(UnreadSettings, AStoreIsOfRunsThatAreTracked) {
   const std::string rows = "text_column = \"words\"\n", store = "[report]\ntracking_dir = \"store\"\n";
   EXPECT_EQ(ignored("words.jsonl", rows + store),
