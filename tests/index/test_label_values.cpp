@@ -69,6 +69,18 @@ TEST(LabelValues, OneDecimalNumberMakesValuesOfAll) {
   }
 }
 
+TEST(LabelValues, AnExponentAloneMakesADecimalNumber) {
+  const TemporaryFolder folder;
+  for (const char* const label : {"2e1", "2E1"}) {
+    for (const auto& [name, rows] :
+         {std::pair{"a.jsonl", json_rows({label, "3"})}, {"a.csv", csv_rows({label, "3"})}}) {
+      const Manifest manifest = Manifest::load(folder.write(name, rows), columns_with(LabelValues::kIfDecimal));
+      EXPECT_TRUE(manifest.has_values()) << name << " " << label;
+      EXPECT_EQ(values_of(manifest), (std::vector<float>{20.0f, 3.0f})) << name << " " << label;
+    }
+  }
+}
+
 TEST(LabelValues, IntegersAloneAreClassesUnlessTheyMustBeValues) {
   const TemporaryFolder folder;
   for (const auto& [name, rows] :
