@@ -70,6 +70,16 @@ TEST(LayerNorm, BiasGradientsAreOfAllBlocksOfRows) {
   });
 }
 
+// Memory behind sums that are too long for theirs is often nobody's while they are there, and no value shows it.
+TEST(LayerNorm, HasRoomForTheSumsOfWeightAndBias) {
+  for (const std::int64_t width : {9, 16, 4100}) {
+    GraphRun run(kBounds);
+    run.finish({layer_norm(run.graph(), "y", run.source("x", text_rows(), width), run.parameter("w", 1, width),
+                           run.parameter("b", 1, width), 1e-5f)});
+    EXPECT_EQ(run.graph()[run.graph().find("norm_parts")].cols, 2 * width);
+  }
+}
+
 TEST(LayerNorm, AFrozenWeightOrBiasLeavesTheOtherExact) {
   for (const bool weight_trained : {false, true}) {
     check_gradients(
