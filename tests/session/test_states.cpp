@@ -122,8 +122,8 @@ TEST(States, KeepKeysAndValuesByHead) {
   store_keys(graph, in_order, all, 2 * kInner, 0, kHeads, {});
   session.seal_alone(kernels_for(best_isa()), 2);
   Seeded random(3);
-  for (std::int64_t i = 0; i < session.layout().fixed_elements; ++i)
-    session.parameter_memory().fixed[i] = static_cast<float>(random.normal());
+  for (std::int64_t i = 0; i < session.layout().trained_elements; ++i)
+    session.parameter_memory().trained[i] = static_cast<float>(random.normal());
   const TestBatch batch = batch_naming(11);
   Replay replay;
   replay.batch = batch.batch();
@@ -131,6 +131,7 @@ TEST(States, KeepKeysAndValuesByHead) {
   session.tape(0).replay(threads, replay);
   const float *const from = session.tape(0).at(all), *const to = session.tape(0).at(named),
                      *const also = session.tape(0).at(in_order);
+  ASSERT_NE(from[0], 0.0f);
   for (std::int64_t row = 0; row < batch.text_rows(); ++row) {
     for (std::int64_t c = 0; c < kInner; ++c) {
       const std::int64_t head = c / kSize, col = c % kSize;
