@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs that draw in bf16: which weights take half the memory, and that pictures are the same bytes everywhere.
 #include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
 #include <set>
 
 #include "kernels/isa.h"
+#include "src/checkpoint/safetensors.h"
 #include "tests/draw_run/small_drawing.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 namespace {
@@ -41,6 +48,32 @@ TEST(DrawingInBf16, GivesAlmostThePicturesOfFloat32) {
     double squares = 0.0;
     for (std::size_t b = 0; b < float32[i].size(); ++b) squares += std::pow(bf16[i][b] - float32[i][b], 2.0);
     EXPECT_LT(std::sqrt(squares / static_cast<double>(float32[i].size())), 4.0) << i;  // of 255
+  }
+}
+
+// A copy of a pipeline whose weights of that name begin with these bits.
+std::string pipeline_with(const std::string& copy, const std::string& file, const std::string& tensor,
+                          std::uint16_t bits) {
+  std::filesystem::copy(pipeline_folder("sd_v1"), copy, std::filesystem::copy_options::recursive);
+  const std::int64_t place = open_safetensors(copy + file).find(tensor)->offset;
+  std::filesystem::permissions(copy + file, std::filesystem::perms::owner_all);
+  std::fstream(copy + file, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(place)
+      .write(static_cast<const char*>(static_cast<const void*>(&bits)), sizeof bits);
+  return copy;
+}
+
+TEST(DrawingInBf16, WeightsThatAreNotFiniteAreRefused) {
+  const std::string name = "down_blocks.0.resnets.0.conv1.weight";
+  for (const std::uint16_t bits : std::initializer_list<std::uint16_t>{0x7f80, 0xffc0}) {  // infinite; no number
+    const TemporaryFolder folder;
+    Settings settings = bf16_settings(kPrompts);
+    settings.model.model_name_or_path.resolved =
+        pipeline_with(folder.path() + "/m", "/unet/diffusion_pytorch_model.safetensors", name, bits);
+    EXPECT_NE(
+        error_of([&] { SmallDrawing{settings}; }).find("tensor unet/" + name + " has numbers that are not finite"),
+        std::string::npos)
+        << bits;
   }
 }
 

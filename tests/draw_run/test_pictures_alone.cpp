@@ -222,6 +222,20 @@ TEST(PicturesAlone, NoiseThatIsNotFiniteGivesNoPicture) {
   EXPECT_EQ(status.detail[0], 0);  // the picture's number
 }
 
+TEST(PicturesAlone, LatentsThatAreNotFiniteGiveNoPicture) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/l.safetensors";
+  const std::vector<float> noise(4 * 8 * 8, 3e38f);  // times the first sigma, infinite
+  ASSERT_TRUE(
+      SafetensorsWritePlan({{"latents", DType::kFloat32, {1, 4, 8, 8}, noise.data()}}).write(file.c_str()).ok());
+  SmallDrawing drawing(drawing_settings(
+      "prompts = [\"a\"]\nnum_inference_steps = 1\nscheduler = \"euler\"\nlatents_file = \"" + file + "\"\n"));
+  int signal = 0;
+  const std::int64_t first[] = {0};
+  ASSERT_TRUE(drawing.sealed.draw({first, 1}, nullptr, &signal).ok());
+  EXPECT_EQ(drawing.sealed.decode(0), nullptr);
+}
+
 class StopAt final : public DrawingWatch {
  public:
   explicit StopAt(std::int64_t call) : call_(call) {}
