@@ -25,6 +25,7 @@ struct OwnGrid {
   constexpr std::int64_t tasks() const { return rows * columns; }
 };
 
+// The grid of at most `down` tiles down a C, of this width.
 constexpr OwnGrid own_grid_of(std::int64_t rows, std::int64_t cols, std::int64_t down, std::int64_t width) {
   const std::int64_t height =
       std::max(ceil_divide(ceil_divide(rows, down), kOwnRowUnit), std::int64_t{1}) * kOwnRowUnit;
@@ -34,7 +35,8 @@ constexpr OwnGrid own_grid_of(std::int64_t rows, std::int64_t cols, std::int64_t
 // Estimated time of a product: that of the thread with the most tiles, in multiply-adds per depth. A task packs its
 // part of A and of B. Packing an element costs as much as 12 products of it where B is transposed, 9 where it or A is
 // read across its rows, 3 for a copy of rows (Sapphire Rapids, AVX-512). B is not packed for few rows
-// (simd/streamed_product.h). Starting a task costs as much as 64 multiply-adds per depth.
+// (kMostStreamedRows of simd/streamed_product.h). Starting a task is taken to cost 64 multiply-adds per depth; that
+// figure is a guess.
 constexpr std::int64_t own_time(GemmKind kind, const OwnGrid& grid, std::int64_t threads) {
   constexpr std::int64_t kFewRows = 16, kTask = 64;
   const bool packs_b = kind != GemmKind::kForward || grid.all_rows > kFewRows;

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "src/graph/launch.h"
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
+#include "tests/support/own_products.h"
 
 namespace bascule::test {
 namespace {
@@ -136,6 +138,26 @@ TEST(Convolution, FrozenPartsLeaveTheOthersExact) {
           return v.loss({convolution_of(x, v.matrix("y.w"), v.matrix("y.b"), c.shape)});
         });
   }
+}
+
+// Of all steps of a graph, for its largest batch.
+std::int64_t tasks_for(int threads, const Graph& graph) {
+  OwnProducts products(threads);
+  Launch launch(graph, std::vector<void*>(graph.tensors().size()), kernels_for(best_isa()), products);
+  for (const Node& node : graph.nodes()) node.kind->launch(NodeView(graph, node), launch);
+  Replay replay;
+  replay.batch.counts = graph.bounds();
+  std::int64_t tasks = 0;
+  for (const Step& step : launch.steps()) tasks += step.tasks(step.arguments, replay);
+  return tasks;
+}
+
+TEST(Convolution, HasATaskForEachOfManyThreads) {
+  GraphRun run(counts_of(2, 1, 1), 1);
+  const ConvolutionShape shape{16, 16};
+  run.graph().keep(convolution_in(run, "y", run.input("x", rows_per_sample(256), 64), {shape, 64, 64}, false));
+  EXPECT_LT(tasks_for(1, run.graph()), 8);
+  EXPECT_GE(tasks_for(16, run.graph()), 16);
 }
 
 void expect_equal_bits(const ConvolutionShape& shape) {

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <vector>
 
 #include "tests/distributed/place_on_nodes.h"
@@ -54,10 +53,4 @@ TEST(GatheredRows, AreThoseOfAllRanksInTheirOrder) {
 }  // namespace
 }  // namespace bascule::test
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  bascule::Group group(bascule::test::place_on_nodes(std::atoi(argv[argc - 1])), {60, nullptr});
-  bascule::test::all = &group;
-  const int code = RUN_ALL_TESTS();
-  return group.leave() ? code : 5;
-}
+int main(int argc, char** argv) { return bascule::test::run_on_nodes(argc, argv, &bascule::test::all); }

@@ -47,10 +47,4 @@ TEST(SameFiles, OtherDataOfAsManyRowsAreRefused) {
 }  // namespace
 }  // namespace bascule::test
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  bascule::Group group(bascule::test::place_on_nodes(1), {60, nullptr});
-  bascule::test::all = &group;
-  const int code = RUN_ALL_TESTS();
-  return group.leave() ? code : 5;
-}
+int main(int argc, char** argv) { return bascule::test::run_on_nodes(argc, argv, &bascule::test::all); }

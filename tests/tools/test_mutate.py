@@ -114,6 +114,16 @@ class Mutate(unittest.TestCase):
                 known = unittest.mock.Mock(**{"usual_seconds.return_value": 1.0})
                 self.assertEqual(mutate.try_fault({}, one, known, 9.0), expected)
 
+    def test_what_a_test_that_overran_has_started_ends_with_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            started = pathlib.Path(folder, "started")
+            rank = f"import os, pathlib, time; os.setpgid(0, 0); pathlib.Path('{started}.new').write_text(str(os.getpid())); os.rename('{started}.new', '{started}'); time.sleep(60)"
+            test = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {rank!r}])"
+            jobs = {"hangs": unittest.mock.Mock(command=[sys.executable, "-c", test], kind="exitcode", environment={})}
+            self.assertEqual(mutate.run_test(jobs, "hangs", 0, 1.0)[1], "overran")
+            stat = pathlib.Path("/proc", started.read_text(), "stat")
+            self.assertTrue(not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z", "a rank in a group of its own goes on")
+
     def test_a_run_goes_on_where_it_was_interrupted(self):
         faults = [fault(1, "a", "b"), fault(2, "c", "d")]
         for one, name in zip(faults, ("first", "second")):

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "kernels/reference/bf16.h"
 #include "kernels/reference/elementwise.h"
@@ -188,10 +187,4 @@ TEST(StateShards, HoldEveryElementOnceOnNodesThatHoldEquallyMany) {
 }  // namespace
 }  // namespace bascule::test
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  bascule::Group group(bascule::test::place_on_nodes(std::atoi(argv[argc - 1])), {60, nullptr});
-  bascule::test::all = &group;
-  const int code = RUN_ALL_TESTS();
-  return group.leave() ? code : 5;
-}
+int main(int argc, char** argv) { return bascule::test::run_on_nodes(argc, argv, &bascule::test::all); }
