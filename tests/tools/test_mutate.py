@@ -7,6 +7,7 @@ import io
 import pathlib
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -114,6 +115,14 @@ class Mutate(unittest.TestCase):
                 known = unittest.mock.Mock(**{"usual_seconds.return_value": 1.0})
                 self.assertEqual(mutate.try_fault({}, one, known, 9.0), expected)
 
+    @staticmethod
+    def has_ended(process):
+        """Or waits to be collected."""
+        try:
+            return pathlib.Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
     def test_what_a_test_that_overran_has_started_ends_with_it(self):
         with tempfile.TemporaryDirectory() as folder:
             started = pathlib.Path(folder, "started")
@@ -121,8 +130,10 @@ class Mutate(unittest.TestCase):
             test = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {rank!r}])"
             jobs = {"hangs": unittest.mock.Mock(command=[sys.executable, "-c", test], kind="exitcode", environment={})}
             self.assertEqual(mutate.run_test(jobs, "hangs", 0, 1.0)[1], "overran")
-            stat = pathlib.Path("/proc", started.read_text(), "stat")
-            self.assertTrue(not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z", "a rank in a group of its own goes on")
+            deadline = time.monotonic() + 10  # a kill takes a moment
+            while not (has_ended := self.has_ended(started.read_text())) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertTrue(has_ended, "a rank in a group of its own goes on")
 
     def test_a_run_goes_on_where_it_was_interrupted(self):
         faults = [fault(1, "a", "b"), fault(2, "c", "d")]
