@@ -83,20 +83,44 @@ struct GemmBlock {
   std::int64_t cols;  // of C from here on
 };
 
-// Row i, vector v of the block: C from what it starts with and the sum of this chunk.
-template <typename Steps, typename Lanes>
-[[gnu::always_inline]] inline void finish(const GemmBlock& x, int i, int v, Lanes lanes, f32x16 sum) {
-  if (x.start != nullptr) sum = Steps::add(load(x.start + i * x.start_row + v * kLanes, lanes), sum);
-  store(x.c, i * x.ldc + v * kLanes, lanes, sum);
+// c, which is C, from what it starts with and the sums of this chunk, (rows, kBlockCols).
+template <typename Steps, typename Number>
+[[gnu::always_inline]] inline void add_rows(const GemmBlock& x, Number* c, const float* sums, int rows) {
+  const auto add = [&](int row, std::int64_t col, auto lanes) __attribute__((always_inline)) {
+    f32x16 sum = load(sums + row * kBlockCols + col);
+    if (x.start != nullptr) sum = Steps::add(load(x.start + row * x.start_row + col, lanes), sum);
+    store(c + row * x.ldc + col, lanes, sum);
+  };
+  if (x.cols >= kBlockCols) {
+    for (int row = 0; row < rows; ++row) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kBlockVectors; ++v) add(row, v * kLanes, AllLanes{});
+    }
+    return;
+  }
+  for (int row = 0; row < rows; ++row)
+    for_lanes(
+        x.cols, [&](auto lanes, std::int64_t col) __attribute__((always_inline)) { add(row, col, lanes); });
+}
+// A function of its own: as a part of multiply_block(), where each sum has its own instructions, it would be twenty
+// times as long as the product.
+template <typename Steps>
+[[gnu::noinline]] void add_to_c(const GemmBlock& x, const float* sums, int rows) {
+  x.c.is_bf16() ? add_rows<Steps>(x, x.c.bf16(), sums, rows) : add_rows<Steps>(x, x.c.float32(), sums, rows);
 }
 
 template <typename Steps, LayoutA kLayoutA, int kRows>
 [[gnu::noinline]] void multiply_block(const GemmBlock& x) {
+  const char* c = static_cast<const char*>(x.c.data);
+  const std::int64_t c_bytes = x.c.is_bf16() ? sizeof(std::uint16_t) : sizeof(float);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i, c += x.ldc * c_bytes) {
+    __builtin_prefetch(c, 1);
+    if (kBlockVectors > 1) __builtin_prefetch(c + kLanes * c_bytes, 1);
+  }
   f32x16 sum[kRows][kBlockVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    __builtin_prefetch((x.c + i * x.ldc).data, 1);
-    if (kBlockVectors > 1) __builtin_prefetch((x.c + (i * x.ldc + kLanes)).data, 1);
 #pragma GCC unroll 8
     for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = set(0.0f);
   }
@@ -119,17 +143,13 @@ template <typename Steps, LayoutA kLayoutA, int kRows>
     a += kLayoutA == LayoutA::kRows ? 1 : x.a_step;
     b += x.b_step;
   }
+  alignas(64) float sums[kRows * kBlockCols];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
-  for (int v = 0; v < kBlockVectors; ++v) {
-    const std::int64_t left = x.cols - v * kLanes;
-    if (left >= kLanes) {
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) finish<Steps>(x, i, v, AllLanes{}, sum[i][v]);
-    } else if (left > 0) {
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) finish<Steps>(x, i, v, FirstLanes{left}, sum[i][v]);
-    }
+    for (int v = 0; v < kBlockVectors; ++v) store(sums + i * kBlockCols + v * kLanes, sum[i][v]);
   }
+  add_to_c<Steps>(x, sums, kRows);
 }
 
 // The block of exactly so many rows, at most kRows.

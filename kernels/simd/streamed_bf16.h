@@ -102,16 +102,21 @@ template <typename Number, int kRows>
 [[gnu::always_inline]] inline void multiply_bf16_chunk(ColumnVector (&sum)[kRows], const float* a, const Number* b,
                                                        std::int64_t ldb, std::int64_t depths) {
   constexpr std::int64_t kPiece = kDepthsOfPiece<Number>, kLine = kPiece * (kLineBytes / kPieceBytes);
+  constexpr std::int64_t kStep = kPieces<kRows> * kPiece;
   std::int64_t d = 0;
-  for (; d + kLine <= depths; d += kLine) {
-    // The rows behind these come next. The hardware does not see it, as it follows rows.
+  for (; d + kStep <= depths; d += kStep) {
+    if (d % kLine == 0) {
+      // The rows behind these come next. The hardware does not see it, as it follows rows.
 #pragma GCC unroll 16
-    for (int i = 0; i < kColumnLanes; ++i) __builtin_prefetch(b + (i + kColumnLanes) * ldb + d, 0, 2);
+      for (int i = 0; i < kColumnLanes; ++i) __builtin_prefetch(b + (i + kColumnLanes) * ldb + d, 0, 2);
+    }
 #pragma GCC unroll 4
-    for (std::int64_t at = d; at < d + kLine; at += kPiece)
-      multiply_bf16_piece(sum, a + steps_of<Bf16Steps>(at), b + at, ldb, kPiece);
+    for (std::int64_t piece = d; piece < d + kStep; piece += kPiece)
+      multiply_bf16_piece(sum, a + steps_of<Bf16Steps>(piece), b + piece, ldb, kPiece);
   }
-  for (; d + kPiece <= depths; d += kPiece) multiply_bf16_piece(sum, a + steps_of<Bf16Steps>(d), b + d, ldb, kPiece);
+  if constexpr (kPieces<kRows> != 1) {
+    for (; d + kPiece <= depths; d += kPiece) multiply_bf16_piece(sum, a + steps_of<Bf16Steps>(d), b + d, ldb, kPiece);
+  }
   if (d == depths) return;
   Number rows[kColumnLanes * kPiece] = {};  // a piece that has fewer depths, with zeros behind
   for (std::int64_t i = 0; i < kColumnLanes; ++i) {
@@ -120,9 +125,24 @@ template <typename Number, int kRows>
   multiply_bf16_piece<Number>(sum, a + steps_of<Bf16Steps>(d), rows, kPiece, depths - d);
 }
 
+// The sums of a chunk, (rows, kColumnLanes), added to what they start with: those of the chunks before in so_far, C,
+// the bias, or nothing. The last ones go to C, the others to so_far. A function of its own, as add_to_c() is.
+template <typename Number>
+[[gnu::noinline]] void add_chunk(const StreamedBf16<Number>& x, float* so_far, const float* sums, int rows,
+                                 bool is_first, bool is_last) {
+  for (int i = 0; i < rows; ++i) {
+    const float* start = x.bias;
+    if (x.accumulate) start = x.c.float32() + i * x.ldc;
+    if (!is_first) start = so_far + i * kColumnLanes;
+    ColumnVector sum = load_columns(sums + i * kColumnLanes);
+    if (start != nullptr) sum = add(load_columns(start), sum);
+    is_last ? store_columns(x.c + i * x.ldc, sum) : store(so_far + i * kColumnLanes, sum);
+  }
+}
+
 template <typename Number, int kRows>
 [[gnu::noinline]] void multiply_bf16(const StreamedBf16<Number>& x) {
-  float so_far[kRows * kColumnLanes];
+  float so_far[kRows * kColumnLanes], sums[kRows * kColumnLanes];
   const float* a = x.a;
   for (std::int64_t first = 0; first < x.depth; first += kGemmChunkBf16) {
     const bool is_last = first + kGemmChunkBf16 >= x.depth;
@@ -132,13 +152,8 @@ template <typename Number, int kRows>
     multiply_bf16_chunk(sum, a, x.b + first, x.ldb, is_last ? x.depth - first : kGemmChunkBf16);
     a += x.a_chunk;
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const float* start = x.bias;
-      if (x.accumulate) start = x.c.float32() + i * x.ldc;
-      if (first > 0) start = so_far + i * kColumnLanes;
-      if (start != nullptr) sum[i] = add(load_columns(start), sum[i]);
-      is_last ? store_columns(x.c + i * x.ldc, sum[i]) : store(so_far + i * kColumnLanes, sum[i]);
-    }
+    for (int i = 0; i < kRows; ++i) store(sums + i * kColumnLanes, sum[i]);
+    add_chunk(x, so_far, sums, kRows, first == 0, is_last);
   }
 }
 

@@ -22,6 +22,10 @@ constexpr int kStreamedRows = 6;
 constexpr std::int64_t kMostStreamedRows = 16;
 // Depths of a piece of B, and of a line of memory.
 constexpr std::int64_t kPieceDepths = 4, kLineDepths = 16;
+// Pieces that are written out one after another: for few rows a whole line's, as one piece is too short to pay for its
+// loop, and for the numbers of rows that batches often have. Others gain a few percent by it, and take long to compile.
+template <int kRows>
+constexpr std::int64_t kPieces = kRows <= 4 || kRows == 8 || kRows == kStreamedRows ? 4 : 1;
 
 // kRows rows of A with kColumnLanes rows of B, from `b` on.
 struct StreamedBlock {
@@ -54,17 +58,22 @@ template <int kRows>
     ColumnVector sum[kRows];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) sum[i] = set_columns(0.0f);
+    constexpr std::int64_t kStep = kPieces<kRows> * kPieceDepths;
     std::int64_t d = first;
-    for (; d + kLineDepths <= end; d += kLineDepths) {
-      // The rows behind these come next. The hardware does not see it, as it follows rows.
+    for (; d + kStep <= end; d += kStep) {
+      if (d % kLineDepths == 0) {
+        // The rows behind these come next. The hardware does not see it, as it follows rows.
 #pragma GCC unroll 16
-      for (int i = 0; i < kColumnLanes; ++i) __builtin_prefetch(x.b + (i + kColumnLanes) * x.ldb + d, 0, 2);
+        for (int i = 0; i < kColumnLanes; ++i) __builtin_prefetch(x.b + (i + kColumnLanes) * x.ldb + d, 0, 2);
+      }
 #pragma GCC unroll 4
-      for (std::int64_t piece = 0; piece < kLineDepths; piece += kPieceDepths)
-        multiply_piece<kRows>(sum, x.a + (d + piece) * kRows, x.b + d + piece, x.ldb, kPieceDepths);
+      for (std::int64_t piece = d; piece < d + kStep; piece += kPieceDepths)
+        multiply_piece<kRows>(sum, x.a + piece * kRows, x.b + piece, x.ldb, kPieceDepths);
     }
-    for (; d + kPieceDepths <= end; d += kPieceDepths)
-      multiply_piece<kRows>(sum, x.a + d * kRows, x.b + d, x.ldb, kPieceDepths);
+    if constexpr (kPieces<kRows> != 1) {
+      for (; d + kPieceDepths <= end; d += kPieceDepths)
+        multiply_piece<kRows>(sum, x.a + d * kRows, x.b + d, x.ldb, kPieceDepths);
+    }
     if (d < end) {  // a piece that has fewer depths, with zeros behind
       float rows[kColumnLanes * kPieceDepths] = {};
       for (std::int64_t i = 0; i < kColumnLanes; ++i) {
