@@ -21,7 +21,7 @@ struct Bytes {
   std::size_t size;
 };
 
-std::uint32_t u32(const std::uint8_t* at) {
+std::uint32_t big_endian_u32(const std::uint8_t* at) {
   return std::uint32_t{at[0]} << 24 | std::uint32_t{at[1]} << 16 | std::uint32_t{at[2]} << 8 | at[3];
 }
 
@@ -129,7 +129,7 @@ Verdict find_png_orientation(OrientationFinder* finder, Arena* arena, const std:
                              std::size_t size) noexcept {
   const std::size_t used_bytes = arena->used_bytes;
   for (std::size_t at = kSignatureBytes; size - at >= kChunkFrameBytes;) {
-    const std::size_t length = u32(bytes + at);
+    const std::size_t length = big_endian_u32(bytes + at);
     const std::uint8_t* const name = bytes + at + 4;
     if (length > size - at - kChunkFrameBytes || std::memcmp(name, "IEND", 4) == 0) break;
     const Bytes body = {name + 4, length};

@@ -20,7 +20,7 @@ constexpr std::size_t kRgbBytes = 3;
 
 Verdict webp_verdict(media_engine_status status) { return {status, MEDIA_ENGINE_DETAIL_WEBP}; }
 
-std::size_t u32(const std::uint8_t* at) {
+std::size_t little_endian_u32(const std::uint8_t* at) {
   return std::size_t{at[3]} << 24 | std::size_t{at[2]} << 16 | std::size_t{at[1]} << 8 | at[0];
 }
 
@@ -36,7 +36,7 @@ Verdict WebpReader::read_header(Arena* arena, const std::uint8_t* bytes, std::si
   width_ = height_ = 0;
   orientation_ = OrientationFinder{};
   if (size < kRiffHeaderBytes + kChunkHeaderBytes) return webp_verdict(MEDIA_ENGINE_PICTURE_TRUNCATED);
-  size_ = u32(bytes + 4) + kChunkHeaderBytes;
+  size_ = little_endian_u32(bytes + 4) + kChunkHeaderBytes;
   if (size_ > size) return webp_verdict(MEDIA_ENGINE_PICTURE_TRUNCATED);
   WebPBitstreamFeatures features;
   const VP8StatusCode status = WebPGetFeatures(bytes_, size_, &features);
@@ -59,7 +59,7 @@ Verdict WebpReader::find_orientation() noexcept {
   for (std::size_t at = kExtendedHeaderEnd; at < size_ && size_ - at >= kChunkHeaderBytes;) {
     const std::uint8_t* const chunk = bytes_ + at;
     const std::uint8_t* const body = chunk + kChunkHeaderBytes;
-    const std::size_t length = u32(chunk + 4);
+    const std::size_t length = little_endian_u32(chunk + 4);
     if (length > size_ - at - kChunkHeaderBytes) return webp_verdict(MEDIA_ENGINE_PICTURE_TRUNCATED);
     if (seeks_exif && is_chunk(chunk, "EXIF")) {
       if (!orientation_.see_exif_chunk(body, length)) return webp_verdict(MEDIA_ENGINE_PICTURE_BROKEN);

@@ -5,12 +5,6 @@
 
 namespace bascule {
 
-namespace {
-
-std::size_t at(Tensor tensor) { return static_cast<std::size_t>(tensor.index); }
-
-}  // namespace
-
 Backward::Backward(Graph& graph) : graph_(graph), forward_tensors_(graph.tensors().size()) {
   wanted_.resize(forward_tensors_, false);
   producer_.resize(forward_tensors_, 0);
@@ -30,23 +24,23 @@ void Backward::find_wanted() {
       wanted = wanted || (operand && operand.access != Access::kWrite && wants(operand.tensor));
     for (const Operand& operand : nodes[n].operands) {
       if (!operand || operand.access == Access::kRead) continue;
-      producer_[at(operand.tensor)] = n;
-      wanted_[at(operand.tensor)] = wanted && graph_[operand.tensor].storage != Storage::kState;
+      producer_[index_of(operand.tensor)] = n;
+      wanted_[index_of(operand.tensor)] = wanted && graph_[operand.tensor].storage != Storage::kState;
     }
   }
 }
 
-Tensor Backward::gradient(Tensor y) const { return gradients_[at(y)]; }
+Tensor Backward::gradient(Tensor y) const { return gradients_[index_of(y)]; }
 
 Operand Backward::slot(Tensor x) {
   if (!x || !wants(x)) return {};
   const bool is_parameter = graph_[x].storage == Storage::kParameter;
-  Tensor& gradient = gradients_[at(x)];
+  Tensor& gradient = gradients_[index_of(x)];
   if (gradient) {
     if (gradient.index < static_cast<std::int32_t>(sharers_.size())) {
       // Adding to a shared gradient is right only when the others have been used up: their producers have been walked.
-      for (const Tensor other : sharers_[at(gradient)]) {
-        BASCULE_CHECK(other == x || producer_[at(other)] > node_);
+      for (const Tensor other : sharers_[index_of(gradient)]) {
+        BASCULE_CHECK(other == x || producer_[index_of(other)] > node_);
       }
     }
     return {gradient, Access::kAdd};
@@ -64,9 +58,9 @@ Operand Backward::slot(Tensor x) {
 
 void Backward::share(Tensor x, Tensor gradient) {
   BASCULE_CHECK(untouched(x));
-  gradients_[at(x)] = gradient;
-  if (sharers_.size() <= at(gradient)) sharers_.resize(at(gradient) + 1);
-  std::vector<Tensor>& sharers = sharers_[at(gradient)];
+  gradients_[index_of(x)] = gradient;
+  if (sharers_.size() <= index_of(gradient)) sharers_.resize(index_of(gradient) + 1);
+  std::vector<Tensor>& sharers = sharers_[index_of(gradient)];
   if (sharers.empty()) {
     for (std::size_t i = 0; i < forward_tensors_; ++i) {
       if (gradients_[i] == gradient) sharers.push_back(Tensor{static_cast<std::int32_t>(i)});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/graph/graph.h"
+#include "src/graph/tensor_index.h"
 
 namespace bascule {
 
@@ -16,14 +17,14 @@ class Backward {
 
   Graph& graph() { return graph_; }
   // Whether anything that is trained lies at or below x. Where nothing does, no gradient is made.
-  bool wants(Tensor x) const { return wanted_[static_cast<std::size_t>(x.index)]; }
+  bool wants(Tensor x) const { return wanted_[index_of(x)]; }
   // The finished gradient of something the current node wrote; none if nobody used it.
   Tensor gradient(Tensor y) const;
   // Where the current node puts its contribution to x's gradient, and how: the first contribution overwrites (kWrite; a
   // parameter's: kAddLater), later ones add. None where no gradient is wanted.
   Operand slot(Tensor x);
   // Whether x has no contribution yet, and so could take over another tensor's gradient.
-  bool untouched(Tensor x) const { return !gradients_[static_cast<std::size_t>(x.index)]; }
+  bool untouched(Tensor x) const { return !gradients_[index_of(x)]; }
   // x's gradient is `gradient` itself, not a copy. x must be untouched and its producer must run its backward before
   // anything adds to `gradient`: slot() checks that.
   void share(Tensor x, Tensor gradient);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/graph/operations.h"
+#include "src/graph/tensor_index.h"
 
 namespace bascule {
 namespace {
@@ -44,7 +45,7 @@ std::vector<Uses> find_uses(const Graph& graph) {
     for (std::size_t place = 0; place < node.operands.size(); ++place) {
       const Operand operand = node.operands[place];
       if (!operand) continue;
-      Uses& use = uses[static_cast<std::size_t>(operand.tensor.index)];
+      Uses& use = uses[index_of(operand.tensor)];
       const bool takes = takes_bf16(node, place) && operand.access != Access::kAdd;
       use.all_take_bf16 = use.all_take_bf16 && takes;
       if (operand.access == Access::kWrite) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/graph/tensor_index.h"
 
 namespace bascule {
 
@@ -117,14 +118,14 @@ void Graph::emit_again(std::size_t first, std::size_t end, std::vector<Tensor>* 
   BASCULE_CHECK(first <= end && end <= nodes_.size());
   tensors->resize(tensors_.size());
   const auto again = [&](Tensor tensor) {
-    const Tensor mapped = (*tensors)[static_cast<std::size_t>(tensor.index)];
+    const Tensor mapped = (*tensors)[index_of(tensor)];
     return mapped ? mapped : tensor;
   };
   for (std::size_t n = first; n < end; ++n) {
     Node copy = nodes_[n];
     for (Operand& operand : copy.operands) {
       if (!operand) continue;
-      const std::size_t index = static_cast<std::size_t>(operand.tensor.index);
+      const std::size_t index = index_of(operand.tensor);
       if (operand.access == Access::kWrite && !(*tensors)[index] && tensors_[index].storage == Storage::kActivation) {
         TensorInfo info = tensors_[index];
         info.kept = false;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/graph/tensor_index.h"
 
 namespace bascule {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 constexpr double kCheapFlopsPerByte = 4.0;
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-
-std::size_t at(Tensor tensor) { return static_cast<std::size_t>(tensor.index); }
 
 bool is_activation(const Graph& graph, Tensor tensor) { return graph[tensor].storage == Storage::kActivation; }
 
@@ -35,8 +34,8 @@ class ForwardUses {
 
   // Whether node n may be computed again: all that it writes is read by its own layer and by backward alone.
   bool is_inner(std::size_t n) const { return inner_[n]; }
-  bool is_read_backward(Tensor tensor) const { return read_backward_[at(tensor)]; }
-  std::size_t writer(Tensor tensor) const { return writer_[at(tensor)]; }  // kNone: no forward node
+  bool is_read_backward(Tensor tensor) const { return read_backward_[index_of(tensor)]; }
+  std::size_t writer(Tensor tensor) const { return writer_[index_of(tensor)]; }  // kNone: no forward node
 
  private:
   std::vector<bool> inner_;          // by forward node
@@ -61,9 +60,9 @@ ForwardUses::ForwardUses(const Graph& graph, const std::vector<GraphLayer>& laye
       // A state may hold other values by the time of backward.
       if (is_forward && operand && graph[operand.tensor].storage == Storage::kState) inner_[n] = false;
       if (!operand || !is_activation(graph, operand.tensor)) continue;
-      std::size_t& writer = writer_[at(operand.tensor)];
+      std::size_t& writer = writer_[index_of(operand.tensor)];
       if (!is_forward) {
-        read_backward_[at(operand.tensor)] = true;
+        read_backward_[index_of(operand.tensor)] = true;
       } else if (operand.access == Access::kRead) {
         if (writer != kNone && layer_of[writer] != layer_of[n]) inner_[writer] = false;
       } else {
@@ -120,9 +119,9 @@ class Copies {
 
   // The tensor that backward reads for this one; new copies are appended to `order`.
   Tensor read(Tensor tensor, std::vector<std::size_t>* order) {
-    const std::size_t n = at(tensor) < recorded_ ? uses_.writer(tensor) : kNone;
+    const std::size_t n = index_of(tensor) < recorded_ ? uses_.writer(tensor) : kNone;
     if (n == kNone || !again_[n]) return tensor;
-    if (at(tensor) >= copy_of_.size() || !copy_of_[at(tensor)]) {
+    if (index_of(tensor) >= copy_of_.size() || !copy_of_[index_of(tensor)]) {
       const std::vector<Operand> operands = graph_.nodes()[n].operands;  // a copy: the list grows
       for (const Operand& operand : operands) {
         if (operand && operand.access == Access::kRead) (void)read(operand.tensor, order);
@@ -130,7 +129,7 @@ class Copies {
       order->push_back(graph_.nodes().size());
       graph_.emit_again(n, n + 1, &copy_of_);
     }
-    return copy_of_[at(tensor)];
+    return copy_of_[index_of(tensor)];
   }
 
  private:

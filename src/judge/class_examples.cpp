@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kPictures = 12;
 constexpr std::size_t kConfusions = 10, kMistakes = 12;
 
-std::string name_of(std::int32_t id, const std::vector<std::string>& names) {
+std::string class_name(std::int32_t id, const std::vector<std::string>& names) {
   const std::size_t at = static_cast<std::size_t>(id);
   return at < names.size() ? names[at] : std::to_string(id);
 }
@@ -29,7 +29,7 @@ void add_accuracies(Report* report, const JudgedClasses& judged, const std::vect
     one.right += judged.best[row * judged.stride].id == label ? 1 : 0;
   }
   for (auto& [id, one] : classes) {
-    one.name = name_of(id, names);
+    one.name = class_name(id, names);
     report->class_accuracies.push_back(std::move(one));
   }
   std::stable_sort(report->class_accuracies.begin(), report->class_accuracies.end(),
@@ -43,7 +43,7 @@ void add_confusions(Report* report, const JudgedClasses& judged, const std::vect
     if (label != predicted) ++counts[{label, predicted}];
   }
   for (const auto& [pair, rows] : counts)
-    report->confusions.push_back({name_of(pair.first, names), name_of(pair.second, names), rows});
+    report->confusions.push_back({class_name(pair.first, names), class_name(pair.second, names), rows});
   std::stable_sort(report->confusions.begin(), report->confusions.end(),
                    [](const Confusion& a, const Confusion& b) { return a.rows > b.rows; });
   if (report->confusions.size() > kConfusions) report->confusions.resize(kConfusions);
@@ -53,7 +53,7 @@ std::vector<Guess> guesses_of(const JudgedClasses& judged, std::int64_t row, con
   std::vector<Guess> guesses;
   for (std::int64_t i = 0; i < judged.shown; ++i) {
     const ClassPrediction& one = judged.best[row * judged.stride + i];
-    guesses.push_back({name_of(one.id, names), static_cast<double>(one.probability), one.id == judged.labels[row]});
+    guesses.push_back({class_name(one.id, names), static_cast<double>(one.probability), one.id == judged.labels[row]});
   }
   return guesses;
 }
@@ -63,7 +63,7 @@ void add_pictures(Report* report, const JudgedClasses& judged, const Manifest& m
   PictureShelf shelf(report, manifest);
   for (const std::int64_t row : evenly_spaced({judged.rows.begin(), judged.rows.end()}, kPictures))
     report->class_examples.push_back(
-        {shelf.add(row), name_of(judged.labels[row], names), guesses_of(judged, row, names)});
+        {shelf.add(row), class_name(judged.labels[row], names), guesses_of(judged, row, names)});
 }
 
 void add_mistakes(Report* report, const JudgedClasses& judged, const Manifest& manifest,
@@ -78,7 +78,7 @@ void add_mistakes(Report* report, const JudgedClasses& judged, const Manifest& m
   for (const std::int32_t row : wrong) {
     const ManifestRow texts = manifest.row(row);
     report->text_mistakes.push_back({std::string(texts.text), std::string(texts.second_text.value_or("")),
-                                     name_of(judged.labels[row], names), guesses_of(judged, row, names)});
+                                     class_name(judged.labels[row], names), guesses_of(judged, row, names)});
   }
 }
 

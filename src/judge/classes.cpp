@@ -4,13 +4,13 @@
 
 #include "src/judge/classified_rows.h"
 #include "src/judge/judges.h"
+#include "src/judge/shared_metrics.h"
 
 namespace bascule {
 namespace {
 
-constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
 constexpr Metric kTop5Accuracy = {"top5_accuracy", "accuracy among the five best", 7, true, false, 2, 2};
-constexpr Metric kMetrics[] = {kAccuracy, kTop5Accuracy};
+constexpr Metric kClassMetrics[] = {kAccuracy, kTop5Accuracy};
 
 class Classes final : public ClassifiedRows {
  public:
@@ -46,8 +46,9 @@ class Classes final : public ClassifiedRows {
 }  // namespace
 
 extern const JudgeKind kClasses;
-const JudgeKind kClasses = {"classes", {kMetrics, std::size(kMetrics)}, true, "", [](const JudgeShape& shape) {
-                              return std::unique_ptr<Judge>(new Classes(shape));
-                            }};
+const JudgeKind kClasses = {
+    "classes", {kClassMetrics, std::size(kClassMetrics)}, true, "", [](const JudgeShape& shape) {
+      return std::unique_ptr<Judge>(new Classes(shape));
+    }};
 
 }  // namespace bascule

@@ -22,10 +22,10 @@ constexpr Metric kImageToText10 = {"image_to_text_recall_at_10", "image → text
 constexpr Metric kTextToImage1 = {"text_to_image_recall_at_1", "text → image, R@1", 3, true, false, 0, 1};
 constexpr Metric kTextToImage5 = {"text_to_image_recall_at_5", "text → image, R@5", 4, true, false, 1, 2};
 constexpr Metric kTextToImage10 = {"text_to_image_recall_at_10", "text → image, R@10", 5, true};
-constexpr Metric kMetrics[] = {kImageToText1, kImageToText5, kImageToText10,
-                               kTextToImage1, kTextToImage5, kTextToImage10};
+constexpr Metric kRetrievalMetrics[] = {kImageToText1, kImageToText5, kImageToText10,
+                                        kTextToImage1, kTextToImage5, kTextToImage10};
 
-constexpr char kNote[] =
+constexpr char kRetrievalNote[] =
     "R@k is the fraction of queries whose match ranks among the first k; ties count against the query. Text to image: "
     "each caption ranks the distinct pictures. Image to text: each distinct picture ranks all captions; any of its own "
     "is a match.";
@@ -129,8 +129,10 @@ class ContrastiveRetrieval final : public Judge {
 
 extern const JudgeKind kContrastiveRetrieval;
 const JudgeKind kContrastiveRetrieval = {
-    "contrastive_retrieval", {kMetrics, std::size(kMetrics)}, false, kNote, [](const JudgeShape& shape) {
-      return std::unique_ptr<Judge>(new ContrastiveRetrieval(shape));
-    }};
+    "contrastive_retrieval",
+    {kRetrievalMetrics, std::size(kRetrievalMetrics)},
+    false,
+    kRetrievalNote,
+    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new ContrastiveRetrieval(shape)); }};
 
 }  // namespace bascule

@@ -9,13 +9,12 @@
 #include "src/base/elementary.h"
 #include "src/judge/judges.h"
 #include "src/judge/predictions.h"
+#include "src/judge/shared_metrics.h"
 
 namespace bascule {
 namespace {
 
-constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
-constexpr Metric kPerplexity = {"perplexity", "perplexity", 8, false, true, 2};
-constexpr Metric kMetrics[] = {kAccuracy, kPerplexity};
+constexpr Metric kMaskedTokenMetrics[] = {kAccuracy, kPerplexity};
 
 // Bytes of a masked token with its guesses, in predictions.jsonl.
 constexpr std::int64_t kTokenBytes = 500;
@@ -149,7 +148,7 @@ void MaskedTokens::add_examples(Report* report, const std::vector<std::string>& 
 
 extern const JudgeKind kMaskedTokens;
 const JudgeKind kMaskedTokens = {
-    "masked_tokens", {kMetrics, std::size(kMetrics)}, true, "", [](const JudgeShape& shape) {
+    "masked_tokens", {kMaskedTokenMetrics, std::size(kMaskedTokenMetrics)}, true, "", [](const JudgeShape& shape) {
       return std::unique_ptr<Judge>(new MaskedTokens(shape));
     }};
 

@@ -8,13 +8,13 @@
 #include "src/judge/area_under_curve.h"
 #include "src/judge/judges.h"
 #include "src/judge/predictions.h"
+#include "src/judge/shared_metrics.h"
 
 namespace bascule {
 namespace {
 
-constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
 constexpr Metric kAreaUnderCurve = {"auc", "area under the ROC curve", 7, false, false, 2};
-constexpr Metric kMetrics[] = {kAccuracy, kAreaUnderCurve};
+constexpr Metric kMatchingMetrics[] = {kAccuracy, kAreaUnderCurve};
 
 class Matching final : public Judge {
  public:
@@ -78,8 +78,9 @@ class Matching final : public Judge {
 }  // namespace
 
 extern const JudgeKind kMatching;
-const JudgeKind kMatching = {"matching", {kMetrics, std::size(kMetrics)}, true, "", [](const JudgeShape& shape) {
-                               return std::unique_ptr<Judge>(new Matching(shape));
-                             }};
+const JudgeKind kMatching = {
+    "matching", {kMatchingMetrics, std::size(kMatchingMetrics)}, true, "", [](const JudgeShape& shape) {
+      return std::unique_ptr<Judge>(new Matching(shape));
+    }};
 
 }  // namespace bascule

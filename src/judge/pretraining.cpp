@@ -6,6 +6,7 @@
 #include "src/base/elementary.h"
 #include "src/judge/judges.h"
 #include "src/judge/masked_tokens.h"
+#include "src/judge/shared_metrics.h"
 
 namespace bascule {
 namespace {
@@ -14,11 +15,10 @@ namespace {
 enum : std::size_t { kTokens, kSentences };
 
 constexpr Metric kTokenLoss = {"masked_lm_loss", "loss of masked tokens", 0, false, true, 0, 2};
-constexpr Metric kPerplexity = {"perplexity", "perplexity", 8, false, true, 2};
 constexpr Metric kTokenAccuracy = {"masked_lm_accuracy", "accuracy of masked tokens", 6, true, false, 1, 1};
 constexpr Metric kSentenceLoss = {"next_sentence_loss", "loss of next sentences", 1, false, true, 0, 4};
 constexpr Metric kSentenceAccuracy = {"next_sentence_accuracy", "accuracy of next sentences", 7, true, false, 3, 3};
-constexpr Metric kMetrics[] = {kTokenLoss, kPerplexity, kTokenAccuracy, kSentenceLoss, kSentenceAccuracy};
+constexpr Metric kPretrainingMetrics[] = {kTokenLoss, kPerplexity, kTokenAccuracy, kSentenceLoss, kSentenceAccuracy};
 
 struct SentencePrediction {
   std::int32_t expected = 0, predicted = 0;
@@ -89,7 +89,7 @@ class Pretraining final : public MaskedTokens {
 
 extern const JudgeKind kPretraining;
 const JudgeKind kPretraining = {"pretraining",
-                                {kMetrics, std::size(kMetrics)},
+                                {kPretrainingMetrics, std::size(kPretrainingMetrics)},
                                 true,
                                 "Perplexity is the exponential of `masked_lm_loss`; `loss` is the sum of both losses.",
                                 [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new Pretraining(shape)); }};

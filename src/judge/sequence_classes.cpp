@@ -7,24 +7,24 @@
 #include "src/judge/class_figures.h"
 #include "src/judge/classified_rows.h"
 #include "src/judge/judges.h"
+#include "src/judge/shared_metrics.h"
 
 namespace bascule {
 namespace {
 
-constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
 constexpr Metric kMacroF1 = {"macro_f1", "F1, mean over the classes", 0, true, false, 2, 2};
 constexpr Metric kMatthews = {"matthews_correlation", "Matthews' correlation", 1, false, false, 3, 3};
 // Only where there are two classes.
-constexpr Metric kF1 = {"f1", "F1 of class 1", 2, true};
-constexpr Metric kCombined = {"combined_score", "mean of accuracy and F1", 3, true};
-constexpr Metric kMetrics[] = {kAccuracy, kMacroF1, kMatthews, kF1, kCombined};
+constexpr Metric kF1OfClass1 = {"f1", "F1 of class 1", 2, true};
+constexpr Metric kMeanOfAccuracyAndF1 = {"combined_score", "mean of accuracy and F1", 3, true};
+constexpr Metric kSequenceClassMetrics[] = {kAccuracy, kMacroF1, kMatthews, kF1OfClass1, kMeanOfAccuracyAndF1};
 
-constexpr char kNote[] =
+constexpr char kSequenceClassNote[] =
     "`accuracy`, `f1` (of class 1 in `config.json`, where there are two), `matthews_correlation` and `combined_score`, "
     "the mean of the first two, are those of `run_glue.py`. `macro_f1` is the mean of F1 over the classes that a row "
     "has as its label or its prediction.";
 
-struct JudgedRow {
+struct ClassifiedSequence {
   std::int32_t label = 0, predicted = 0;
 };
 
@@ -39,7 +39,7 @@ class SequenceClasses final : public ClassifiedRows {
   void take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept override {
     ClassifiedRows::take_rows(batch, manifest, sums);
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
-      JudgedRow& row = judged_[batch.rows[s]];
+      ClassifiedSequence& row = judged_[batch.rows[s]];
       row.label = labels_of(batch)[s];
       places_of_largest(logits_of(s), classes(), &row.predicted, 1);
     }
@@ -59,21 +59,23 @@ class SequenceClasses final : public ClassifiedRows {
     (*record)[kMacroF1] = macro_f1(counts_, classes());
     (*record)[kMatthews] = matthews_correlation(counts_, classes());
     if (classes() != 2) return;
-    (*record)[kF1] = counts_[1].f1();
-    (*record)[kCombined] = (accuracy + counts_[1].f1()) / 2.0;
+    (*record)[kF1OfClass1] = counts_[1].f1();
+    (*record)[kMeanOfAccuracyAndF1] = (accuracy + counts_[1].f1()) / 2.0;
   }
 
  private:
-  JudgedRow* judged_ = nullptr;    // by row
-  LabelCounts* counts_ = nullptr;  // by class
+  ClassifiedSequence* judged_ = nullptr;  // by row
+  LabelCounts* counts_ = nullptr;         // by class
 };
 
 }  // namespace
 
 extern const JudgeKind kSequenceClasses;
 const JudgeKind kSequenceClasses = {
-    "sequence_classes", {kMetrics, std::size(kMetrics)}, true, kNote, [](const JudgeShape& shape) {
-      return std::unique_ptr<Judge>(new SequenceClasses(shape));
-    }};
+    "sequence_classes",
+    {kSequenceClassMetrics, std::size(kSequenceClassMetrics)},
+    true,
+    kSequenceClassNote,
+    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new SequenceClasses(shape)); }};
 
 }  // namespace bascule

@@ -15,14 +15,14 @@ namespace {
 constexpr Metric kError = {"mse", "mean squared error", 0, false, true, 3};
 constexpr Metric kPearson = {"pearson", "Pearson's correlation", 1, false, false, 1, 1};
 constexpr Metric kSpearman = {"spearmanr", "Spearman's correlation", 2, false, false, 2, 2};
-constexpr Metric kCombined = {"combined_score", "mean of both correlations", 3, false};
-constexpr Metric kMetrics[] = {kError, kPearson, kSpearman, kCombined};
+constexpr Metric kMeanOfCorrelations = {"combined_score", "mean of both correlations", 3, false};
+constexpr Metric kSequenceValueMetrics[] = {kError, kPearson, kSpearman, kMeanOfCorrelations};
 
-constexpr char kNote[] =
+constexpr char kSequenceValueNote[] =
     "`mse`, `pearson`, `spearmanr` and `combined_score`, the mean of both correlations, are those of `run_glue.py`.";
 
 constexpr std::int64_t kValueBytes = 60;  // of a row's label and prediction, in predictions.jsonl
-constexpr std::size_t kShownTexts = 12;
+constexpr std::size_t kWorstTexts = 12;
 
 struct JudgedValue {
   float label = 0.0f, predicted = 0.0f;
@@ -57,7 +57,7 @@ class SequenceValues final : public Judge {
     std::vector<std::int32_t> worst(rows().begin(), rows().end());
     std::stable_sort(worst.begin(), worst.end(),
                      [this](std::int32_t a, std::int32_t b) { return predicted_[a].error() > predicted_[b].error(); });
-    worst.resize(std::min(worst.size(), kShownTexts));
+    worst.resize(std::min(worst.size(), kWorstTexts));
     for (const std::int32_t row : worst) {
       const ManifestRow texts = files.manifest.row(row);
       report->text_values.push_back({std::string(texts.text), std::string(texts.second_text.value_or("")),
@@ -88,7 +88,7 @@ class SequenceValues final : public Judge {
     const double spearman = spearman_correlation(x_, y_, record->samples, order_);
     (*record)[kPearson] = pearson;
     (*record)[kSpearman] = spearman;
-    (*record)[kCombined] = (pearson + spearman) / 2.0;
+    (*record)[kMeanOfCorrelations] = (pearson + spearman) / 2.0;
   }
 
  private:
@@ -104,8 +104,10 @@ class SequenceValues final : public Judge {
 
 extern const JudgeKind kSequenceValues;
 const JudgeKind kSequenceValues = {
-    "sequence_values", {kMetrics, std::size(kMetrics)}, true, kNote, [](const JudgeShape& shape) {
-      return std::unique_ptr<Judge>(new SequenceValues(shape));
-    }};
+    "sequence_values",
+    {kSequenceValueMetrics, std::size(kSequenceValueMetrics)},
+    true,
+    kSequenceValueNote,
+    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new SequenceValues(shape)); }};
 
 }  // namespace bascule

@@ -11,21 +11,20 @@
 #include "src/files/durable_write.h"
 #include "src/judge/judges.h"
 #include "src/judge/predictions.h"
+#include "src/judge/shared_metrics.h"
 
 namespace bascule {
 namespace {
 
-constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
-constexpr Metric kPerplexity = {"perplexity", "perplexity", 8, false, true, 2};
 // Names as run_summarization.py has them.
 constexpr Metric kRouge[] = {{"rouge1", "ROUGE-1", 0, false, false, 3, 0, true},
                              {"rouge2", "ROUGE-2", 1, false, false, 4, 0, true},
                              {"rougeL", "ROUGE-L", 2, false, false, 0, 0, true},
                              {"rougeLsum", "ROUGE-Lsum", 3, false, false, 5, 0, true}};
 constexpr Metric kLength = {"gen_len", "tokens of a generated text", 4, false, false, 0, 0, true};
-constexpr Metric kMetrics[] = {kAccuracy, kPerplexity, kRouge[0], kRouge[1], kRouge[2], kRouge[3], kLength};
+constexpr Metric kTargetTokenMetrics[] = {kAccuracy, kPerplexity, kRouge[0], kRouge[1], kRouge[2], kRouge[3], kLength};
 
-constexpr char kNote[] =
+constexpr char kTargetTokenNote[] =
     "ROUGE is the mean F measure over the rows, times 100, as the Python package `rouge_score` computes it with its "
     "stemmer; a generated text is split into sentences at `.`, `!` and `?` before a space.";
 
@@ -168,8 +167,10 @@ void TargetTokens::add_examples(const JudgedFiles& files, Report* report) const 
 
 extern const JudgeKind kTargetTokens;
 const JudgeKind kTargetTokens = {
-    "target_tokens", {kMetrics, std::size(kMetrics)}, true, kNote, [](const JudgeShape& shape) {
-      return std::unique_ptr<Judge>(new TargetTokens(shape));
-    }};
+    "target_tokens",
+    {kTargetTokenMetrics, std::size(kTargetTokenMetrics)},
+    true,
+    kTargetTokenNote,
+    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new TargetTokens(shape)); }};
 
 }  // namespace bascule

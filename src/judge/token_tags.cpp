@@ -16,11 +16,11 @@ namespace {
 
 constexpr Metric kPrecision = {"precision", "precision of entities", 0, true, false, 2, 2};
 constexpr Metric kRecall = {"recall", "recall of entities", 1, true, false, 3, 3};
-constexpr Metric kF1 = {"f1", "F1 of entities", 2, true, false, 1, 1};
-constexpr Metric kAccuracy = {"accuracy", "accuracy of tags", 6, true};
-constexpr Metric kMetrics[] = {kF1, kPrecision, kRecall, kAccuracy};
+constexpr Metric kEntityF1 = {"f1", "F1 of entities", 2, true, false, 1, 1};
+constexpr Metric kTagAccuracy = {"accuracy", "accuracy of tags", 6, true};
+constexpr Metric kTokenTagMetrics[] = {kEntityF1, kPrecision, kRecall, kTagAccuracy};
 
-constexpr char kNote[] =
+constexpr char kTokenTagNote[] =
     "`precision`, `recall`, `f1` and `accuracy` are those of `run_ner.py`: the first three of entities of all types "
     "together, as seqeval counts them in its default mode, the last of tags. Words that truncation cuts off are not "
     "judged.";
@@ -29,7 +29,7 @@ constexpr std::int64_t kWordBytes = 100;  // of a word with its tags and probabi
 
 // Counts of the entities that end in a row. An entity may begin in an earlier row (Entity::kEarlier), and rows are
 // taken in any order: whether labels and predictions agree on that begin is known only once all rows are there.
-struct JudgedRow {
+struct EntityTally {
   struct Side {
     std::int32_t entities = 0;
     std::int32_t last_begin = Entity::kEarlier;  // in the row; kEarlier: none begins in it
@@ -104,7 +104,7 @@ class TokenTags final : public Judge {
     Begin labelled, predicted;  // of the last entity so far
     LabelCounts counts;
     for (std::int64_t row = 0; row < record->samples; ++row) {
-      const JudgedRow& one = judged_[row];
+      const EntityTally& one = judged_[row];
       counts.labelled += one.labelled.entities;
       counts.predicted += one.predicted.entities;
       counts.both += row == 0 ? one.both_of_first : one.both + (labelled == predicted ? one.both_but_begin : 0);
@@ -113,8 +113,8 @@ class TokenTags final : public Judge {
     }
     (*record)[kPrecision] = counts.precision();
     (*record)[kRecall] = counts.recall();
-    (*record)[kF1] = counts.f1();
-    (*record)[kAccuracy] = sums->share_right();
+    (*record)[kEntityF1] = counts.f1();
+    (*record)[kTagAccuracy] = sums->share_right();
   }
 
  private:
@@ -123,7 +123,7 @@ class TokenTags final : public Judge {
     const std::int32_t *const labels = batch.field<std::int32_t>(labels_), *const words =
                                                                                batch.field<std::int32_t>(words_);
     const std::int64_t row = batch.rows[s];
-    JudgedRow& judged = judged_[row] = JudgedRow();
+    EntityTally& judged = judged_[row] = EntityTally();
     EntityFinder labelled(tags_), predicted(tags_);
     const auto end_entities = [&](bool ends_labelled, const Entity& of_labels, bool ends_predicted,
                                   const Entity& of_predictions) {
@@ -159,7 +159,7 @@ class TokenTags final : public Judge {
   const float* logits_ = nullptr;       // (labelled tokens, classes)
   const std::int32_t* hits_ = nullptr;  // (labelled tokens), 1 where the largest logit is the label's
   int offsets_ = -1, tagged_ = -1, labels_ = -1, words_ = -1;  // fields
-  JudgedRow* judged_ = nullptr;                                // by row
+  EntityTally* judged_ = nullptr;                              // by row
   std::int32_t* counts_ = nullptr;                             // by row: its labelled tokens
   TokenTag* kept_ = nullptr;                                   // by row, counted_of_a_row each
 };
@@ -167,8 +167,9 @@ class TokenTags final : public Judge {
 }  // namespace
 
 extern const JudgeKind kTokenTags;
-const JudgeKind kTokenTags = {"token_tags", {kMetrics, std::size(kMetrics)}, true, kNote, [](const JudgeShape& shape) {
-                                return std::unique_ptr<Judge>(new TokenTags(shape));
-                              }};
+const JudgeKind kTokenTags = {
+    "token_tags", {kTokenTagMetrics, std::size(kTokenTagMetrics)}, true, kTokenTagNote, [](const JudgeShape& shape) {
+      return std::unique_ptr<Judge>(new TokenTags(shape));
+    }};
 
 }  // namespace bascule

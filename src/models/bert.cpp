@@ -10,32 +10,32 @@ extern const Family kBert;
 namespace {
 
 constexpr char kPretrainingHead[] = "pretraining";
-constexpr char kBody[] = "bert", kPooler[] = "bert.pooler", kNextSentence[] = "cls.seq_relationship";
+constexpr char kBertBody[] = "bert", kBertPooler[] = "bert.pooler", kNextSentence[] = "cls.seq_relationship";
 constexpr std::int64_t kNextSentenceClasses = 2;  // the second text follows the first one, or is a random one
-constexpr MaskedWordNames kMaskedWords = {"cls.predictions", "cls.predictions.transform.dense",
-                                          "cls.predictions.transform.LayerNorm", "cls.predictions.decoder",
-                                          "cls.predictions.bias"};
-constexpr MaskedWordNames kPretrainingWords = {kMaskedWords.scope,   kMaskedWords.dense, kMaskedWords.norm,
-                                               kMaskedWords.decoder, kMaskedWords.bias,  "masked_lm_loss",
+constexpr MaskedWordNames kBertMaskedWords = {"cls.predictions", "cls.predictions.transform.dense",
+                                              "cls.predictions.transform.LayerNorm", "cls.predictions.decoder",
+                                              "cls.predictions.bias"};
+constexpr MaskedWordNames kPretrainingWords = {kBertMaskedWords.scope,   kBertMaskedWords.dense, kBertMaskedWords.norm,
+                                               kBertMaskedWords.decoder, kBertMaskedWords.bias,  "masked_lm_loss",
                                                "prediction_logits"};
 // Files that were converted from the original code. Where both biases are one a file may have either.
-constexpr NameChange kNames[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
-                                 {"LayerNorm.bias", "LayerNorm.beta"},
-                                 {"cls.predictions.bias", "cls.predictions.decoder.bias"}};
+constexpr NameChange kBertNames[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                     {"LayerNorm.bias", "LayerNorm.beta"},
+                                     {"cls.predictions.bias", "cls.predictions.decoder.bias"}};
 // An untied decoder's one bias is its own.
-constexpr NameChange kUntiedNames[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
-                                       {"LayerNorm.bias", "LayerNorm.beta"},
-                                       {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+constexpr NameChange kUntiedBertNames[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                           {"LayerNorm.bias", "LayerNorm.beta"},
+                                           {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
 
 // (samples, width), of the first row of each text.
 Tensor record_pooler(BertRecorder& r, const RowStream& last) {
-  const std::string name = kPooler;
+  const std::string name = kBertPooler;
   return activation(r.graph, name, dense(r, name + ".dense", first_rows_of(r, name, last), r.config.hidden_size),
                     Activation::kTanh);
 }
 
 // As SequenceLayers says: dropout and a layer behind the pooler.
-Tensor label_logits(BertRecorder& r, const RowStream& last, std::int64_t outputs, Use use, Recording* recording) {
+Tensor bert_label_logits(BertRecorder& r, const RowStream& last, std::int64_t outputs, Use use, Recording* recording) {
   const std::string name = kClassifier;
   r.graph.set_scope(name);
   const Tensor pooled = record_pooler(r, last);
@@ -48,23 +48,23 @@ Tensor label_logits(BertRecorder& r, const RowStream& last, std::int64_t outputs
   return dense(r, name, dropped, outputs);
 }
 
-const TextFamily kTexts = {kBert,
-                           "BERT",
-                           [](const std::string& path) { return read_bert_config(path); },
-                           [](const BertConfig&) {
-                             return BertVariant{kBody, {}};
-                           },
-                           kBertParts,
-                           kMaskedWords,
-                           {label_logits, kClassifier},
-                           {kNames, std::size(kNames)},
-                           {kUntiedNames, std::size(kUntiedNames)}};
+const TextFamily kBertTexts = {kBert,
+                               "BERT",
+                               [](const std::string& path) { return read_bert_config(path); },
+                               [](const BertConfig&) {
+                                 return BertVariant{kBertBody, {}};
+                               },
+                               kBertParts,
+                               kBertMaskedWords,
+                               {bert_label_logits, kClassifier},
+                               {kBertNames, std::size(kBertNames)},
+                               {kUntiedBertNames, std::size(kUntiedBertNames)}};
 
 // Masked words, and whether the second text of a pair follows the first one.
 class Pretraining final : public MaskedWords {
  public:
   explicit Pretraining(const BertConfig& config, const ModelSource& source = {})
-      : MaskedWords(kPretrainingWords, config, kTexts.variant(config), source) {}
+      : MaskedWords(kPretrainingWords, config, kBertTexts.variant(config), source) {}
 
   const char* name() const override { return kPretrainingHead; }
   Fields fields() const override {
@@ -110,7 +110,7 @@ void Pretraining::record_pairs(BertRecorder& r, const RowStream& last, Use use, 
   recording->reference.push_back({"seq_relationship_logits", {logits}});
 }
 
-std::vector<FamilyHead> heads() {
+std::vector<FamilyHead> bert_heads() {
   FamilyHead pretraining;
   pretraining.words.name = kPretrainingHead;
   pretraining.words.reads_labels = pretraining.words.has_classes = pretraining.words.reads_pairs = true;
@@ -122,29 +122,29 @@ std::vector<FamilyHead> heads() {
   return all;
 }
 
-std::vector<std::unique_ptr<Model>> small_models() {
+std::vector<std::unique_ptr<Model>> small_bert_models() {
   BertConfig config = small_text_config({});
   config.vocab_size = 70;
   config.max_position_embeddings = 20;
   ClassifierLabels values = small_labels(1);
   values.are_values = true;
   std::vector<std::unique_ptr<Model>> models;
-  models.push_back(std::make_unique<TextModel>(kTexts, config, kMaskedWordsHead));
-  models.push_back(std::make_unique<TextModel>(kTexts, config, std::make_unique<Pretraining>(config)));
-  models.push_back(std::make_unique<TextModel>(kTexts, config, kSequenceHead, small_labels(3)));
-  models.push_back(std::make_unique<TextModel>(kTexts, config, kSequenceHead, values));
-  models.push_back(std::make_unique<TextModel>(kTexts, config, kTokenHead, small_labels(5)));
+  models.push_back(std::make_unique<TextModel>(kBertTexts, config, kMaskedWordsHead));
+  models.push_back(std::make_unique<TextModel>(kBertTexts, config, std::make_unique<Pretraining>(config)));
+  models.push_back(std::make_unique<TextModel>(kBertTexts, config, kSequenceHead, small_labels(3)));
+  models.push_back(std::make_unique<TextModel>(kBertTexts, config, kSequenceHead, values));
+  models.push_back(std::make_unique<TextModel>(kBertTexts, config, kTokenHead, small_labels(5)));
   return models;
 }
 
 std::unique_ptr<Model> open_bert(const ModelSource& source, const std::string& head) {
-  if (head != kPretrainingHead) return open_text_model(kTexts, source, head);
+  if (head != kPretrainingHead) return open_text_model(kBertTexts, source, head);
   const BertConfig config = read_bert_config(source.config_path);
-  return std::make_unique<TextModel>(kTexts, config, std::make_unique<Pretraining>(config, source));
+  return std::make_unique<TextModel>(kBertTexts, config, std::make_unique<Pretraining>(config, source));
 }
 
 }  // namespace
 
-const Family kBert = {"bert", "", heads(), {kBody}, {}, open_bert, {}, small_models};
+const Family kBert = {"bert", "", bert_heads(), {kBertBody}, {}, open_bert, {}, small_bert_models};
 
 }  // namespace bascule

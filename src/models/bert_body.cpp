@@ -56,7 +56,7 @@ RowStream pick_rows(BertRecorder& r, const std::string& name, const RowStream& a
 
 namespace {
 
-Tensor embeddings(BertRecorder& r) {
+Tensor bert_embeddings(BertRecorder& r) {
   const BertConfig& config = r.config;
   const std::string name = r.variant.prefix() + "embeddings";
   r.graph.set_scope(name);
@@ -74,7 +74,7 @@ Tensor embeddings(BertRecorder& r) {
   return dropout(r.graph, name + ".dropout", normed, r.drop(config.hidden_dropout_prob), r.keys("text_row_keys"));
 }
 
-RowStream layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows) {
+RowStream bert_layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows) {
   const std::string name = r.variant.prefix() + "encoder.layer." + std::to_string(i);
   r.graph.set_scope(name);
   RowStream queries = pick_rows(r, name, keys, rows);
@@ -84,7 +84,7 @@ RowStream layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows)
 
 }  // namespace
 
-const BodyParts kBertParts = {embeddings, layer};
+const BodyParts kBertParts = {bert_embeddings, bert_layer};
 
 RowStream record_body(BertRecorder& r, const BodyParts& parts, Use use, LayerRows rows, Recording* recording) {
   RowStream last{parts.embeddings(r), r.rows()};

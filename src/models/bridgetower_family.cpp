@@ -13,7 +13,7 @@ extern const Family kBridgeTower;
 namespace {
 
 constexpr char kVision[] = "vision_model", kText[] = "text_model", kTextPooler[] = "text_pooler";
-constexpr char kDecoder[] = "mlm_score.decoder.weight";
+constexpr char kDecoderWeight[] = "mlm_score.decoder.weight";
 
 // Reference cases call matching so too.
 ModelHead head_named(const std::string& name, const std::string& path) {
@@ -89,7 +89,7 @@ class BridgeTower final : public Model {
   // The masked-LM decoder is the word table if config.json says so, unless the weights hold both and they differ.
   bool decoder_is_tied() const {
     if (head_ != ModelHead::kMaskedLm || !config_.tie_word_embeddings) return false;
-    return !source_.has_weights || !source_.has_weights(kDecoder);
+    return !source_.has_weights || !source_.has_weights(kDecoderWeight);
   }
 
   ModelSource source_;
@@ -151,7 +151,7 @@ Recording BridgeTower::record(Graph& graph, Use use, const RecordOptions& option
   return recording;
 }
 
-FamilyHead head(const char* name, const char* judge, const char* command) {
+FamilyHead bridgetower_head(const char* name, const char* judge, const char* command) {
   FamilyHead head;
   head.words.name = name;
   head.architecture = architecture_name(head_named(name, ""));
@@ -160,19 +160,19 @@ FamilyHead head(const char* name, const char* judge, const char* command) {
   return head;
 }
 
-std::vector<FamilyHead> heads() {
-  FamilyHead contrastive = head("contrastive", "contrastive_retrieval", "search");
+std::vector<FamilyHead> bridgetower_heads() {
+  FamilyHead contrastive = bridgetower_head("contrastive", "contrastive_retrieval", "search");
   contrastive.words.uses_negatives = true;
-  FamilyHead matching = head("image_text_matching", "matching", "");
+  FamilyHead matching = bridgetower_head("image_text_matching", "matching", "");
   matching.words.reads_labels = matching.words.has_classes = true;
-  FamilyHead masked = head("masked_lm", "masked_tokens", "");
+  FamilyHead masked = bridgetower_head("masked_lm", "masked_tokens", "");
   masked.words.has_classes = true;
   return {contrastive, matching, masked};
 }
 
 // Every link and activation, towers of one width and of two, shared parts and not. Sums of a product over more than 256
 // terms: a feed-forward width, and the rows of 11 pictures of the first model. The others have few: emulators are slow.
-std::vector<std::unique_ptr<Model>> small_models() {
+std::vector<std::unique_ptr<Model>> small_bridgetower_models() {
   BridgeTowerConfig config;
   config.text.vocab_size = 90;
   config.text.hidden_size = config.hidden_size = 64;
@@ -209,13 +209,13 @@ std::vector<std::unique_ptr<Model>> small_models() {
 
 const Family kBridgeTower = {"bridgetower",
                              "BridgeTowerImageProcessor",
-                             heads(),
+                             bridgetower_heads(),
                              {kVision, kText, kTextPooler},
                              {kTextPooler},
                              [](const ModelSource& source, const std::string& head) {
                                return std::unique_ptr<Model>(new BridgeTower(source, head));
                              },
                              {kTextPooler},
-                             &small_models};
+                             &small_bridgetower_models};
 
 }  // namespace bascule

@@ -8,14 +8,14 @@
 namespace bascule {
 namespace {
 
-constexpr char kArchitecture[] = "CLIPTextModel", kPrefix[] = "text_model.";
+constexpr char kClipTextArchitecture[] = "CLIPTextModel", kClipTextPrefix[] = "text_model.";
 
 class ClipText final : public Model {
  public:
   explicit ClipText(const ClipTextConfig& config) : config_(config) {}
 
-  const char* architecture() const override { return kArchitecture; }
-  const char* body_prefix() const override { return kPrefix; }
+  const char* architecture() const override { return kClipTextArchitecture; }
+  const char* body_prefix() const override { return kClipTextPrefix; }
   bool may_be_fresh(const std::string&) const override { return false; }
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
   ModelCardWords card() const override { return {"CLIP text encoder", {}, "", "", ""}; }
@@ -69,7 +69,7 @@ ClipState add_part(Recorder& r, const ClipTextConfig& config, Tensor x, Tensor h
 
 Recording ClipText::record(Graph& graph, Use, const RecordOptions& options) const {
   Recorder r{graph, options.frozen};
-  const std::string embeddings = std::string(kPrefix) + "embeddings";
+  const std::string embeddings = std::string(kClipTextPrefix) + "embeddings";
   graph.set_scope(embeddings);
   const Tensor words =
       r.table(embeddings + ".token_embedding.weight", config_.vocab_size, config_.hidden_size, r.deviation);
@@ -81,7 +81,9 @@ Recording ClipText::record(Graph& graph, Use, const RecordOptions& options) cons
   const Tensor x = add(graph, embeddings, looked_up(".token", words, kPromptIds),
                        looked_up(".position", positions, kPromptPositions));
   const SampleRows rows = {rows_per_sample(options.drawing.prompt_tokens), {}, {}};
-  const auto layer_name = [](std::int64_t i) { return std::string(kPrefix) + "encoder.layers." + std::to_string(i); };
+  const auto layer_name = [](std::int64_t i) {
+    return std::string(kClipTextPrefix) + "encoder.layers." + std::to_string(i);
+  };
   ClipState state = {x, norm(r, layer_name(0) + ".layer_norm1", x, config_.layer_norm_eps)};
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string name = layer_name(i);
@@ -93,8 +95,9 @@ Recording ClipText::record(Graph& graph, Use, const RecordOptions& options) cons
         dense(r, name + ".mlp.fc2", activation(graph, name + ".mlp.act", up, config_.hidden_act), config_.hidden_size);
     const bool is_last = i + 1 == config_.num_hidden_layers;
     if (is_last) graph.set_scope("");  // the UNet looks for its tensor
-    state = is_last ? add_part(r, config_, state.x, h, std::string(kPrefix) + "final_layer_norm", kTextEmbeddings)
-                    : add_part(r, config_, state.x, h, layer_name(i + 1) + ".layer_norm1");
+    state = is_last
+                ? add_part(r, config_, state.x, h, std::string(kClipTextPrefix) + "final_layer_norm", kTextEmbeddings)
+                : add_part(r, config_, state.x, h, layer_name(i + 1) + ".layer_norm1");
   }
   Recording recording;
   recording.outputs = {{kTextEmbeddings, state.normed}};

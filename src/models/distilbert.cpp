@@ -11,21 +11,22 @@ extern const Family kDistilBert;
 
 namespace {
 
-constexpr char kBody[] = "distilbert", kPooler[] = "pre_classifier";
-constexpr MaskedWordNames kMaskedWords = {"vocab_projector", "vocab_transform", "vocab_layer_norm", "vocab_projector"};
+constexpr char kDistilBertBody[] = "distilbert", kDistilBertPooler[] = "pre_classifier";
+constexpr MaskedWordNames kDistilBertMaskedWords = {"vocab_projector", "vocab_transform", "vocab_layer_norm",
+                                                    "vocab_projector"};
 constexpr ProjectionNames kProjections = {"q_lin", "k_lin", "v_lin"};
 
 // Transformers' class defaults.
-BertConfig default_config() {
+BertConfig default_distilbert_config() {
   BertConfig config;
   config.num_hidden_layers = 6;
   config.type_vocab_size = 0;
   return config;
 }
 
-BertConfig read_config(const std::string& path) {
+BertConfig read_distilbert_config(const std::string& path) {
   const Json json = read_json_file(path);
-  BertConfig config = default_config();
+  BertConfig config = default_distilbert_config();
   read_config_extents(json, path,
                       {{"vocab_size", &config.vocab_size},
                        {"dim", &config.hidden_size},
@@ -49,7 +50,7 @@ BertConfig read_config(const std::string& path) {
   return config;
 }
 
-Tensor embeddings(BertRecorder& r) {
+Tensor distilbert_embeddings(BertRecorder& r) {
   const BertConfig& config = r.config;
   const std::string name = r.variant.prefix() + "embeddings";
   r.graph.set_scope(name);
@@ -64,7 +65,7 @@ Tensor embeddings(BertRecorder& r) {
   return dropout(r.graph, name + ".dropout", normed, r.drop(config.hidden_dropout_prob), r.keys("text_row_keys"));
 }
 
-RowStream layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows) {
+RowStream distilbert_layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows) {
   const std::string name = r.variant.prefix() + "transformer.layer." + std::to_string(i);
   r.graph.set_scope(name);
   RowStream x = pick_rows(r, name, keys, rows);
@@ -82,38 +83,40 @@ RowStream layer(BertRecorder& r, std::int64_t i, RowStream keys, LayerRows rows)
 }
 
 // As SequenceLayers says.
-Tensor label_logits(BertRecorder& r, const RowStream& last, std::int64_t outputs, Use /*use*/, Recording*) {
+Tensor distilbert_label_logits(BertRecorder& r, const RowStream& last, std::int64_t outputs, Use /*use*/, Recording*) {
   r.graph.set_scope(kClassifier);
-  const Tensor first = first_rows_of(r, kPooler, last);
-  const Tensor hidden = activation(r.graph, kPooler, dense(r, kPooler, first, r.config.hidden_size), Activation::kRelu);
+  const Tensor first = first_rows_of(r, kDistilBertPooler, last);
+  const Tensor hidden = activation(r.graph, kDistilBertPooler, dense(r, kDistilBertPooler, first, r.config.hidden_size),
+                                   Activation::kRelu);
   const Tensor dropped = dropout(r.graph, std::string(kClassifier) + ".dropout", hidden,
                                  r.drop(r.config.classifier_dropout), r.keys("sample_keys"));
   return dense(r, kClassifier, dropped, outputs);
 }
 
-const TextFamily kTexts = {kDistilBert,
-                           "DistilBERT",
-                           read_config,
-                           [](const BertConfig&) {
-                             return BertVariant{kBody, {}, false};
-                           },
-                           {embeddings, layer},
-                           kMaskedWords,
-                           {label_logits, kClassifier}};
+const TextFamily kDistilBertTexts = {kDistilBert,
+                                     "DistilBERT",
+                                     read_distilbert_config,
+                                     [](const BertConfig&) {
+                                       return BertVariant{kDistilBertBody, {}, false};
+                                     },
+                                     {distilbert_embeddings, distilbert_layer},
+                                     kDistilBertMaskedWords,
+                                     {distilbert_label_logits, kClassifier}};
 
-std::vector<std::unique_ptr<Model>> small_models() {
-  BertConfig config = small_text_config(default_config());
+std::vector<std::unique_ptr<Model>> small_distilbert_models() {
+  BertConfig config = small_text_config(default_distilbert_config());
   config.vocab_size = 60;
   config.max_position_embeddings = 20;
-  return small_text_models(kTexts, config);
+  return small_text_models(kDistilBertTexts, config);
 }
 
 std::unique_ptr<Model> open_distilbert(const ModelSource& source, const std::string& head) {
-  return open_text_model(kTexts, source, head);
+  return open_text_model(kDistilBertTexts, source, head);
 }
 
 }  // namespace
 
-const Family kDistilBert = {"distilbert", "", text_heads("DistilBert"), {kBody}, {}, open_distilbert, {}, small_models};
+const Family kDistilBert = {"distilbert",    "", text_heads("DistilBert"), {kDistilBertBody}, {},
+                            open_distilbert, {}, small_distilbert_models};
 
 }  // namespace bascule

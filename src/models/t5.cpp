@@ -11,7 +11,7 @@ extern const Family kT5;
 
 namespace {
 
-constexpr char kHead[] = "conditional_generation", kArchitecture[] = "T5ForConditionalGeneration";
+constexpr char kT5Head[] = "conditional_generation", kT5Architecture[] = "T5ForConditionalGeneration";
 constexpr int kSource = 0, kTarget = 1;  // the texts of a sample
 constexpr int kSourceTokens = kFirstModelStream;
 constexpr int kTargetTokens = kFirstModelStream + 1;
@@ -22,7 +22,7 @@ class T5 final : public Model {
   explicit T5(const T5Config& config, ModelSource source = {})
       : config_(config), source_(std::move(source)), head_is_tied_(find_whether_tied()) {}
 
-  const char* architecture() const override { return kArchitecture; }
+  const char* architecture() const override { return kT5Architecture; }
   const char* body_prefix() const override { return ""; }
   bool may_be_fresh(const std::string&) const override { return false; }
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
@@ -145,19 +145,19 @@ Recording T5::record_next(T5Recorder& r, const DecodingShape& shape) const {
   return recording;
 }
 
-FamilyHead head() {
+FamilyHead t5_head() {
   FamilyHead head;
-  head.words.name = kHead;
+  head.words.name = kT5Head;
   head.words.has_classes = true;  // tokens, over which labels can be smoothed
   head.words.reads_targets = true;
-  head.architecture = kArchitecture;
+  head.architecture = kT5Architecture;
   head.judge = "target_tokens";
   head.command = "generate";
   return head;
 }
 
 // The published forms: tied and scaled with one feed-forward projection in, or gated and neither.
-std::vector<std::unique_ptr<Model>> small_models() {
+std::vector<std::unique_ptr<Model>> small_t5_models() {
   T5Config tied;
   tied.vocab_size = 70;
   tied.d_model = 36;
@@ -181,12 +181,12 @@ std::vector<std::unique_ptr<Model>> small_models() {
 }
 
 std::unique_ptr<Model> open_t5(const ModelSource& source, const std::string& head) {
-  if (head != kHead) refuse_head(kT5, "T5", head, source.config_path);
+  if (head != kT5Head) refuse_head(kT5, "T5", head, source.config_path);
   return std::make_unique<T5>(read_t5_config(source.config_path), source);
 }
 
 }  // namespace
 
-const Family kT5 = {"t5", "", {head()}, {"shared", "encoder", "decoder"}, {}, open_t5, {}, small_models};
+const Family kT5 = {"t5", "", {t5_head()}, {"shared", "encoder", "decoder"}, {}, open_t5, {}, small_t5_models};
 
 }  // namespace bascule

@@ -12,7 +12,7 @@
 namespace bascule {
 namespace {
 
-constexpr char kArchitecture[] = "UNet2DConditionModel";
+constexpr char kUnetArchitecture[] = "UNet2DConditionModel";
 constexpr float kTransformerNormEpsilon = 1e-6f, kLayerNormEpsilon = 1e-5f;  // the classes' own, in no config.json
 
 struct UnetRecorder : DiffusionRecorder {
@@ -201,7 +201,7 @@ class Unet final : public Model {
  public:
   explicit Unet(const UnetConfig& config) : config_(config) {}
 
-  const char* architecture() const override { return kArchitecture; }
+  const char* architecture() const override { return kUnetArchitecture; }
   const char* body_prefix() const override { return ""; }
   bool may_be_fresh(const std::string&) const override { return false; }
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
@@ -250,6 +250,6 @@ std::unique_ptr<Model> open_unet(const ModelSource& source, const std::string&) 
 }  // namespace
 
 extern const Family kUnet;
-const Family kUnet = {kArchitecture, "", {}, {}, {}, open_unet};
+const Family kUnet = {kUnetArchitecture, "", {}, {}, {}, open_unet};
 
 }  // namespace bascule

@@ -8,7 +8,7 @@
 namespace bascule {
 namespace {
 
-constexpr char kArchitecture[] = "AutoencoderKL";
+constexpr char kVaeDecoderArchitecture[] = "AutoencoderKL";
 constexpr float kEpsilon = 1e-6f;  // of every norm: the class's own, in no config.json
 constexpr std::int64_t kColours = 3;
 
@@ -36,7 +36,7 @@ class VaeDecoder final : public Model {
  public:
   explicit VaeDecoder(const VaeConfig& config) : config_(config) {}
 
-  const char* architecture() const override { return kArchitecture; }
+  const char* architecture() const override { return kVaeDecoderArchitecture; }
   const char* body_prefix() const override { return ""; }
   FileNames file_names() const override {
     // Of the published files of Stable Diffusion 1.
@@ -101,6 +101,6 @@ std::unique_ptr<Model> open_vae_decoder(const ModelSource& source, const std::st
 }  // namespace
 
 extern const Family kVaeDecoder;
-const Family kVaeDecoder = {kArchitecture, "", {}, {}, {}, open_vae_decoder};
+const Family kVaeDecoder = {kVaeDecoderArchitecture, "", {}, {}, {}, open_vae_decoder};
 
 }  // namespace bascule

@@ -16,8 +16,8 @@ extern const Family kViT;
 
 namespace {
 
-constexpr char kHead[] = "image_classification", kBody[] = "vit", kPrefix[] = "vit.", kClassifier[] = "classifier",
-               kArchitecture[] = "ViTForImageClassification";
+constexpr char kViTHead[] = "image_classification", kViTBody[] = "vit", kViTPrefix[] = "vit.",
+               kViTClassifier[] = "classifier", kViTArchitecture[] = "ViTForImageClassification";
 constexpr char kClassToken[] = "vit.embeddings.cls_token", kPositions[] = "vit.embeddings.position_embeddings";
 
 // A layer's two streams (norm before each part): z is the raw one, `normed` what the next part reads.
@@ -29,7 +29,8 @@ struct ViTState {
 struct ViTRecorder : Recorder {
   ViTRecorder(Graph& target, const ViTConfig& model_config, const RecordOptions& options)
       : Recorder{target, {}, model_config.initializer_range, options.dropout}, config(model_config) {
-    if (std::find(options.frozen.begin(), options.frozen.end(), kBody) != options.frozen.end()) frozen = {kPrefix};
+    if (std::find(options.frozen.begin(), options.frozen.end(), kViTBody) != options.frozen.end())
+      frozen = {kViTPrefix};
     layer = {config.hidden_size,    config.num_attention_heads, config.intermediate_size,           config.hidden_act,
              config.layer_norm_eps, config.hidden_dropout_prob, config.attention_probs_dropout_prob};
   }
@@ -39,16 +40,16 @@ struct ViTRecorder : Recorder {
   LayerShape layer;
 };
 
-std::string layer_name(std::int64_t i) { return std::string(kPrefix) + "encoder.layer." + std::to_string(i); }
+std::string layer_name(std::int64_t i) { return std::string(kViTPrefix) + "encoder.layer." + std::to_string(i); }
 
 // The norm that reads the raw stream behind layer i - 1.
 std::string next_norm(const ViTRecorder& r, std::int64_t i) {
-  return i < r.config.num_hidden_layers ? layer_name(i) + ".layernorm_before" : std::string(kPrefix) + "layernorm";
+  return i < r.config.num_hidden_layers ? layer_name(i) + ".layernorm_before" : std::string(kViTPrefix) + "layernorm";
 }
 
 ViTState record_embeddings(ViTRecorder& r, std::int64_t height, std::int64_t width) {
   const ViTConfig& config = r.config;
-  const std::string name = std::string(kPrefix) + "embeddings", projection = name + ".patch_embeddings.projection";
+  const std::string name = std::string(kViTPrefix) + "embeddings", projection = name + ".patch_embeddings.projection";
   r.graph.set_scope(name);
   const std::int64_t p = config.patch_size, side = config.image_size / p, cols = config.hidden_size;
   const std::int64_t patches = (height / p) * (width / p);
@@ -101,16 +102,16 @@ class ViT final : public Model {
   ViT(const ViTConfig& config, const ModelSource& source, std::int64_t file_side)
       : config_(config), file_grid_(file_side / config.patch_size), has_new_classes_(!source.classes.empty()) {
     const auto has = [&source](const std::string& tensor) { return source.has_weights && source.has_weights(tensor); };
-    drops_class_row_ = is_pooled() && (has(kClassToken) || has(kClassToken + std::strlen(kPrefix)));
+    drops_class_row_ = is_pooled() && (has(kClassToken) || has(kClassToken + std::strlen(kViTPrefix)));
     has_new_side_ = file_side != config.image_size;
-    resizes_table_ = file_grid_ != grid() && (has(kPositions) || has(kPositions + std::strlen(kPrefix)));
+    resizes_table_ = file_grid_ != grid() && (has(kPositions) || has(kPositions + std::strlen(kViTPrefix)));
     if (!has_new_classes_) return;
     config_.label_names = source.classes;
     config_.num_labels = static_cast<std::int64_t>(source.classes.size());
   }
 
-  const char* architecture() const override { return is_pooled() ? kPooledViTClass : kArchitecture; }
-  const char* body_prefix() const override { return kPrefix; }
+  const char* architecture() const override { return is_pooled() ? kPooledViTClass : kViTArchitecture; }
+  const char* body_prefix() const override { return kViTPrefix; }
   FileNames file_names() const override {
     // Transformers 5 within, and what it saves with save_original_format = False.
     static constexpr NameChange kChanges[] = {{"encoder.layer.", "layers."},
@@ -120,7 +121,7 @@ class ViT final : public Model {
                                               {".attention.output.dense", ".attention.o_proj"},
                                               {".intermediate.dense", ".mlp.fc1"},
                                               {".output.dense", ".mlp.fc2"}};
-    return {kPrefix, kChanges};
+    return {kViTPrefix, kChanges};
   }
   bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind("classifier.", 0) == 0; }
   bool depends_on_classes(const std::string& tensor) const override { return may_be_fresh(tensor); }
@@ -230,9 +231,9 @@ Recording ViT::record(Graph& graph, Use use, const RecordOptions& options) const
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     state = record_layer(r, i, state, is_token && i + 1 == config_.num_hidden_layers);
   }
-  graph.set_scope(kClassifier);
+  graph.set_scope(kViTClassifier);
   const Tensor rows = is_token ? state.normed : mean_rows(graph, "mean", state.normed, state.rows);
-  const Tensor logits = dense(r, kClassifier, rows, config_.num_labels);
+  const Tensor logits = dense(r, kViTClassifier, rows, config_.num_labels);
   MixedLabels mixed;
   if (options.mixed_labels) mixed = {graph.field("mixed_labels"), graph.field("label_shares")};
   const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing, mixed);
@@ -247,11 +248,11 @@ Recording ViT::record(Graph& graph, Use use, const RecordOptions& options) const
   return recording;
 }
 
-FamilyHead head() {
+FamilyHead vit_head() {
   FamilyHead head;
-  head.words.name = kHead;
+  head.words.name = kViTHead;
   head.words.reads_labels = head.words.has_classes = head.words.mixes_labels = true;
-  head.architecture = kArchitecture;
+  head.architecture = kViTArchitecture;
   head.judge = "classes";
   head.names_classes = true;
   head.smooths_evaluation = false;
@@ -260,7 +261,7 @@ FamilyHead head() {
 }
 
 // Both classifiers; rates of dropout, which the published files set to 0; heads that fill no vector register.
-std::vector<std::unique_ptr<Model>> small_models() {
+std::vector<std::unique_ptr<Model>> small_vit_models() {
   ViTConfig token;
   token.hidden_size = 60;
   token.num_hidden_layers = 2;
@@ -281,14 +282,14 @@ std::vector<std::unique_ptr<Model>> small_models() {
 }
 
 std::unique_ptr<Model> open_vit(const ModelSource& source, const std::string& head) {
-  if (head != kHead) refuse_head(kViT, "ViT", head, source.config_path);
+  if (head != kViTHead) refuse_head(kViT, "ViT", head, source.config_path);
   const std::int64_t file_side = read_vit_config(source.config_path).image_size;
   return std::make_unique<ViT>(read_vit_config(source.config_path, source.image_size), source, file_side);
 }
 
 Family vit() {
-  Family family = {"vit", "ViTImageProcessor", {head()}, {kBody}, {}, open_vit};
-  family.small_models = small_models;
+  Family family = {"vit", "ViTImageProcessor", {vit_head()}, {kViTBody}, {}, open_vit};
+  family.small_models = small_vit_models;
   family.needs_processor_file = true;
   family.resizes_pictures = true;
   family.processor_makes_squares = true;

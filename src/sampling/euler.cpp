@@ -10,11 +10,9 @@
 namespace bascule {
 namespace {
 
-constexpr int kLatents = 0, kOutput = 1, kSlots = 2;
-
 SamplingProgram euler_program(const SamplerOptions& options, const NoiseSchedule& noise, int steps) {
   const std::vector<double> timesteps = spaced_timesteps(options, steps);
-  SamplingProgram program{kSlots, 1.0, {}};
+  SamplingProgram program{kOneStepSlots, 1.0, {}};
   const double first_sigma = noise.sigma(timesteps.front());
   program.initial_scale =
       options.spacing == TimestepSpacing::kLeading ? std::sqrt(first_sigma * first_sigma + 1.0) : first_sigma;
@@ -22,15 +20,16 @@ SamplingProgram euler_program(const SamplerOptions& options, const NoiseSchedule
     const double sigma = noise.sigma(timesteps[i]);
     const double change = (i + 1 < timesteps.size() ? noise.sigma(timesteps[i + 1]) : 0.0) - sigma;
     const double square = sigma * sigma + 1.0, root = std::sqrt(square);
-    SamplingCall call{timesteps[i], 1.0 / root, kLatents, kOutput, kLatents, std::vector<double>(kSlots)};
+    SamplingCall call{timesteps[i], 1.0 / root,   kLatentsSlot,
+                      kOutputSlot,  kLatentsSlot, std::vector<double>(kOneStepSlots)};
     if (options.prediction == Prediction::kNoise) {
       // x0 = x - sigma * output
-      call.weights[kLatents] = 1.0;
-      call.weights[kOutput] = change;
+      call.weights[kLatentsSlot] = 1.0;
+      call.weights[kOutputSlot] = change;
     } else {
       // x0 = x / square - sigma * output / root, and so (x - x0) / sigma = sigma * x / square + output / root
-      call.weights[kLatents] = 1.0 + change * sigma / square;
-      call.weights[kOutput] = change / root;
+      call.weights[kLatentsSlot] = 1.0 + change * sigma / square;
+      call.weights[kOutputSlot] = change / root;
     }
     program.calls.push_back(call);
   }

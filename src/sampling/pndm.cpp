@@ -11,8 +11,8 @@
 namespace bascule {
 namespace {
 
-// The latents; those after the first call, whose place serves for an output later; outputs.
-constexpr int kLatents = 0, kTrial = 1, kSlots = 5;
+// Behind kLatentsSlot: the latents after the first call, whose place serves for an output later; outputs.
+constexpr int kTrialSlot = 1, kPndmSlots = 5;
 
 // One output of the sum: how many kept outputs ago, and its weight.
 struct Term {
@@ -29,7 +29,7 @@ void set_weights(SamplingCall* call, Prediction prediction, int from, double alp
   const bool is_velocity = prediction == Prediction::kVelocity;
   const double of_output = is_velocity ? factor * std::sqrt(alpha) : factor;
   const double of_latents = is_velocity ? factor * std::sqrt(1.0 - alpha) : 0.0;
-  call->weights.assign(kSlots, 0.0);
+  call->weights.assign(kPndmSlots, 0.0);
   call->weights[static_cast<std::size_t>(from)] = std::sqrt(next_alpha / alpha) + of_latents;
   for (const Term& term : terms) call->weights[static_cast<std::size_t>(term.slot)] = of_output * term.weight;
 }
@@ -49,21 +49,21 @@ SamplingProgram pndm_program(const SamplerOptions& options, const NoiseSchedule&
   const std::int64_t stride = options.training_steps / steps;
   std::vector<std::int64_t> timesteps = whole_timesteps(options, steps);
   if (steps > 1) timesteps.insert(timesteps.begin() + 1, timesteps[1]);
-  SamplingProgram program{kSlots, 1.0, {}};
-  std::vector<int> kept, unused = {kTrial, 4, 3, 2};  // slots for outputs, the next one last
+  SamplingProgram program{kPndmSlots, 1.0, {}};
+  std::vector<int> kept, unused = {kTrialSlot, 4, 3, 2};  // slots for outputs, the next one last
   for (std::size_t i = 0; i < timesteps.size(); ++i) {
     const bool is_second_call = i == 1;
     const std::int64_t from = is_second_call ? timesteps[i] + stride : timesteps[i];
-    SamplingCall call{static_cast<double>(timesteps[i]), 1.0, kLatents, 0, kLatents, {}};
-    if (i == 0 && timesteps.size() > 1) call.next = kTrial;
-    if (is_second_call) call.x = kTrial;
+    SamplingCall call{static_cast<double>(timesteps[i]), 1.0, kLatentsSlot, 0, kLatentsSlot, {}};
+    if (i == 0 && timesteps.size() > 1) call.next = kTrialSlot;
+    if (is_second_call) call.x = kTrialSlot;
     if (kept.size() == 4) {
       unused.push_back(kept.back());
       kept.pop_back();
     }
     call.output = unused.back();
     kept.insert(kept.begin(), call.output);
-    set_weights(&call, options.prediction, kLatents, noise.alpha(from), noise.alpha(from - stride),
+    set_weights(&call, options.prediction, kLatentsSlot, noise.alpha(from), noise.alpha(from - stride),
                 terms_of(kept, is_second_call));
     if (is_second_call) {
       kept.erase(kept.begin());

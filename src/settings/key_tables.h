@@ -18,6 +18,21 @@ inline constexpr std::int64_t kMostTokens = kMaxTokensOfTexts;
 inline constexpr double kLeastFloat = 1.2e-38;
 inline constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
 
+// Precision and WireType, in the order of their enumerators.
+inline constexpr const char* kNumberTypes[] = {"float32", "bf16"};
+
+inline constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
+inline constexpr KeyEffect kFromThereOn = KeyEffect::kFromThereOn;
+inline constexpr KeyEffect kSameFiles = KeyEffect::kSameFiles;
+inline constexpr KeyEffect kSameRows = KeyEffect::kSameRows;
+inline constexpr KeyEffect kLonger = KeyEffect::kLonger;
+inline constexpr KeyEffect kLower = KeyEffect::kLower;
+inline constexpr KeyEffect kSameProduct = KeyEffect::kSameProduct;
+inline constexpr KeyEffect kBetweenMachines = KeyEffect::kBetweenMachines;
+inline constexpr KeyEffect kWhileTraining = KeyEffect::kWhileTraining;
+inline constexpr KeyEffect kWithLibrary = KeyEffect::kWithLibrary;
+inline constexpr KeyEffect kFree = KeyEffect::kFree;
+
 Span<const Key> keys_of_data();      // [model], [data], [media_engine]
 Span<const Key> keys_of_training();  // [training], [generation]
 Span<const Key> keys_of_drawing();   // [draw]

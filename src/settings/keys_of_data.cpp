@@ -6,7 +6,6 @@ namespace bascule {
 namespace {
 
 // In the order of the enumerators.
-constexpr const char* kNumberTypes[] = {"float32", "bf16"};  // Precision and WireType
 constexpr const char* kDropouts[] = {"config", "off"};
 constexpr const char* kPreprocessings[] = {"training", "processor"};
 constexpr const char* kAugments[] = {"none", "crop_flip"};
@@ -15,19 +14,12 @@ constexpr const char* kTextLayouts[] = {"blocks", "lines"};
 constexpr const char* kMaskings[] = {"counted", "bernoulli"};
 constexpr const char* kOnBadSample[] = {"stop", "skip"};
 
-constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
-constexpr KeyEffect kFree = KeyEffect::kFree;
-constexpr KeyEffect kWhileTraining = KeyEffect::kWhileTraining;
-constexpr KeyEffect kFromThereOn = KeyEffect::kFromThereOn;
-constexpr KeyEffect kSameFiles = KeyEffect::kSameFiles;
-constexpr KeyEffect kSameRows = KeyEffect::kSameRows;
-
 using Model = ModelSettings;
 using Data = DataSettings;
 using Engine = MediaEngineSettings;
 using Simulation = SimulationSettings;
 
-constexpr Key kKeys[] = {
+constexpr Key kDataKeys[] = {
     // [model]
     {"model", "model_name_or_path", path<&Model::model_name_or_path>(), kSameFiles,
      "Hugging Face folder: `config.json`, weights, tokenizer, preprocessor", "required"},
@@ -197,6 +189,6 @@ constexpr Key kKeys[] = {
 
 }  // namespace
 
-Span<const Key> keys_of_data() { return {kKeys, std::size(kKeys)}; }
+Span<const Key> keys_of_data() { return {kDataKeys, std::size(kDataKeys)}; }
 
 }  // namespace bascule

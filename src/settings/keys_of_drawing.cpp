@@ -6,19 +6,13 @@ namespace bascule {
 namespace {
 
 // In the order of the enumerators.
-constexpr const char* kResumes[] = {"auto", "never"};
-
-constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
-constexpr KeyEffect kFree = KeyEffect::kFree;
-constexpr KeyEffect kFromThereOn = KeyEffect::kFromThereOn;
-constexpr KeyEffect kSameFiles = KeyEffect::kSameFiles;
+constexpr const char* kDrawResumes[] = {"auto", "never"};
 
 using Draw = DrawSettings;
-using Run = RunSettings;
 
-constexpr Key kKeys[] = {
-    {kDrawTable, "output_dir", path<&Run::output_dir>(), kFree, "folder for pictures and results", "required", nullptr,
-     "run"},
+constexpr Key kDrawKeys[] = {
+    {kDrawTable, "output_dir", path<&RunSettings::output_dir>(), kFree, "folder for pictures and results", "required",
+     nullptr, "run"},
     {kDrawTable, "prompts", WordsKey{member<&Draw::prompts>()}, kNumbers, "texts to draw"},
     {kDrawTable, "prompts_file", path<&Draw::prompts_file>(), kSameFiles,
      "file of texts to draw: one a line, or `.jsonl` rows with `prompt` and, where a row has them, `negative_prompt` "
@@ -40,7 +34,7 @@ constexpr Key kKeys[] = {
      "`pndm`, `ddim`, `euler`, or `default`: that of the model folder"},
     {kDrawTable, "timestep_spacing", text<&Draw::timestep_spacing>(true), kNumbers,
      "`leading`, `linspace` or `trailing`; empty: as the model folder says"},
-    {kDrawTable, "seed", integer<&Run::seed>(0, kMaxSeed), kNumbers,
+    {kDrawTable, "seed", integer<&RunSettings::seed>(0, kMaxSeed), kNumbers,
      "seed of the noise that pictures begin with, together with their number", nullptr, nullptr, "run"},
     {kDrawTable, "latents_file", path<&Draw::latents_file>(), kNumbers,
      "safetensors file whose tensor `latents` is that noise: (pictures, 4, height, width) of the latents"},
@@ -48,12 +42,12 @@ constexpr Key kKeys[] = {
      "write prompt, seed and settings digest into each picture's file"},
     {kDrawTable, "throughput_warmup_batches", integer<&Draw::throughput_warmup_batches>(0, kMany), kFree,
      "batches at the start of the process to exclude from throughput"},
-    {kDrawTable, "resume", choice<&Draw::resume>(kResumes), kFree,
+    {kDrawTable, "resume", choice<&Draw::resume>(kDrawResumes), kFree,
      "what to do about pictures that are there: `auto`: keep whole ones and draw the others; `never`: draw all anew"},
 };
 
 }  // namespace
 
-Span<const Key> keys_of_drawing() { return {kKeys, std::size(kKeys)}; }
+Span<const Key> keys_of_drawing() { return {kDrawKeys, std::size(kDrawKeys)}; }
 
 }  // namespace bascule

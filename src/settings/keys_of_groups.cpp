@@ -5,11 +5,9 @@
 namespace bascule {
 namespace {
 
-constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
-
 using Group = GroupSettings;
 
-constexpr Key kKeys[] = {
+constexpr Key kGroupKeys[] = {
     // [[training.groups]]
     {kGroupsTable, "match", text<&Group::match>(false), kNumbers,
      "tensor names in the group, a pattern with `*`, `?` and `[...]`; the prefix of the model's body may be omitted; a "
@@ -27,6 +25,6 @@ constexpr Key kKeys[] = {
 
 }  // namespace
 
-Span<const Key> keys_of_groups() { return {kKeys, std::size(kKeys)}; }
+Span<const Key> keys_of_groups() { return {kGroupKeys, std::size(kGroupKeys)}; }
 
 }  // namespace bascule

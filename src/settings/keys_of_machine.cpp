@@ -6,28 +6,22 @@ namespace bascule {
 namespace {
 
 // In the order of the enumerators.
-constexpr const char* kNumberTypes[] = {"float32", "bf16"};  // Precision and WireType
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
 constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar", "avx512_bf16"};
 constexpr const char* kProducts[] = {"ours", "onednn"};
 constexpr const char* kTracking[] = {"none", "mlflow"};
 constexpr const char* kHugePages[] = {"transparent", "reserved", "off"};
 
-constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
-constexpr KeyEffect kFree = KeyEffect::kFree;
-constexpr KeyEffect kWithLibrary = KeyEffect::kWithLibrary;
-constexpr KeyEffect kSameProduct = KeyEffect::kSameProduct;
-
 using Distributed = DistributedSettings;
 using Machine = MachineSettings;
 using Report = ReportSettings;
 
-constexpr Key kKeys[] = {
+constexpr Key kMachineKeys[] = {
     // [distributed]
     {"distributed", "world_size", integer<&Distributed::world_size>(1, 65536), kSameProduct, "ranks (processes)"},
     {"distributed", "distribution_strategy", choice<&Distributed::distribution_strategy>(kStrategies), kFree,
      "how gradients are summed; every strategy gives the same bits"},
-    {"distributed", "wire_type", choice<&Distributed::wire_type>(kNumberTypes), KeyEffect::kBetweenMachines,
+    {"distributed", "wire_type", choice<&Distributed::wire_type>(kNumberTypes), kBetweenMachines,
      "number type of gradients sent between machines"},
     {"distributed", "bucket_mib", integer<&Distributed::bucket_mib>(1, 65536), kFree,
      "bucket size of `ddp` and `sharded`, MiB"},
@@ -75,6 +69,6 @@ constexpr Key kKeys[] = {
 
 }  // namespace
 
-Span<const Key> keys_of_machine() { return {kKeys, std::size(kKeys)}; }
+Span<const Key> keys_of_machine() { return {kMachineKeys, std::size(kMachineKeys)}; }
 
 }  // namespace bascule

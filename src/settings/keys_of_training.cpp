@@ -15,21 +15,13 @@ constexpr const char* kOptimizers[] = {"adamw", "lamb", "adafactor"};
 constexpr const char* kEarlyStoppings[] = {"true", "false", "never"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "selective", "full", "fit"};
-constexpr const char* kResumes[] = {"auto", "never", "older"};
-
-constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
-constexpr KeyEffect kFree = KeyEffect::kFree;
-constexpr KeyEffect kWhileTraining = KeyEffect::kWhileTraining;
-constexpr KeyEffect kFromThereOn = KeyEffect::kFromThereOn;
-constexpr KeyEffect kLonger = KeyEffect::kLonger;
-constexpr KeyEffect kLower = KeyEffect::kLower;
-constexpr KeyEffect kSameProduct = KeyEffect::kSameProduct;
+constexpr const char* kTrainingResumes[] = {"auto", "never", "older"};
 
 using Run = RunSettings;
 using Training = TrainingSettings;
 using Generation = GenerationSettings;
 
-constexpr Key kKeys[] = {
+constexpr Key kTrainingKeys[] = {
     // [training]
     {"training", "output_dir", path<&Run::output_dir>(), kFree, "folder for checkpoints and results", "required",
      nullptr, "run"},
@@ -127,7 +119,7 @@ constexpr Key kKeys[] = {
      "stop training after this many evaluations in a row without a new best; 0: never"},
     {"training", "early_stopping_threshold", real<&Training::early_stopping_threshold>(0.0, 1e9), kFromThereOn,
      "improvement over the best that an evaluation needs to reset `early_stopping_patience`"},
-    {"training", "resume", choice_or_path<&Run::resume, &Run::resume_checkpoint>(kResumes), kFree,
+    {"training", "resume", choice_or_path<&Run::resume, &Run::resume_checkpoint>(kTrainingResumes), kFree,
      "checkpoint to resume from: `auto`: newest; `older`: newest readable; `never`: none; or a path", nullptr, nullptr,
      "run"},
     {"training", "throughput_warmup_steps", integer<&Training::throughput_warmup_steps>(0, kMany), kFree,
@@ -164,6 +156,6 @@ constexpr Key kKeys[] = {
 
 }  // namespace
 
-Span<const Key> keys_of_training() { return {kKeys, std::size(kKeys)}; }
+Span<const Key> keys_of_training() { return {kTrainingKeys, std::size(kTrainingKeys)}; }
 
 }  // namespace bascule

@@ -5,6 +5,7 @@
 
 namespace bascule {
 namespace {
+namespace activation_operation {
 
 namespace gradient {
 enum : std::size_t { kDY, kX, kDX };
@@ -41,12 +42,13 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"activation", cost_by_elements<kX, 25, 8>, launch, derive, nullptr, places(kX, kY)};
 
+}  // namespace activation_operation
 }  // namespace
 
 Tensor activation(Graph& graph, const std::string& name, Tensor x, Activation kind) {
   const Tensor y = graph.activation_like(name, x, graph[x].cols);
   graph.may_share(y, x);
-  graph.add(kKind, {reads(x), writes(y)}, Attributes::of(kind));
+  graph.add(activation_operation::kKind, {reads(x), writes(y)}, Attributes::of(kind));
   return y;
 }
 

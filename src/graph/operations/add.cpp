@@ -6,6 +6,7 @@
 
 namespace bascule {
 namespace {
+namespace add_operation {
 
 namespace gradient {
 // Adds the gradient of the sum to that of one operand.
@@ -37,13 +38,14 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"add", cost_by_elements<kY, 1, 12>, launch, derive};
 
+}  // namespace add_operation
 }  // namespace
 
 Tensor add(Graph& graph, const std::string& name, Tensor a, Tensor b) {
   BASCULE_CHECK(graph[a].rows == graph[b].rows && graph[a].cols == graph[b].cols);
   const Tensor y = graph.activation_like(name, a, graph[a].cols);
   graph.may_share(y, a);
-  graph.add(kKind, {reads(a), reads(b), writes(y)});
+  graph.add(add_operation::kKind, {reads(a), reads(b), writes(y)});
   return y;
 }
 

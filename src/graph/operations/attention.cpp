@@ -9,6 +9,7 @@
 
 namespace bascule {
 namespace {
+namespace attention_operation {
 
 // Attributes of the operation and of its gradient.
 struct Shape {
@@ -278,26 +279,27 @@ std::int64_t most_rows(const BatchCounts& bounds, const SampleRows& rows) {
   return std::max<std::int64_t>(1, longest > 0 ? std::min(all, longest) : all);
 }
 
+}  // namespace attention_operation
 }  // namespace
 
 Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
                  AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
                  std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys, const AttentionOptions& options) {
-  Shape shape{query.col,
-              key.col,
-              value.col,
-              heads,
-              head_size,
-              most_rows(graph.bounds(), query_rows),
-              most_rows(graph.bounds(), key_rows),
-              options.scale,
-              options.causal,
-              dropout};
+  attention_operation::Shape shape{query.col,
+                                   key.col,
+                                   value.col,
+                                   heads,
+                                   head_size,
+                                   attention_operation::most_rows(graph.bounds(), query_rows),
+                                   attention_operation::most_rows(graph.bounds(), key_rows),
+                                   options.scale,
+                                   options.causal,
+                                   dropout};
   if (shape.scale == 0.0f) shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
   BASCULE_CHECK(!options.bias || graph[options.bias].rows == fixed_rows(heads));
   const Tensor out = graph.activation(name, query_rows.extent, heads * head_size, graph[query.tensor].dtype);
   const Tensor logsumexp = graph.activation(name + ".logsumexp", query_rows.extent, heads);
-  graph.add(kKind,
+  graph.add(attention_operation::kKind,
             {reads(query.tensor), reads(key.tensor), reads(value.tensor), reads(query_rows.offsets),
              reads(key_rows.offsets), reads(dropout.probability > 0.0f ? sample_keys : Tensor{}),
              reads(dropout.probability > 0.0f && query_rows.are_picked ? query_rows.row_keys : Tensor{}),

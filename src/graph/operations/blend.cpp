@@ -6,6 +6,7 @@
 
 namespace bascule {
 namespace {
+namespace blend_operation {
 
 struct Weights {
   float a, c;
@@ -107,11 +108,12 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"blend", cost_by_elements<kA, 3, 12>, launch, derive};
 
+}  // namespace blend_operation
 }  // namespace
 
 Tensor blend(Graph& graph, const std::string& name, Blend kind, Tensor a, Tensor c, Tensor factor) {
   const Tensor out = graph.activation_like(name, a, graph[a].cols);
-  graph.add(kKind, {reads(a), reads(c), reads(factor), writes(out)}, Attributes::of(kind));
+  graph.add(blend_operation::kKind, {reads(a), reads(c), reads(factor), writes(out)}, Attributes::of(kind));
   return out;
 }
 

@@ -10,6 +10,7 @@
 
 namespace bascule {
 namespace {
+namespace cached_attention_operations {
 
 namespace store {
 enum : std::size_t { kX, kIndex, kState };
@@ -147,6 +148,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"cached_attention", cost, launch, nullptr, scratch_floats, places(kQuery, kOut)};
 
+}  // namespace cached_attention_operations
 }  // namespace
 
 void store_keys(Graph& graph, Tensor state, Tensor x, std::int64_t key_col, std::int64_t value_col, std::int64_t heads,
@@ -155,8 +157,8 @@ void store_keys(Graph& graph, Tensor state, Tensor x, std::int64_t key_col, std:
   BASCULE_CHECK(to.storage == Storage::kState && to.rows.fixed % heads == 0);
   BASCULE_CHECK(std::max(key_col, value_col) + heads * to.cols / 2 <= graph[x].cols);
   BASCULE_CHECK(index || graph.max_rows(x) * heads <= to.rows.fixed);
-  graph.add(store::kKind, {reads(x), reads(index), updates(state)},
-            Attributes::of(store::Shape{key_col, value_col, heads}));
+  graph.add(cached_attention_operations::store::kKind, {reads(x), reads(index), updates(state)},
+            Attributes::of(cached_attention_operations::store::Shape{key_col, value_col, heads}));
 }
 
 Tensor cached_attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
@@ -165,11 +167,11 @@ Tensor cached_attention(Graph& graph, const std::string& name, AttentionOperand 
   BASCULE_CHECK(graph[keys.state].storage == Storage::kState && graph[keys.state].cols == 2 * head_size);
   BASCULE_CHECK(graph[keys.places].rows == graph[keys.counts].rows);
   BASCULE_CHECK(!options.bias || graph[options.bias].rows == fixed_rows(heads));
-  Shape shape{query.col, heads, head_size, options.scale, options.causal};
+  cached_attention_operations::Shape shape{query.col, heads, head_size, options.scale, options.causal};
   if (shape.scale == 0.0f) shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
   const Tensor out = graph.activation(name, query_rows.extent, heads * head_size);
   const Tensor logsumexp = graph.activation(name + ".logsumexp", query_rows.extent, heads);
-  graph.add(kKind,
+  graph.add(cached_attention_operations::kKind,
             {reads(query.tensor), reads(keys.state), reads(query_rows.offsets), reads(keys.places), reads(keys.counts),
              reads(options.bias), writes(out), writes(logsumexp)},
             Attributes::of(shape));

@@ -9,6 +9,7 @@
 
 namespace bascule {
 namespace {
+namespace class_predictions_operation {
 
 struct Block {
   std::int32_t* classes;
@@ -50,6 +51,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"class_predictions", cost_by_elements<kLogits, 1, 4>, launch};
 
+}  // namespace class_predictions_operation
 }  // namespace
 
 ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, const ClassLoss& loss) {
@@ -61,8 +63,9 @@ ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, c
   graph.keep(made.classes);
   graph.keep(made.class_probabilities);
   graph.keep(made.probabilities);
-  graph.add(kKind, {reads(logits), reads(loss.tops), reads(loss.others), reads(labels), writes(made.classes),
-                    writes(made.class_probabilities), writes(made.probabilities)});
+  graph.add(class_predictions_operation::kKind,
+            {reads(logits), reads(loss.tops), reads(loss.others), reads(labels), writes(made.classes),
+             writes(made.class_probabilities), writes(made.probabilities)});
   return made;
 }
 

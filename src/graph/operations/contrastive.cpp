@@ -8,6 +8,7 @@
 
 namespace bascule {
 namespace {
+namespace contrastive_operation {
 
 constexpr int kPairs = 3;
 constexpr int kRowOperand[kPairs] = {0, 0, 1};     // text, text, image
@@ -207,6 +208,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"contrastive_loss", cost, launch, derive};
 
+}  // namespace contrastive_operation
 }  // namespace
 
 Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale) {
@@ -220,12 +222,12 @@ Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, T
                            ? writes(graph.activation("gathered", rows_of_stream(stream), width, graph[operand].dtype))
                            : reads(operand));
   }
-  const Extent rows = rows_of_stream(stream, kPairs);
+  const Extent rows = rows_of_stream(stream, contrastive_operation::kPairs);
   const Tensor losses = graph.activation("losses", rows, 1), slopes = graph.activation("slopes", rows, 1),
                weights = graph.activation("weights", rows, bound), loss = graph.activation("loss", fixed_rows(1), 1);
   operands.insert(operands.end(), {reads(logit_scale), writes(slopes), writes(weights), writes(losses), writes(loss)});
   graph.keep(loss);
-  graph.add(kKind, std::move(operands));
+  graph.add(contrastive_operation::kKind, std::move(operands));
   return loss;
 }
 

@@ -12,6 +12,7 @@
 
 namespace bascule {
 namespace {
+namespace convolution_operation {
 
 // As many times the extent as one picture has other rows than another.
 Extent with_pictures_of(const Extent& extent, std::int64_t from_rows, std::int64_t to_rows) {
@@ -256,6 +257,7 @@ void launch(const NodeView& node, Launch& l) {
 constexpr OperationKind kKind{"convolution",      cost, launch, derive, scratch_floats, places(kX, kWeight),
                               places(kX, kWeight)};
 
+}  // namespace convolution_operation
 }  // namespace
 
 Tensor convolution(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias,
@@ -271,10 +273,10 @@ Tensor convolution(Graph& graph, const std::string& name, Tensor x, Tensor weigh
   BASCULE_CHECK(shape.height > 0 && shape.width > 0 && (shape.stride == 1 || shape.stride == 2));
   BASCULE_CHECK(pictures.enlarged_height >= shape.height && pictures.enlarged_width >= shape.width);
   BASCULE_CHECK(graph[weight].cols == window_size(pictures) && graph[bias].cols == out);
-  const Extent rows =
-      with_pictures_of(graph[x].rows, shape.height * shape.width, out_height(pictures) * out_width(pictures));
+  const Extent rows = convolution_operation::with_pictures_of(graph[x].rows, shape.height * shape.width,
+                                                              out_height(pictures) * out_width(pictures));
   const Tensor y = graph.activation(name, rows, out);
-  graph.add(kKind, {reads(x), reads(weight), reads(bias), writes(y)}, Attributes::of(pictures));
+  graph.add(convolution_operation::kKind, {reads(x), reads(weight), reads(bias), writes(y)}, Attributes::of(pictures));
   return y;
 }
 

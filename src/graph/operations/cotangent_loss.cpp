@@ -6,6 +6,7 @@
 
 namespace bascule {
 namespace {
+namespace cotangent_loss_operation {
 
 namespace gradient {
 enum : std::size_t { kCotangent, kDOutput };
@@ -61,6 +62,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"cotangent_loss", cost, launch, derive};
 
+}  // namespace cotangent_loss_operation
 }  // namespace
 
 Tensor cotangent_loss(Graph& graph, const std::vector<std::pair<Tensor, Tensor>>& outputs_and_cotangents) {
@@ -69,7 +71,7 @@ Tensor cotangent_loss(Graph& graph, const std::vector<std::pair<Tensor, Tensor>>
   for (const auto& [output, cotangent] : outputs_and_cotangents)
     operands.insert(operands.end(), {reads(output), reads(cotangent)});
   graph.keep(loss);
-  graph.add(kKind, std::move(operands));
+  graph.add(cotangent_loss_operation::kKind, std::move(operands));
   return loss;
 }
 

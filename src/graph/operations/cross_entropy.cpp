@@ -6,6 +6,7 @@
 
 namespace bascule {
 namespace {
+namespace cross_entropy_operation {
 
 std::int64_t counted_rows(const std::int32_t* labels, std::int64_t rows) {
   std::int64_t counted = 0;
@@ -102,6 +103,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"cross_entropy", cost_by_elements<kLogits, 15, 4>, launch, derive};
 
+}  // namespace cross_entropy_operation
 }  // namespace
 
 ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing, MixedLabels mixed, int term) {
@@ -111,10 +113,10 @@ ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float s
                loss = graph.activation("loss", fixed_rows(1), 1);
   graph.keep(loss);
   graph.keep(hits);
-  graph.add(kKind,
+  graph.add(cross_entropy_operation::kKind,
             {reads(logits), reads(labels), reads(mixed.labels), reads(mixed.shares), writes(losses), writes(tops),
              writes(others), writes(hits), writes(loss)},
-            Attributes::of(Rule{smoothing, term}));
+            Attributes::of(cross_entropy_operation::Rule{smoothing, term}));
   return {loss, hits, tops, others};
 }
 

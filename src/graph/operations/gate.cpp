@@ -5,6 +5,7 @@
 
 namespace bascule {
 namespace {
+namespace gate_operation {
 
 // Attributes of the operation and of its gradient.
 struct Gate {
@@ -61,13 +62,15 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"gate", cost_by_elements<kY, 45, 12>, launch, derive, nullptr, places(kX, kY)};
 
+}  // namespace gate_operation
 }  // namespace
 
 Tensor gate(Graph& graph, const std::string& name, Tensor x, Activation kind, DropoutPlace dropout, Tensor row_keys,
             GatedHalf half) {
   const Tensor y = graph.activation_like(name, x, graph[x].cols / 2);
   const Tensor keys = dropout.probability > 0.0f ? row_keys : Tensor{};
-  graph.add(kKind, {reads(x), reads(keys), writes(y)}, Attributes::of(Gate{kind, half, dropout}));
+  graph.add(gate_operation::kKind, {reads(x), reads(keys), writes(y)},
+            Attributes::of(gate_operation::Gate{kind, half, dropout}));
   return y;
 }
 

@@ -11,6 +11,7 @@
 
 namespace bascule {
 namespace {
+namespace group_norm_operation {
 
 // Attributes of the operation and of its gradient.
 struct GroupNorm {
@@ -196,6 +197,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"group_norm", cost_by_elements<kX, 30, 12>, launch, derive, nullptr, places(kY)};
 
+}  // namespace group_norm_operation
 }  // namespace
 
 Tensor group_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, std::int64_t groups,
@@ -207,9 +209,11 @@ Tensor group_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight
   const Tensor y = graph.activation(name, rows, channels);
   graph.may_share(y, x);
   const Tensor statistics = graph.activation(name + ".statistics", rows_of_stream(rows.stream), 2 * channels),
-               parts = graph.activation(name + ".parts", blocks_of(rows, channels).extent_of_blocks(), 3 * channels);
-  graph.add(kKind, {reads(x), reads(weight), reads(bias), writes(y), writes(statistics), writes(parts)},
-            Attributes::of(GroupNorm{groups, epsilon, silu}));
+               parts = graph.activation(
+                   name + ".parts", group_norm_operation::blocks_of(rows, channels).extent_of_blocks(), 3 * channels);
+  graph.add(group_norm_operation::kKind,
+            {reads(x), reads(weight), reads(bias), writes(y), writes(statistics), writes(parts)},
+            Attributes::of(group_norm_operation::GroupNorm{groups, epsilon, silu}));
   return y;
 }
 

@@ -9,6 +9,7 @@
 
 namespace bascule {
 namespace {
+namespace image_operations {
 
 namespace patches {
 enum : std::size_t { kPixels, kOut };
@@ -156,12 +157,13 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"image_embedding", cost_by_elements<kOut, 1, 12>, launch, derive};
 
+}  // namespace image_operations
 }  // namespace
 
 Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows) {
   BASCULE_CHECK(!rows.offsets && graph[x].rows == rows.extent);
   const Tensor out = graph.activation(name, rows_per_sample(1), graph[x].cols, graph[x].dtype);
-  graph.add(mean::kKind, {reads(x), writes(out)});
+  graph.add(image_operations::mean::kKind, {reads(x), writes(out)});
   return out;
 }
 
@@ -169,7 +171,7 @@ Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std
                        std::int64_t width, std::int64_t patch) {
   const Tensor out = graph.activation(name, rows_per_sample((height / patch) * (width / patch)),
                                       channels * patch * patch, graph[pixels].dtype);
-  graph.add(patches::kKind, {reads(pixels), writes(out)},
+  graph.add(image_operations::patches::kKind, {reads(pixels), writes(out)},
             Attributes::of(ExtractPatches{nullptr, nullptr, channels, height, width, patch}));
   return out;
 }
@@ -178,7 +180,7 @@ Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tens
                        std::int64_t patches) {
   const Extent rows = rows_per_sample(patches + (class_row ? 1 : 0));
   const Tensor out = graph.activation(name, rows, graph[patch].cols, graph[patch].dtype);
-  graph.add(kKind, {reads(patch), reads(class_row), reads(position), writes(out)});
+  graph.add(image_operations::kKind, {reads(patch), reads(class_row), reads(position), writes(out)});
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 namespace bascule {
 namespace {
+namespace layer_norm_operation {
 
 namespace gradient {
 using namespace norm_gradient;
@@ -79,16 +80,17 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"layer_norm", cost, launch, derive, nullptr, places(kY)};
 
+}  // namespace layer_norm_operation
 }  // namespace
 
 Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, float epsilon) {
-  return record_norm(graph, kKind, name, x, Tensor{}, weight, bias, {epsilon, {}}, Tensor{}).y;
+  return record_norm(graph, layer_norm_operation::kKind, name, x, Tensor{}, weight, bias, {epsilon, {}}, Tensor{}).y;
 }
 
 Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias,
                           float epsilon, DropoutPlace dropout, Tensor row_keys) {
   const Tensor keys = dropout.probability > 0.0f ? row_keys : Tensor{};
-  return record_norm(graph, kKind, name, x, h, weight, bias, {epsilon, dropout}, keys);
+  return record_norm(graph, layer_norm_operation::kKind, name, x, h, weight, bias, {epsilon, dropout}, keys);
 }
 
 }  // namespace bascule

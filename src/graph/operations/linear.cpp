@@ -7,6 +7,7 @@
 
 namespace bascule {
 namespace {
+namespace linear_operation {
 
 // One matrix product: its tiles are the tasks.
 struct ProductBlock {
@@ -142,13 +143,14 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"linear", cost, launch, derive, nullptr, places(kX, kWeight, kY), places(kX, kWeight)};
 
+}  // namespace linear_operation
 }  // namespace
 
 Tensor linear(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias) {
   const std::int64_t out = graph[weight].rows.fixed;
   BASCULE_CHECK(graph[weight].cols == graph[x].cols && (!bias || graph[bias].cols == out));
   const Tensor y = graph.activation_like(name, x, out);
-  graph.add(kKind, {reads(x), reads(weight), reads(bias), writes(y)});
+  graph.add(linear_operation::kKind, {reads(x), reads(weight), reads(bias), writes(y)});
   return y;
 }
 

@@ -6,6 +6,7 @@
 
 namespace bascule {
 namespace {
+namespace log_sums_operation {
 
 // Rows that one task takes; it needs as many of what the kernel of the loss writes beside.
 constexpr std::int64_t kRowsPerTask = 4;
@@ -41,12 +42,13 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"log_sums", cost_by_elements<kLogits, 15, 4>, launch};
 
+}  // namespace log_sums_operation
 }  // namespace
 
 LogSums log_sums(Graph& graph, Tensor logits) {
   const Extent rows = graph[logits].rows;
   const LogSums sums = {graph.activation("top", rows, 1), graph.activation("log_sum", rows, 1)};
-  graph.add(kKind, {reads(logits), writes(sums.top), writes(sums.log_sum)});
+  graph.add(log_sums_operation::kKind, {reads(logits), writes(sums.top), writes(sums.log_sum)});
   return sums;
 }
 

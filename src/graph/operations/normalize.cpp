@@ -5,6 +5,7 @@
 
 namespace bascule {
 namespace {
+namespace normalize_operation {
 
 namespace gradient {
 enum : std::size_t { kDY, kY, kNorm, kDX };
@@ -37,12 +38,13 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"normalize", cost_by_elements<kX, 3, 8>, launch, derive};
 
+}  // namespace normalize_operation
 }  // namespace
 
 Tensor normalize(Graph& graph, const std::string& name, Tensor x) {
   const Tensor norm = graph.activation(name + ".norm", graph[x].rows, 1);
   const Tensor y = graph.activation_like(name, x, graph[x].cols);
-  graph.add(kKind, {reads(x), writes(y), writes(norm)});
+  graph.add(normalize_operation::kKind, {reads(x), writes(y), writes(norm)});
   return y;
 }
 

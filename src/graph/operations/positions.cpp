@@ -9,6 +9,7 @@
 
 namespace bascule {
 namespace {
+namespace positions_operation {
 
 // The four taps of one output coordinate. Keys 1981 with a = -0.75; coordinates (i + 1/2) scale - 1/2; taps beyond the
 // border repeat it.
@@ -136,20 +137,22 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"resize_positions", cost, launch, derive};
 
+}  // namespace positions_operation
 }  // namespace
 
 void resize_position_values(float* out, const float* table, std::int64_t from_side, std::int64_t height,
                             std::int64_t width, std::int64_t cols, bool has_class_row) {
-  const Grid grid{from_side, height, width, cols, has_class_row ? 1 : 0};
+  const positions_operation::Grid grid{from_side, height, width, cols, has_class_row ? 1 : 0};
   for (std::int64_t task = 0; task < grid.class_rows + height; ++task)
-    run_forward({out, table, grid}, {task, 1, task}, 0);
+    positions_operation::run_forward({out, table, grid}, {task, 1, task}, 0);
 }
 
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
                         std::int64_t height, std::int64_t width, bool has_class_row) {
   const std::int64_t cols = graph[table].cols, class_rows = has_class_row ? 1 : 0;
   const Tensor out = graph.activation(name, fixed_rows(height * width + class_rows), cols, graph[table].dtype);
-  graph.add(kKind, {reads(table), writes(out)}, Attributes::of(Grid{from_side, height, width, cols, class_rows}));
+  graph.add(positions_operation::kKind, {reads(table), writes(out)},
+            Attributes::of(positions_operation::Grid{from_side, height, width, cols, class_rows}));
   return out;
 }
 

@@ -12,6 +12,7 @@
 
 namespace bascule {
 namespace {
+namespace relative_bias_operation {
 
 // Of distances in one direction, the bucket grows with the distance.
 std::int64_t bucket_in_direction(const RelativeBuckets& rule, std::int64_t distance) {
@@ -135,6 +136,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"relative_position_bias", cost_by_elements<kOut, 0, 4>, launch, derive};
 
+}  // namespace relative_bias_operation
 }  // namespace
 
 Tensor relative_position_bias(Graph& graph, const std::string& name, Tensor table, const RelativeBuckets& rule,
@@ -144,7 +146,8 @@ Tensor relative_position_bias(Graph& graph, const std::string& name, Tensor tabl
   BASCULE_CHECK(span >= 1 && span <= INT32_MAX && graph[table].rows == fixed_rows(rule.buckets));
   const std::int64_t heads = graph[table].cols;
   const Tensor out = graph.activation(name, fixed_rows(heads), 2 * span - 1);
-  graph.add(kKind, {reads(table), writes(out)}, Attributes::of(Attribute{rule, span}));
+  graph.add(relative_bias_operation::kKind, {reads(table), writes(out)},
+            Attributes::of(relative_bias_operation::Attribute{rule, span}));
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 namespace bascule {
 namespace {
+namespace repeat_operation {
 
 // Whole tensors; a task is a range of the rows of one copy. The attribute is the number of copies (std::int64_t).
 struct Block {
@@ -66,6 +67,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"repeat_rows", cost_by_elements<kY, 0, 8>, launch, derive};
 
+}  // namespace repeat_operation
 }  // namespace
 
 Tensor repeat_rows(Graph& graph, const std::string& name, Tensor x, Extent rows) {
@@ -73,7 +75,7 @@ Tensor repeat_rows(Graph& graph, const std::string& name, Tensor x, Extent rows)
   const std::int64_t once = graph.max_rows(x), all = rows.at(graph.bounds());
   BASCULE_CHECK(all % once == 0);
   const Tensor y = graph.activation(name, rows, graph[x].cols);
-  graph.add(kKind, {reads(x), writes(y)}, Attributes::of(all / once));
+  graph.add(repeat_operation::kKind, {reads(x), writes(y)}, Attributes::of(all / once));
   return y;
 }
 

@@ -4,6 +4,7 @@
 
 namespace bascule {
 namespace {
+namespace rms_norm_operation {
 
 namespace gradient {
 using namespace norm_gradient;
@@ -75,16 +76,17 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"rms_norm", cost, launch, derive, nullptr, places(kY)};
 
+}  // namespace rms_norm_operation
 }  // namespace
 
 Tensor rms_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, float epsilon) {
-  return record_norm(graph, kKind, name, x, Tensor{}, weight, Tensor{}, {epsilon, {}}, Tensor{}).y;
+  return record_norm(graph, rms_norm_operation::kKind, name, x, Tensor{}, weight, Tensor{}, {epsilon, {}}, Tensor{}).y;
 }
 
 Normalized add_rms_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, float epsilon,
                         DropoutPlace dropout, Tensor row_keys) {
   const Tensor keys = dropout.probability > 0.0f ? row_keys : Tensor{};
-  return record_norm(graph, kKind, name, x, h, weight, Tensor{}, {epsilon, dropout}, keys);
+  return record_norm(graph, rms_norm_operation::kKind, name, x, h, weight, Tensor{}, {epsilon, dropout}, keys);
 }
 
 }  // namespace bascule

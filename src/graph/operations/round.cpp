@@ -4,6 +4,7 @@
 
 namespace bascule {
 namespace {
+namespace round_operation {
 
 enum : std::size_t { kX, kY };
 
@@ -12,8 +13,11 @@ void launch(const NodeView& node, Launch& l) {
            by_elements(node.rows(kX), node.cols(kX)));
 }
 
+constexpr OperationKind kKind{"round_to_bf16", cost_by_elements<kX, 8, 8>, launch, nullptr, nullptr, places(kY)};
+
+}  // namespace round_operation
 }  // namespace
 
-const OperationKind kRoundToBf16{"round_to_bf16", cost_by_elements<kX, 8, 8>, launch, nullptr, nullptr, places(kY)};
+const OperationKind kRoundToBf16 = round_operation::kKind;
 
 }  // namespace bascule

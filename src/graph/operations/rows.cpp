@@ -7,6 +7,7 @@
 
 namespace bascule {
 namespace {
+namespace rows_operations {
 
 // Copies a (rows, cols) block between tensors of other widths.
 struct CopyBlock {
@@ -147,24 +148,25 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"concatenate", cost_by_elements<kOut, 0, 8>, launch, derive};
 
+}  // namespace rows_operations
 }  // namespace
 
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows) {
-  return gather::add(graph, name, x, rows.offsets, rows_per_sample(1), rows.extent.per_row);
+  return rows_operations::gather::add(graph, name, x, rows.offsets, rows_per_sample(1), rows.extent.per_row);
 }
 
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index) {
-  return gather::add(graph, name, x, index, graph[index].rows, 0);
+  return rows_operations::gather::add(graph, name, x, index, graph[index].rows, 0);
 }
 
 void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index) {
   BASCULE_CHECK(graph[state].storage == Storage::kState && graph[state].cols == graph[x].cols);
-  graph.add(store::kKind, {reads(x), reads(index), updates(state)});
+  graph.add(rows_operations::store::kKind, {reads(x), reads(index), updates(state)});
 }
 
 Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b) {
   const Tensor out = graph.activation_like(name, a, graph[a].cols + graph[b].cols);
-  graph.add(kKind, {reads(a), reads(b), writes(out)});
+  graph.add(rows_operations::kKind, {reads(a), reads(b), writes(out)});
   return out;
 }
 

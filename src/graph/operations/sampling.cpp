@@ -9,6 +9,7 @@
 
 namespace bascule {
 namespace {
+namespace sampling_operations {
 
 // Elements that one task takes: few, so that also one picture of a small model is shared by several threads.
 constexpr std::int64_t kElementsPerTask = 2048;
@@ -124,6 +125,7 @@ void launch(const NodeView& node, Launch& l) {
 constexpr OperationKind kKind{"sampling_step", cost, launch};
 }  // namespace step
 
+}  // namespace sampling_operations
 }  // namespace
 
 LatentSlots latent_slots(Graph& graph, const std::string& name, std::int64_t slots, std::int64_t pictures,
@@ -134,26 +136,26 @@ LatentSlots latent_slots(Graph& graph, const std::string& name, std::int64_t slo
 
 Tensor sampling_input(Graph& graph, const std::string& name, const LatentSlots& latents, Extent rows,
                       const SamplingFields& call, Extent out_rows) {
-  check_operands(graph, latents, rows, call);
+  sampling_operations::check_operands(graph, latents, rows, call);
   const std::int64_t all = out_rows.at(graph.bounds()), once = rows.at(graph.bounds());
   BASCULE_CHECK(all % once == 0);
   const Tensor out = graph.activation(name, out_rows, latents.channels);
-  Shape shape = shape_of(latents, rows);
+  sampling_operations::Shape shape = sampling_operations::shape_of(latents, rows);
   shape.copies = all / once;
-  graph.add(input::kKind, {reads(latents.state), reads(call.scales), reads(call.numbers), writes(out)},
-            Attributes::of(shape));
+  graph.add(sampling_operations::input::kKind,
+            {reads(latents.state), reads(call.scales), reads(call.numbers), writes(out)}, Attributes::of(shape));
   return out;
 }
 
 void sampling_step(Graph& graph, const LatentSlots& latents, Extent rows, Tensor e, float guidance,
                    const SamplingFields& call) {
-  check_operands(graph, latents, rows, call);
+  sampling_operations::check_operands(graph, latents, rows, call);
   const std::int64_t halves = guidance > 1.0f ? 2 : 1;
   BASCULE_CHECK(graph[e].cols == latents.channels && graph.max_rows(e) == halves * rows.at(graph.bounds()));
-  Shape shape = shape_of(latents, rows);
+  sampling_operations::Shape shape = sampling_operations::shape_of(latents, rows);
   shape.guidance = guidance;
-  graph.add(step::kKind, {reads(e), reads(call.scales), reads(call.numbers), updates(latents.state)},
-            Attributes::of(shape));
+  graph.add(sampling_operations::step::kKind,
+            {reads(e), reads(call.scales), reads(call.numbers), updates(latents.state)}, Attributes::of(shape));
 }
 
 }  // namespace bascule

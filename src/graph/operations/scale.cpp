@@ -5,6 +5,7 @@
 
 namespace bascule {
 namespace {
+namespace scale_operation {
 
 // The same operation forward, and on gradients backward. The attribute is the factor (float).
 enum : std::size_t { kX, kY };
@@ -27,12 +28,13 @@ void derive(const NodeView& node, Backward& b) {
 
 constexpr OperationKind kKind{"scale", cost_by_elements<kX, 1, 8>, launch, derive};
 
+}  // namespace scale_operation
 }  // namespace
 
 Tensor scale(Graph& graph, const std::string& name, Tensor x, float factor) {
   const Tensor y = graph.activation_like(name, x, graph[x].cols);
   graph.may_share(y, x);
-  graph.add(kKind, {reads(x), writes(y)}, Attributes::of(factor));
+  graph.add(scale_operation::kKind, {reads(x), writes(y)}, Attributes::of(factor));
   return y;
 }
 

@@ -8,6 +8,7 @@
 
 namespace bascule {
 namespace {
+namespace squared_error_operation {
 
 struct Rule {
   int term = 0;
@@ -74,13 +75,15 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"squared_error", cost_by_elements<kValues, 3, 8>, launch, derive};
 
+}  // namespace squared_error_operation
 }  // namespace
 
 Tensor squared_error_loss(Graph& graph, Tensor values, Tensor labels, int term) {
   BASCULE_CHECK(graph[values].cols == 1);
   const Tensor loss = graph.activation("loss", fixed_rows(1), 1);
   graph.keep(loss);
-  graph.add(kKind, {reads(values), reads(labels), writes(loss)}, Attributes::of(Rule{term}));
+  graph.add(squared_error_operation::kKind, {reads(values), reads(labels), writes(loss)},
+            Attributes::of(squared_error_operation::Rule{term}));
   return loss;
 }
 

@@ -6,6 +6,7 @@
 
 namespace bascule {
 namespace {
+namespace table_row_operation {
 
 // The attribute of both is the row of the table, std::int64_t.
 namespace gradient {
@@ -69,11 +70,12 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kKind{"add_table_row", cost, launch, derive};
 
+}  // namespace table_row_operation
 }  // namespace
 
 Tensor add_table_row(Graph& graph, const std::string& name, Tensor row, Tensor table, std::int64_t index) {
   const Tensor out = graph.activation_like(name, row, graph[row].cols);
-  graph.add(kKind, {reads(row), reads(table), writes(out)}, Attributes::of(index));
+  graph.add(table_row_operation::kKind, {reads(row), reads(table), writes(out)}, Attributes::of(index));
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 namespace bascule {
 namespace {
+namespace text_operations {
 
 constexpr std::size_t kTables = 3;  // word, position, type
 
@@ -143,13 +144,14 @@ void derive(const NodeView& node, Backward& b) {
 constexpr OperationKind kKind{"dropout", cost_by_elements<kX, 20, 8>, launch, derive};
 }  // namespace dropping
 
+}  // namespace text_operations
 }  // namespace
 
 Tensor text_embedding(Graph& graph, const std::string& name, const EmbeddingTables& tables, const EmbeddingRows& rows,
                       EmbeddingPadding padding) {
   const TensorInfo& word = graph[tables.word];
   const Tensor out = graph.activation(name, graph[rows.token_ids].rows, word.cols, word.dtype);
-  graph.add(kKind,
+  graph.add(text_operations::kKind,
             {reads(tables.word), reads(tables.position), reads(tables.type), reads(rows.token_ids),
              reads(rows.position_ids), reads(rows.token_types), writes(out)},
             Attributes::of(padding));
@@ -160,7 +162,7 @@ Tensor dropout(Graph& graph, const std::string& name, Tensor x, DropoutPlace pla
   if (place.probability <= 0.0f) return x;
   const Tensor y = graph.activation_like(name, x, graph[x].cols);
   graph.may_share(y, x);
-  graph.add(dropping::kKind, {reads(x), reads(row_keys), writes(y)}, Attributes::of(place));
+  graph.add(text_operations::dropping::kKind, {reads(x), reads(row_keys), writes(y)}, Attributes::of(place));
   return y;
 }
 
