@@ -16,14 +16,14 @@
 namespace bascule::BASCULE_ISA {
 namespace {
 
-// The rows and vectors of a block: 28 sums of 32 registers, or 6 pairs of 16. B is read from the second-level cache:
-// the wider the rows of A, the less often.
+// The rows and vectors of a block: 28 sums of 32 registers, 6 pairs of 16, or 4 rows of plain lanes, which is as much
+// as a compiler keeps in registers. B is read from the second-level cache: the wider the rows of A, the less often.
 #if defined(__AVX512F__) && !defined(BASCULE_SCALAR_LANES)
 constexpr int kBlockRows = 14;
 constexpr int kBlockVectors = 2;
 constexpr std::int64_t kPrefetchSteps = 8;
 #else
-constexpr int kBlockRows = 6;
+constexpr int kBlockRows = kRowsInRegisters;
 constexpr int kBlockVectors = 1;
 constexpr std::int64_t kPrefetchSteps = 0;  // prefetching slows AVX2 down
 #endif

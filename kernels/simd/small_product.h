@@ -23,8 +23,8 @@ struct SmallProduct {
   bool accumulate;
 };
 
-// As many sums as the registers hold beside a row of B and an element of A: 24 of 32, or 6 pairs of 16.
-constexpr int kBlockRows = 6;
+// As many sums as the registers hold beside a row of B and an element of A: with AVX-512 24 of 32.
+constexpr int kBlockRows = kRowsInRegisters;
 #if defined(__AVX512F__)
 constexpr int kBlockVectors = 4;
 #else

@@ -16,7 +16,7 @@ namespace {
 #if defined(__AVX512F__) && !defined(BASCULE_SCALAR_LANES)
 constexpr int kStreamedRows = 16;
 #else
-constexpr int kStreamedRows = 6;
+constexpr int kStreamedRows = kRowsInRegisters;
 #endif
 // The most rows that pay: B is read from the caches again for each kStreamedRows of them.
 constexpr std::int64_t kMostStreamedRows = 16;
