@@ -113,4 +113,4 @@ reproducible: ## Build program, tar, initramfs and boot file twice in different 
 	tools/packaging/reproducible
 
 clean: ## Remove the build folders
-	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants build-bench build-deb build-image build-image-*
+	rm -rf build build-aarch64 build-clang build-tidy build-debug build-gcc build-asan build-tsan build-fuzz build-mutants build-bench build-deb build-image build-image-*

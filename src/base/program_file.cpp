@@ -15,7 +15,7 @@ std::string program_file() {
   const auto* const started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // NOLINT
   char* const real = started_as != nullptr ? realpath(started_as, nullptr) : nullptr;
   if (real == nullptr) throw Error(ErrorKind::kInternal, "this program", "its own file cannot be found");
-  const std::string path = real;
+  std::string path = real;
   std::free(real);
   return path;
 }

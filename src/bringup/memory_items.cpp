@@ -142,7 +142,8 @@ class LatencyItem : public Item {
     }
     const double seconds = monotonic_seconds() - began;
     answerer.join();
-    return seconds / (kTurns - kTurns / 10) / 2 * 1e9;
+    constexpr std::int64_t kMeasured = kTurns - kTurns / 10;
+    return seconds / kMeasured / 2 * 1e9;
   }
 
   Workbench& bench_;

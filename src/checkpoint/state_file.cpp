@@ -42,7 +42,7 @@ Json read_state(const std::string& path) {
   if (file.size() > kMaxStateBytes) throw Error{ErrorKind::kData, path, "is larger than 1 GiB: it is damaged", ""};
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text.data(), 0, text.size());
-  const Json state = parse_json(text, path);
+  Json state = parse_json(text, path);
   const std::int64_t format = get_int(state, "format", path);
   if (format < kOldestStateFormat || format > kStateFormat) {
     throw Error{ErrorKind::kData, path,

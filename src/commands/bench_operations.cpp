@@ -39,6 +39,7 @@ std::vector<BenchOperation> operations_of(const std::vector<NodeTime>& nodes, do
     add(&by_kind[node.kind].time, node, replays, limits);
   }
   std::vector<BenchOperation> operations;
+  operations.reserve(by_kind.size());
   for (auto& [name, kind] : by_kind) operations.push_back(kind);
   std::stable_sort(operations.begin(), operations.end(),
                    [](const BenchOperation& a, const BenchOperation& b) { return a.time.seconds > b.time.seconds; });

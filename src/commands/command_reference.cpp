@@ -37,6 +37,7 @@ std::vector<std::string> names_of(const CLI::Option& option) {
 // Sorted, as the set is ordered by address.
 std::vector<std::string> names_of(const std::set<CLI::Option*>& options) {
   std::vector<std::string> names;
+  names.reserve(options.size());
   for (const CLI::Option* option : options) names.push_back(name_of(*option));
   std::sort(names.begin(), names.end());
   return names;

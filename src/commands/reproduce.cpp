@@ -83,14 +83,14 @@ std::string fresh_folder(const std::string& recorded, const std::string& asked) 
     return !std::filesystem::exists(folder) && !std::filesystem::exists(folder + ".toml");
   };
   if (!asked.empty()) {
-    const std::string folder = absolute_path(asked);
+    std::string folder = absolute_path(asked);
     if (is_free(folder)) return folder;
     throw Error(ErrorKind::kSettings, "--output", shown_path(folder) + ", or a settings file beside it, exists already",
                 "name a folder that does not exist");
   }
   const std::string base = absolute_path(recorded);
   for (int number = 1;; ++number) {
-    const std::string folder = base + "-repeated-" + std::to_string(number);
+    std::string folder = base + "-repeated-" + std::to_string(number);
     if (is_free(folder)) return folder;
   }
 }

@@ -129,13 +129,14 @@ Encoded Corpus::write_block(std::int64_t row, std::int32_t* ids) const noexcept 
   };
   std::int64_t document = document_of(row * length);
   skipped = row * length - block_begin(document);
-  for (; written < length; ++document) {
+  while (written < length) {
     const std::int64_t first = store_->sentence_begin(store_->document_begin(document));
     const std::int64_t count = store_->sentence_begin(store_->document_begin(document + 1)) - first;
     special_part(before_);
     part(count,
          [&](std::int64_t skip, std::int64_t taken, std::int32_t* to) { store_->copy(first + skip, taken, to); });
     special_part(after_);
+    ++document;
   }
   return {length, length};
 }

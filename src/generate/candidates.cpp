@@ -12,7 +12,7 @@ namespace {
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 // The order of candidates: of equal scores the lower token comes first.
-constexpr auto is_before = [](const Candidate& a, const Candidate& b) {
+constexpr auto kIsBefore = [](const Candidate& a, const Candidate& b) {
   return a.score > b.score || (a.score == b.score && a.token < b.token);
 };
 
@@ -39,12 +39,12 @@ std::int64_t best_tokens(Candidate* best, std::int64_t most, const RowLogits& ro
     // Not `score <= threshold`, which lets through what is not a number.
     if (!(score > threshold)) continue;
     if (std::find(banned.begin(), banned.end(), token) != banned.end()) continue;
-    if (count == most) std::pop_heap(best, best + count--, is_before);
+    if (count == most) std::pop_heap(best, best + count--, kIsBefore);
     best[count++] = {score, static_cast<std::int32_t>(token)};
-    std::push_heap(best, best + count, is_before);
+    std::push_heap(best, best + count, kIsBefore);
     if (count == most) threshold = best[0].score;
   }
-  std::sort_heap(best, best + count, is_before);
+  std::sort_heap(best, best + count, kIsBefore);
   return add_impossible(best, count, most, row.vocabulary_size);
 }
 

@@ -52,6 +52,7 @@ std::vector<NamedFile> matches_of(const std::string& path, const std::string& st
   const std::string front = path.substr(0, path.rfind('/', path.find_first_of("*?[")) + 1);
   const std::string folder = behind(start, front);
   std::vector<NamedFile> files;
+  files.reserve(found.size());
   for (const std::string& file : found)
     files.push_back({front + fs::path(file).lexically_relative(folder).string(), file});
   return files;

@@ -119,7 +119,7 @@ void ManifestBuilder::add_member(std::string_view name, const PicturePlace& plac
   const std::string problem = problem_of_texts(text, second_text);
   if (!problem.empty()) throw Error{ErrorKind::kData, where, problem, kHowToWrite};
   if (manifest_.figures_.rows == kFree) throw Error{ErrorKind::kData, where, "too many samples", ""};
-  add_row(text, second_text, label, [&] { return where; });
+  add_row(text, second_text, label, [&]() -> const std::string& { return where; });
   add_name(name);
   manifest_.store_->places.push_back(place);
   manifest_.figures_.largest_picture_bytes =

@@ -35,7 +35,7 @@ Fact cache_bytes(const TextFact& size) {
 // The kernel names no hypervisor in one place: Xen has a folder, others show in the clocks that they offer, all in the
 // CPU's flags.
 TextFact hypervisor_of(const std::string& root, const std::vector<std::string>& flags) {
-  if (const TextFact type = text_in(root + "/sys/hypervisor/type")) return type;
+  if (TextFact type = text_in(root + "/sys/hypervisor/type")) return type;
   const std::string clocks = whole_text(root + "/sys/devices/system/clocksource/clocksource0/available_clocksource");
   if (clocks.find("kvm-clock") != std::string::npos) return "KVM";
   if (clocks.find("hyperv") != std::string::npos) return "Hyper-V";
@@ -84,6 +84,7 @@ std::vector<ProcessFacts::Node> read_pages(const std::string& root) {
     if (node && count) pages[*node] += *count;
   }
   std::vector<ProcessFacts::Node> nodes;
+  nodes.reserve(pages.size());
   for (const auto& [node, count] : pages) nodes.push_back({node, count});
   return nodes;
 }

@@ -50,6 +50,7 @@ Tensor group_normed(DiffusionRecorder& r, const std::string& name, Tensor x, flo
 Tensor projected(Recorder& r, const std::string& name, Tensor x, const std::vector<std::string>& pieces,
                  std::int64_t rows_each) {
   std::vector<std::string> weights;
+  weights.reserve(pieces.size());
   for (const std::string& piece : pieces) weights.push_back(piece + ".weight");
   const Tensor weight = r.stacked(name + ".weight", weights, rows_each, r.graph[x].cols, r.deviation, false);
   return linear(r.graph, name, x, weight, Tensor{});

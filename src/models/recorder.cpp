@@ -56,6 +56,7 @@ Tensor Recorder::stacked(const std::string& name, const std::vector<std::string>
                          std::int64_t cols, double standard_deviation, bool is_bias) {
   if (!is_bias) {
     std::vector<WeightPiece> weights;
+    weights.reserve(pieces.size());
     for (const std::string& own : pieces) weights.push_back({own, standard_deviation});
     return stacked_weights(name, weights, rows_each, cols);
   }

@@ -64,7 +64,7 @@ void refuse_other_values(const Json& json, const std::string& path) {
 std::vector<std::int64_t> by_level(const Json& json, const char* key, const std::string& path, std::size_t levels) {
   const Json* const member = find_member(json, key, path);
   if (!is_absent(member) && member->is_array()) {
-    const std::vector<std::int64_t> values = get_ints(json, key, path);
+    std::vector<std::int64_t> values = get_ints(json, key, path);
     if (values.size() != levels)
       refuse_config(path, std::string(key) + " has " + std::to_string(values.size()) + " numbers for " +
                               std::to_string(levels) + " levels");

@@ -76,6 +76,7 @@ std::vector<AliveLayers> alive_at_peak(const Graph& graph, const WorkspacePlan& 
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<AliveLayers> alive;
+  alive.reserve(found.size());
   for (auto& [first, layers] : found) alive.push_back(std::move(layers));
   if (plan.gradients.bytes > 0) {
     AliveLayers gradients{"gradients that are written by then", 0, 0, 0, 0};

@@ -52,7 +52,7 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
   const std::vector<std::int32_t> ids = encode(*tokenizer, arguments.text);
   const std::int64_t masks = std::count(ids.begin(), ids.end(), tokenizer->mask_id());
   if (masks == 0) {
-    const std::string mask = tokens[static_cast<std::size_t>(tokenizer->mask_id())];
+    const std::string& mask = tokens[static_cast<std::size_t>(tokenizer->mask_id())];
     throw Error(ErrorKind::kSettings, kTextToFillIn, "contains no " + mask, "put it where a word is missing");
   }
   const std::int64_t most = needs.max_positions - needs.positions.first;

@@ -22,7 +22,7 @@ namespace {
 
 // The record of the run that made a folder; for a run's averaged weights and its checkpoints that of the run's folder.
 std::string record_of(const std::string& folder) {
-  const std::string own = folder + "/bascule.json";
+  std::string own = folder + "/bascule.json";
   if (std::filesystem::exists(own)) return own;
   const std::filesystem::path path = absolute_path(folder);
   const std::string name = path.filename().string();

@@ -58,7 +58,7 @@ std::string prefix_of(const GenerateArguments& arguments, const RunInputs& run) 
   const Json config = read_json_file(path);
   const Json* const tasks = find_member(config, "task_specific_params", path);
   const Json* const task = tasks == nullptr ? nullptr : find_member(*tasks, "summarization", path);
-  const std::string prefix = task == nullptr ? "" : get_string(*task, "prefix", path, "");
+  std::string prefix = task == nullptr ? "" : get_string(*task, "prefix", path, "");
   if (!prefix.empty()) {
     std::fprintf(stderr, "bascule: prefix \"%s\", of task_specific_params in config.json; --prefix names another\n",
                  prefix.c_str());

@@ -56,6 +56,7 @@ void StartWork::run(Threads& threads) {
   }
   std::sort(places.begin(), places.end());
   std::vector<std::size_t> order;
+  order.reserve(places.size());
   for (const auto& [at, part] : places) order.push_back(part);
 
   struct Arguments {

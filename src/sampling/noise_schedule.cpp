@@ -50,12 +50,12 @@ double NoiseSchedule::sigma(double t) const {
 }
 
 std::vector<double> spaced_timesteps(const SamplerOptions& options, int steps) {
-  const std::int64_t total = options.training_steps;
+  const std::int64_t total = options.training_steps, whole_steps = total / steps;
   std::vector<double> timesteps;
   for (int i = 0; i < steps; ++i) {  // from the first
     switch (options.spacing) {
       case TimestepSpacing::kLeading:
-        timesteps.push_back(static_cast<double>((steps - 1 - i) * (total / steps) + options.steps_offset));
+        timesteps.push_back(static_cast<double>((steps - 1 - i) * whole_steps + options.steps_offset));
         break;
       case TimestepSpacing::kLinspace: timesteps.push_back(linspace_timestep(total - 1, steps, steps - 1 - i)); break;
       case TimestepSpacing::kTrailing:

@@ -70,6 +70,7 @@ std::vector<std::int64_t> checkpoint_bytes_in(const std::string& output_dir) {
       bytes_by_step[*step] = bytes_below(at->path());
   }
   std::vector<std::int64_t> bytes;
+  bytes.reserve(bytes_by_step.size());
   for (const auto& one : bytes_by_step) bytes.push_back(one.second);
   return bytes;
 }

@@ -67,6 +67,7 @@ double digest_of_weights(const ParameterMemory& memory) {
 // The first ranks of the machines speak for them, or (stride 1) every rank for itself.
 void compare(Group& group, const std::vector<Seen>& seen, int stride) {
   std::vector<double> mine;
+  mine.reserve(seen.size());
   for (const Seen& one : seen) mine.push_back(one.number);
   std::vector<double> all(mine.size() * static_cast<std::size_t>(group.size()));
   if (!group.exchange(Span<const double>(mine), Span<double>(all)))

@@ -93,7 +93,7 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
   replay.batch = packed.batch(fields_);
   session_.tape(0).replay(threads_, replay);
   const float* embeds = session_.tape(0).at(text_embeds_);
-  const std::vector<float> embed(embeds, embeds + model_.embedding_width());
+  std::vector<float> embed(embeds, embeds + model_.embedding_width());
   refuse_not_finite(embed, model_.embedding_width(), folder_ + ": the text's embedding");
   return embed;
 }

@@ -50,6 +50,7 @@ std::vector<PlannedRange> Training::plan(const Graph& graph, const ParameterLayo
 
 std::vector<float*> Training::ranges_of_ranks(std::byte* first, std::size_t stride) const {
   std::vector<float*> ranges;
+  ranges.reserve(static_cast<std::size_t>(sharing_.local_ranks));
   for (int rank = 0; rank < sharing_.local_ranks; ++rank)
     ranges.push_back(static_cast<float*>(static_cast<void*>(first + static_cast<std::size_t>(rank) * stride)));
   return ranges;

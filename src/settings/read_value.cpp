@@ -145,7 +145,7 @@ std::string resolved_path(const Written& w, const std::string& written) {
 
 // node: the value, or an element of it.
 std::string path_of(const Written& w, const toml::node& node) {
-  const std::string written = text_of(w, node);
+  std::string written = text_of(w, node);
   if (const std::string problem = unexpanded_problem(written); !problem.empty()) {
     refuse(position(w.reading, node.source()), qualified_name(w.key) + " = " + shown(node) + ": " + problem,
            "write the full path");
@@ -161,7 +161,7 @@ void read_path(PathSetting& path, const Written& w) {
 
 // A file, a glob or a list of shards, as the settings keep it.
 std::string data_path_of(const Written& w, const toml::node& node) {
-  const std::string written = path_of(w, node);
+  std::string written = path_of(w, node);
   if (!w.reading.is_command_line || written.empty()) return written;
   PathsSetting paths;
   paths.start = w.reading.directory.string();

@@ -26,6 +26,7 @@ constexpr std::int32_t kNone = -1, kUncovered = -2;
 
 std::vector<std::pair<std::string, std::int32_t>> numbered(const std::vector<UnigramFiles::Piece>& pieces) {
   std::vector<std::pair<std::string, std::int32_t>> all;
+  all.reserve(pieces.size());
   for (const UnigramFiles::Piece& piece : pieces) all.emplace_back(piece.text, static_cast<std::int32_t>(all.size()));
   return all;
 }

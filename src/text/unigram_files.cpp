@@ -96,7 +96,7 @@ std::string end_token(const Json& document, const std::string& where) {
   };
   if (type_of(processor, where) == "TemplateProcessing") {
     const Json &single = get_array(processor, "single", where), &pair = get_array(processor, "pair", where);
-    const std::string end = single.size() == 2 ? token(single[1]) : "";
+    std::string end = single.size() == 2 ? token(single[1]) : "";
     if (!end.empty() && is_sequence(single[0]) && pair.size() == 4 && is_sequence(pair[0]) && token(pair[1]) == end &&
         is_sequence(pair[2]) && token(pair[3]) == end)
       return end;

@@ -188,6 +188,7 @@ void BitsRun::add_to(BitsDigest* digest) const {
   const ParameterMemory memory = session_.parameter_memory();
   const std::vector<StateRange>& states = session_.training().optimizer_states().ranges;
   std::vector<std::vector<StateTensor>> state_of;
+  state_of.reserve(states.size());
   for (const StateRange& range : states) state_of.push_back(state_tensors(range.state, *memory.set, *memory.layout));
   std::size_t trained = 0;  // tensors so far
   for (int p = 0; p < memory.set->size(); ++p) {

@@ -148,6 +148,7 @@ class DrawingModel {
   }
   std::vector<DrawnPrompt> prompts() const {
     std::vector<DrawnPrompt> result;
+    result.reserve(static_cast<std::size_t>(files_.pictures));
     for (std::int32_t b = 0; b < files_.pictures; ++b)
       result.push_back({static_cast<std::int32_t>(files_.pictures) + b, b});
     return result;
