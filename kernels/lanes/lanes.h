@@ -41,13 +41,6 @@ namespace bascule::BASCULE_ISA {
 namespace {
 
 constexpr std::int64_t kLanes = 16;
-// Rows of a product whose sums stay in registers, a vector each: 6 in AVX2's 16 registers; 4 of plain lanes, which a
-// compiler may put anywhere. AVX-512 has room for more vectors of as many rows, or for more rows.
-#ifdef BASCULE_SCALAR_LANES
-constexpr int kRowsInRegisters = 4;
-#else
-constexpr int kRowsInRegisters = 6;
-#endif
 
 // How many lanes of a step exist: all, or the first few of the last step of a row.
 struct AllLanes {};

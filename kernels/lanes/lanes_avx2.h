@@ -184,6 +184,9 @@ inline f64x16 fma(f64x16 x, f64x16 y, f64x16 z) {
 // Lanes 0-3, 4-7, 8-11, 12-15 as (first + third) + (second + fourth).
 inline __m256d quarter_sum(f64x16 x) { return _mm256_add_pd(_mm256_add_pd(x.a, x.c), _mm256_add_pd(x.b, x.d)); }
 
+// Rows of a product whose sums stay in the 16 registers, two each.
+constexpr int kRowsInRegisters = 6;
+
 // A vector of the columns of a product that is read across its rows: one register.
 struct ColumnVector {
   __m256 lanes;

@@ -239,6 +239,9 @@ inline void transpose_eight(float* out, std::int64_t out_stride, const float* x,
   }
 }
 
+// Rows of a product whose sums stay in registers, a vector each: compilers spill six.
+constexpr int kRowsInRegisters = 4;
+
 using ColumnVector = f32x16;
 constexpr std::int64_t kColumnLanes = 16;
 inline ColumnVector set_columns(float value) { return set(value); }

@@ -16,8 +16,8 @@
 namespace bascule::BASCULE_ISA {
 namespace {
 
-// The rows and vectors of a block: 28 sums of 32 registers, 6 pairs of 16, or 4 rows of plain lanes, which is as much
-// as a compiler keeps in registers. B is read from the second-level cache: the wider the rows of A, the less often.
+// The rows and vectors of a block, whose sums stay in registers: 28 of 32, or those of kRowsInRegisters. B is read from
+// the second-level cache: the wider the rows of A, the less often.
 #if defined(__AVX512F__) && !defined(BASCULE_SCALAR_LANES)
 constexpr int kBlockRows = 14;
 constexpr int kBlockVectors = 2;
@@ -83,7 +83,7 @@ struct GemmBlock {
   std::int64_t cols;  // of C from here on
 };
 
-// c, which is C, from what it starts with and the sums of this chunk, (rows, kBlockCols).
+// Writes C, whose numbers begin at c: what it starts with plus the sums of this chunk, (rows, kBlockCols).
 template <typename Steps, typename Number>
 [[gnu::always_inline]] inline void add_rows(const GemmBlock& x, Number* c, const float* sums, int rows) {
   const auto add = [&](int row, std::int64_t col, auto lanes) __attribute__((always_inline)) {
@@ -102,8 +102,8 @@ template <typename Steps, typename Number>
     for_lanes(
         x.cols, [&](auto lanes, std::int64_t col) __attribute__((always_inline)) { add(row, col, lanes); });
 }
-// A function of its own: as a part of multiply_block(), where each sum has its own instructions, it would be twenty
-// times as long as the product.
+// A function of its own: within multiply_block(), where each sum has its own instructions, its code would be twenty
+// times that of the product.
 template <typename Steps>
 [[gnu::noinline]] void add_to_c(const GemmBlock& x, const float* sums, int rows) {
   x.c.is_bf16() ? add_rows<Steps>(x, x.c.bf16(), sums, rows) : add_rows<Steps>(x, x.c.float32(), sums, rows);

@@ -23,8 +23,10 @@ struct SmallProduct {
   bool accumulate;
 };
 
-// As many sums as the registers hold beside a row of B and an element of A: with AVX-512 24 of 32.
-constexpr int kBlockRows = kRowsInRegisters;
+// As many sums as the registers hold beside a row of B and an element of A: 24 of 32, or 6 pairs of 16. The rows are
+// the same for every ISA: causal attention chooses the steps of a block, and those that a row does not see multiply
+// zeros with numbers that may be infinite.
+constexpr int kBlockRows = 6;
 #if defined(__AVX512F__)
 constexpr int kBlockVectors = 4;
 #else

@@ -15,7 +15,7 @@ namespace bascule::BASCULE_ISA {
 namespace {
 
 // A piece of a row of B, and a line of memory.
-constexpr std::int64_t kPieceBytes = 16, kLineBytes = 64;
+constexpr std::int64_t kPieceBytes = 16, kLineBytes = kLinePieces * kPieceBytes;
 template <typename Number>
 constexpr std::int64_t kDepthsOfPiece = kPieceBytes / static_cast<std::int64_t>(sizeof(Number));
 
@@ -142,7 +142,7 @@ template <typename Number>
 
 template <typename Number, int kRows>
 [[gnu::noinline]] void multiply_bf16(const StreamedBf16<Number>& x) {
-  float so_far[kRows * kColumnLanes], sums[kRows * kColumnLanes];
+  alignas(64) float so_far[kRows * kColumnLanes], sums[kRows * kColumnLanes];
   const float* a = x.a;
   for (std::int64_t first = 0; first < x.depth; first += kGemmChunkBf16) {
     const bool is_last = first + kGemmChunkBf16 >= x.depth;

@@ -22,10 +22,12 @@ constexpr int kStreamedRows = kRowsInRegisters;
 constexpr std::int64_t kMostStreamedRows = 16;
 // Depths of a piece of B, and of a line of memory.
 constexpr std::int64_t kPieceDepths = 4, kLineDepths = 16;
-// Pieces that are written out one after another: for few rows a whole line's, as one piece is too short to pay for its
-// loop, and for the numbers of rows that batches often have. Others gain a few percent by it, and take long to compile.
+// Pieces that are written out one after another: those of a line for few rows, as one piece is too short to pay for its
+// loop, and for the numbers of rows that batches often have. Other numbers would gain a few percent, but take long to
+// compile.
+constexpr std::int64_t kLinePieces = kLineDepths / kPieceDepths;
 template <int kRows>
-constexpr std::int64_t kPieces = kRows <= 4 || kRows == 8 || kRows == kStreamedRows ? 4 : 1;
+constexpr std::int64_t kPieces = kRows <= 4 || kRows == 8 || kRows == kStreamedRows ? kLinePieces : 1;
 
 // kRows rows of A with kColumnLanes rows of B, from `b` on.
 struct StreamedBlock {

@@ -6,7 +6,7 @@ namespace {
 
 template <typename Value>
 void put(std::byte* at, const Value& value) {
-  std::memcpy(at, &value, sizeof(Value));  // NOLINT(bugprone-sizeof-expression): of a pointer itself, too
+  std::memcpy(at, &value, sizeof(Value));  // NOLINT(bugprone-sizeof-expression): a pointer is copied itself
 }
 
 }  // namespace

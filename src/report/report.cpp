@@ -12,7 +12,7 @@ namespace {
 
 // Whether two evaluations have the same weights and the same result.
 bool is_same(const EvaluationRecord& a, const EvaluationRecord& b) {
-  // Bits: what could not be computed is NaN, and the same.
+  // Compares bits: two metrics that could not be computed are both NaN, and count as the same.
   return a.global_step == b.global_step && a.samples == b.samples && a.loss == b.loss &&
          std::memcmp(a.metric, b.metric, sizeof a.metric) == 0;  // NOLINT(bugprone-suspicious-memory-comparison)
 }

@@ -16,16 +16,16 @@ SamplingProgram ddim_program(const SamplerOptions& options, const NoiseSchedule&
     const double alpha = noise.alpha(t), next_alpha = noise.alpha(t - options.training_steps / steps);
     const double picture = std::sqrt(alpha), noisy = std::sqrt(1.0 - alpha);
     const double next_picture = std::sqrt(next_alpha), next_noisy = std::sqrt(1.0 - next_alpha);
-    SamplingCall call{
-        static_cast<double>(t), 1.0, kLatentsSlot, kOutputSlot, kLatentsSlot, std::vector<double>(kOneStepSlots)};
+    SamplingCall call{static_cast<double>(t), 1.0,          kLatentsSlot,
+                      kOneStepOutputSlot,     kLatentsSlot, std::vector<double>(kOneStepSlots)};
     if (options.prediction == Prediction::kNoise) {
       // x0 = (x - noisy * output) / picture, noise = output
       call.weights[kLatentsSlot] = next_picture / picture;
-      call.weights[kOutputSlot] = next_noisy - next_picture * noisy / picture;
+      call.weights[kOneStepOutputSlot] = next_noisy - next_picture * noisy / picture;
     } else {
       // x0 = picture * x - noisy * output, noise = picture * output + noisy * x
       call.weights[kLatentsSlot] = next_picture * picture + next_noisy * noisy;
-      call.weights[kOutputSlot] = next_noisy * picture - next_picture * noisy;
+      call.weights[kOneStepOutputSlot] = next_noisy * picture - next_picture * noisy;
     }
     program.calls.push_back(call);
   }

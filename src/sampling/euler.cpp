@@ -20,16 +20,16 @@ SamplingProgram euler_program(const SamplerOptions& options, const NoiseSchedule
     const double sigma = noise.sigma(timesteps[i]);
     const double change = (i + 1 < timesteps.size() ? noise.sigma(timesteps[i + 1]) : 0.0) - sigma;
     const double square = sigma * sigma + 1.0, root = std::sqrt(square);
-    SamplingCall call{timesteps[i], 1.0 / root,   kLatentsSlot,
-                      kOutputSlot,  kLatentsSlot, std::vector<double>(kOneStepSlots)};
+    SamplingCall call{timesteps[i],       1.0 / root,   kLatentsSlot,
+                      kOneStepOutputSlot, kLatentsSlot, std::vector<double>(kOneStepSlots)};
     if (options.prediction == Prediction::kNoise) {
       // x0 = x - sigma * output
       call.weights[kLatentsSlot] = 1.0;
-      call.weights[kOutputSlot] = change;
+      call.weights[kOneStepOutputSlot] = change;
     } else {
       // x0 = x / square - sigma * output / root, and so (x - x0) / sigma = sigma * x / square + output / root
       call.weights[kLatentsSlot] = 1.0 + change * sigma / square;
-      call.weights[kOutputSlot] = change / root;
+      call.weights[kOneStepOutputSlot] = change / root;
     }
     program.calls.push_back(call);
   }

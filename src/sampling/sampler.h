@@ -13,7 +13,7 @@ namespace bascule {
 
 // Every sampler has its latents in the first slot. A one-step sampler, whose steps read the newest output alone, has
 // one more slot, for that output.
-inline constexpr int kLatentsSlot = 0, kOutputSlot = 1, kOneStepSlots = 2;
+inline constexpr int kLatentsSlot = 0, kOneStepOutputSlot = 1, kOneStepSlots = 2;
 
 // A key of which one value alone is supported.
 struct OnlyValue {

@@ -179,6 +179,27 @@ TEST(GemmTile, Bf16OfFloat32OperandsOrIntoBf16GivesTheBitsOfTheReference) {
   }
 }
 
+// Each number of rows has a block of its own, and its own way over the pieces of a depth.
+TEST(GemmTile, EveryNumberOfFewRowsGivesTheBitsOfTheReference) {
+  Seeded random;
+  const Normal fill{random};
+  const auto bf16 = &KernelTable::gemm_tile_bf16;
+  for (std::int64_t rows = 1; rows <= 17; ++rows) {
+    for (const std::int64_t depth : {4, 12, 20, 23, 276, 532, 533}) {
+      const std::int64_t cols = depth % 2 == 0 ? 33 : 24;
+      const Case whole{GemmKind::kForward, rows, cols, depth, 0, rows % 2 == 0, false};
+      const Case sum{GemmKind::kForward, rows, cols, depth, 5, false, true};
+      for (const Case& test : {whole, sum}) {
+        expect_same_bits<float>(test, fill, reference::gemm_tile, &KernelTable::gemm_tile);
+        expect_same_bits<std::uint16_t>(test, fill, reference::gemm_tile_bf16, bf16);
+        expect_same_bits<std::uint16_t, float>(test, fill, reference::gemm_tile_bf16, bf16);
+      }
+      expect_same_bits<std::uint16_t, std::uint16_t, std::uint16_t>(whole, fill, reference::gemm_tile_bf16, bf16);
+      expect_same_bits<std::uint16_t, float, std::uint16_t>(whole, fill, reference::gemm_tile_bf16, bf16);
+    }
+  }
+}
+
 // More sums than the scratch holds: the tile is computed in parts.
 TEST(GemmTile, ATileOfManyRowsIntoBf16GivesTheBitsOfTheReference) {
   Seeded random;
