@@ -106,14 +106,51 @@ class Mutate(unittest.TestCase):
         self.assertEqual({f.listed_in for f in of_list}, {"fresh_two"})
 
     def test_a_test_that_overruns_its_limit_is_told_from_one_that_fails(self):
-        outcomes = {"slow": (3.0, "overran"), "wrong": (1.0, "failed"), "right": (1.0, "passed")}
+        outcomes = {"slow": (3.0, "overran", None), "wrong": (1.0, "failed", "wrong: A.B"), "right": (1.0, "passed", None)}
         one = fault(1, "a", "b")
         with unittest.mock.patch.object(mutate, "run_test", lambda jobs, test, number, limit: outcomes[test]):
-            for tests, expected in ((["right", "slow"], ("slow", "overran", 4.0)), (["right", "wrong"], ("wrong", "failed", 2.0)),
-                                    (["right"], (None, "passed", 1.0))):
+            for tests, expected in ((["right", "slow"], ("slow", "overran", 4.0, None)), (["right", "wrong"], ("wrong", "failed", 2.0, "wrong: A.B")),
+                                    (["right"], (None, "passed", 1.0, None))):
                 one.tests = tests
-                known = unittest.mock.Mock(**{"usual_seconds.return_value": 1.0})
+                known = unittest.mock.Mock(**{"usual_seconds.return_value": 1.0, "case_of.return_value": None})
                 self.assertEqual(mutate.try_fault({}, one, known, 9.0), expected)
+
+    def test_the_case_that_noticed_a_fault_is_tried_first_the_next_time(self):
+        one, tried = fault(1, "a", "b"), []
+
+        def run_test(jobs, test, number, limit):
+            tried.append(test)
+            return (1.0, "failed", "kernels: Add.Adds") if test in failing else (1.0, "passed", None)
+
+        def attempt():
+            tried.clear()
+            with contextlib.redirect_stdout(io.StringIO()):
+                mutate.try_all({}, [one], outcomes, 1, 9.0, 0)
+            return outcomes.of_faults[1]["noticed_by"], list(tried)
+
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.multiple(mutate, run_test=run_test, BUILD=pathlib.Path(folder)):
+            for has_changes in ("", " M a.cpp"):
+                git = unittest.mock.Mock(side_effect=[unittest.mock.Mock(stdout=has_changes), unittest.mock.Mock(stdout=f"commit{len(has_changes)}")])
+                with unittest.mock.patch.object(mutate.subprocess, "run", git):
+                    outcomes = mutate.Outcomes(False)
+                outcomes.usual["kernels"] = 1.0
+                failing = ("kernels", "kernels: Add.Adds")
+                if not has_changes:
+                    self.assertEqual(attempt(), ("kernels", ["kernels"]))
+                self.assertEqual(attempt(), ("kernels", ["kernels: Add.Adds"]))
+                failing = ("kernels",)  # another case notices it now
+                self.assertEqual(attempt(), ("kernels", ["kernels: Add.Adds", "kernels"]))
+            one.tests = ["plan"]
+            outcomes.usual["plan"] = 1.0
+            self.assertEqual(attempt(), (None, ["plan"]))
+
+    def test_the_case_that_failed_is_read_from_the_output(self):
+        for kind, output, case in (("gtest", "[ RUN      ] A.B\n[  FAILED  ] A.B (0 ms)\n[  FAILED  ] A.B\n", "kernels: A.B"),
+                                   ("gtest", "[ RUN      ] A.B\n[       OK ] A.B\n[ RUN      ] Every/A.C/3\n", "kernels: Every/A.C/3"),
+                                   ("gtest", "cannot start", None), ("exitcode", "wrong", None),
+                                   ("unittest", "ERROR: setUpClass (m.Runs)\n", None),
+                                   ("unittest", "FAIL: test_it_adds (m.Runs.test_it_adds) (number=1)\n", "kernels: test_it_adds")):
+            self.assertEqual(mutate.failing_case("kernels: A*", kind, output), case, output)
 
     @staticmethod
     def has_ended(process):
@@ -143,7 +180,7 @@ class Mutate(unittest.TestCase):
 
         def run_test(jobs, test, number, limit):
             tried.append((test, number))
-            return 1.0, "failed" if number == 1 else "passed"
+            return 1.0, "failed" if number == 1 else "passed", None
 
         with tempfile.TemporaryDirectory() as folder, \
                 unittest.mock.patch.multiple(mutate, run_test=run_test, BUILD=pathlib.Path(folder)), \
@@ -163,7 +200,7 @@ class Mutate(unittest.TestCase):
             self.assertEqual(run(faults), ([], 1))
             self.assertEqual(run(faults[:1], again=True)[0], [("first", 1)])
             self.assertEqual(run(faults[:1], changes=" M a.cpp\n")[0], [("first", 0), ("first", 1)])
-            mutate.run_test = lambda *arguments: (1.0, "failed")
+            mutate.run_test = lambda *arguments: (1.0, "failed", None)
             with self.assertRaises(mutate.FailsUnchanged):
                 run(faults[:1], changes=" M a.cpp\n")
 
