@@ -154,7 +154,7 @@ MODEL_PLACES = ("kernels/", "src/models/", "src/judge/", "src/graph/operations/"
 REGISTERED = [
     # what, where it is registered, how it stands there; what it looks like elsewhere; further places for it
     ("the name of a family", "src/models", r'Family \w+ = \{\s*"(\w+)"', r"(?<![A-Za-z])(?i:{})(?![a-z])", ("src/text/",)),  # kinds of tokenizers have names of models
-    ("the key of a head", "src/models", r'(?:\bhead\(|Head\[\] = )"(\w+)"', r"""["'`]{}\\?["'`]""", ()),
+    ("the key of a head", "src/models", r'(?:\b(?:\w+_)?head\(|Head\[\] = )"(\w+)"', r"""["'`]{}\\?["'`]""", ()),
     ("the key of a metric", "src/judge", r'constexpr Metric k\w+ = \{"(?!precision")(\w+)"', r"""["'`]{}\\?["'`]""", ()),  # precision is a key of [model] as well
 ]
 
@@ -162,7 +162,7 @@ REGISTERED = [
 def words_of_models(root):
     """What it is, the regular expression of the words, where they may stand."""
     for what, folder, registered, elsewhere, places in REGISTERED:
-        words = sorted({word for file in (root / folder).glob("*.cpp") for word in re.findall(registered, file.read_text())})
+        words = sorted({word for file in (root / folder).glob("*.[ch]*") for word in re.findall(registered, file.read_text())})
         if words:
             yield what, re.compile(elsewhere.format("(?:" + "|".join(words) + ")")), MODEL_PLACES + places
 
