@@ -46,7 +46,9 @@ int launch_run(const Settings& settings, const std::string& settings_file, bool 
   const RankPlace place = planned_place(settings.distributed, settings.origin);
   catch_stop_signals(true);
   const FolderLock lock(settings.run, settings.origin, FolderUser::kLauncher);
-  if (lock.has_waited() && is_done()) return 0;
+  // Ranks whose launcher was killed may have finished the run until the folder was free.
+  const bool was_finished = is_done();
+  if (was_finished) return 0;
   mark_folder(settings);
   LaunchSettings launch;
   launch.machines = place.nodes;

@@ -282,7 +282,7 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
       if (!keeps_folder) return;
       done = is_done(settings, json);
       if (!done) lock.emplace(settings.run, settings.origin, FolderUser::kProcess);
-      if (lock && lock->has_waited()) done = is_done(settings, json);
+      if (lock) done = is_done(settings, json);  // another process may have finished the run until then
     });
     if (any_of(group, done)) return 0;
     std::optional<ResumePoint> point = agree_on_checkpoint(settings, group);

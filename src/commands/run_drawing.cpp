@@ -72,7 +72,6 @@ void begin_folder(RecordedDrawRun* run, const std::vector<NamedText>& from, RunS
     remove_pictures(folder, names);
   }
   write_run_marker(run->settings, {}, {}, {}, Json(), from);
-  remove_leftovers(folder);
   status->open(folder, run->settings.report.status_seconds, NotifySocket::from_environment());
   run->files->open();
 }

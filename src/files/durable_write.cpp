@@ -280,6 +280,11 @@ std::vector<std::string> folder_entries(const std::string& folder) {
   return names;
 }
 
+bool has_leftovers(const std::string& folder) {
+  const std::vector<std::string> names = folder_entries(folder);
+  return std::any_of(names.begin(), names.end(), is_leftover);
+}
+
 void remove_leftovers(const std::string& folder) {
   for (const std::string& name : folder_entries(folder)) {
     if (!is_leftover(name)) continue;

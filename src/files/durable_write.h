@@ -103,7 +103,8 @@ bool is_leftover(std::string_view name) noexcept;
 void throw_if_failed(const Status& status, const std::string& where, const std::string& what);
 // Names of what lies directly in the folder, sorted. An absent folder is empty.
 std::vector<std::string> folder_entries(const std::string& folder);
-// Removes the leftovers directly under `folder`.
+// Of the leftovers directly under `folder`: whether there are any; removes them.
+bool has_leftovers(const std::string& folder);
 void remove_leftovers(const std::string& folder);
 // Creates the folder and its parents, each synced.
 void make_folders(const std::string& path);

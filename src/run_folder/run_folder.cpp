@@ -201,6 +201,7 @@ FolderLock::FolderLock(const RunSettings& run, const SettingsOrigin& origin, Fol
   if (is_held && user != FolderUser::kRank) {
     const std::string left = folder + "/" + kLauncherFolder;
     if (has_launcher_folder(folder)) throw_if_failed(remove_tree(left.c_str()), left, "cannot be removed");
+    remove_leftovers(folder);
   }
   if (is_held && user == FolderUser::kLauncher) is_held = is_locked_soon(file_.number(), LOCK_SH);
   if (is_held) return;
@@ -215,7 +216,6 @@ bool FolderLock::lock_alone() {
   constexpr timespec kPause{0, 20'000'000};
   if (is_locked_soon(file_.number(), LOCK_EX)) return true;
   say("run: another run is using this folder; waiting a few seconds for it to end");
-  has_waited_ = true;
   for (int look = 0; look < kLooks; ++look) {
     nanosleep(&kPause, nullptr);
     if (is_locked(file_.number(), LOCK_EX)) return true;
@@ -237,7 +237,8 @@ bool is_finished_and_clear(const Settings& settings) {
 }
 
 void clear_finished(const Settings& settings) {
-  if (has_launcher_folder(settings.run.output_dir.resolved))
+  const std::string& folder = settings.run.output_dir.resolved;
+  if (has_launcher_folder(folder) || has_leftovers(folder))
     const FolderLock clears(settings.run, settings.origin, FolderUser::kProcess);
 }
 
@@ -279,7 +280,6 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
   if (before.finished) remove_stop_request(folder);  // it came too late
   // Before anything else: it makes the folder known as ours.
   write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.resume.history, provenance_of(run, isa));
-  remove_leftovers(folder);
   remove_last_state(folder);
   if (run.graphs.trains() && !run.resume.is_over && StopRequest(folder).is_made())
     say("run: a request of `bascule stop` is pending: training ends with the next update; to train on, remove " +

@@ -20,19 +20,16 @@ enum class FolderUser {
 };
 
 // The run's folder, created where it is missing. One run at a time uses it; the lock is released with its last process.
-// Waits a few seconds for another run that is ending. Removes what a launcher that was killed has left.
+// Waits a few seconds for another run that is ending: it may be finished by then. Removes what a launcher that was
+// killed, and files that were not written to their end, have left.
 class FolderLock {
  public:
   FolderLock(const RunSettings& run, const SettingsOrigin& origin, FolderUser user);
-
-  // Another run may have changed the folder since it was looked at.
-  bool has_waited() const { return has_waited_; }
 
  private:
   bool lock_alone();
 
   Descriptor file_;
-  bool has_waited_ = false;
 };
 
 // Whether a process works on the run in this folder. False where there is no such folder. Throws Error{kData} where it
@@ -40,10 +37,10 @@ class FolderLock {
 bool is_in_use(const std::string& output_dir);
 
 // Whether the folder can be this run's; throws Error where it cannot. True: the run in it is finished already. Changes
-// nothing, but for what a killed launcher has left in the folder of a finished run.
+// nothing, but for what a killed process has left in the folder of a finished run.
 bool is_finished_and_clear(const Settings& settings);
 
-// Of a finished run: removes what a launcher that was killed has left in its folder.
+// Removes what a process that was killed, or had no room on the disk, has left in the folder of a finished run.
 void clear_finished(const Settings& settings);
 
 // Makes the folder known as ours, if it is not yet, before anything else is written into it.
@@ -53,8 +50,7 @@ void mark_folder(const Settings& settings);
 // run begins. Says what is lost by it.
 std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings);
 
-// By rank 0, before anything is sealed: writes the marker, removes what killed saves have left, and says what the run
-// is.
+// By rank 0, before anything is sealed: writes the marker, and says what the run is.
 void prepare_folder(const RecordedRun& run, Isa isa);
 
 }  // namespace bascule

@@ -51,7 +51,6 @@ TEST(FolderLock, OneProcessHoldsItAlone) {
   Settings settings;
   settings.run.output_dir.resolved = folder.path() + "/run";
   const FolderLock lock(settings.run, settings.origin, FolderUser::kProcess);
-  EXPECT_FALSE(lock.has_waited());
   EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
   EXPECT_FALSE(can_lock(settings.run.output_dir.resolved, LOCK_SH)) << "of a second run";
 }
@@ -80,7 +79,7 @@ TEST(FolderLock, OneProcessHoldsItAloneAfterAWaitToo) {
   for (const int file : {said[1], usual}) close(file);
   ends.join();
   close(said[0]);
-  ASSERT_TRUE(lock && lock->has_waited());
+  ASSERT_TRUE(lock);
   EXPECT_FALSE(can_lock(folder.path(), LOCK_SH));
 }
 
@@ -97,9 +96,24 @@ TEST(FolderLock, ALookAtTheFolderKeepsNobodyOut) {
       close(look);
     });
     std::optional<FolderLock> lock;
+    testing::internal::CaptureStderr();
     EXPECT_NO_THROW(lock.emplace(settings.run, settings.origin, user));
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "and is not said to wait for a run";
     ends.join();
-    EXPECT_FALSE(lock && lock->has_waited()) << "and was said to wait for a run";
+  }
+}
+
+// Its rank 0 finds a folder that the launcher has cleared.
+TEST(FolderLock, ClearsAwayWhatAKilledProcessHasLeftUnfinished) {
+  for (const FolderUser user : {FolderUser::kProcess, FolderUser::kLauncher, FolderUser::kRank}) {
+    const TemporaryFolder folder;
+    Settings settings;
+    settings.run.output_dir.resolved = folder.path();
+    folder.write(".tmp-bascule-pictures.xxh3", "half");
+    folder.write("pictures.xxh3", "whole");
+    const FolderLock lock(settings.run, settings.origin, user);
+    EXPECT_EQ(std::filesystem::exists(folder.path() + "/.tmp-bascule-pictures.xxh3"), user == FolderUser::kRank);
+    EXPECT_TRUE(std::filesystem::exists(folder.path() + "/pictures.xxh3"));
   }
 }
 
@@ -164,6 +178,16 @@ TEST_F(Folder, OfAnEvaluationIsNotOverwrittenByATrainingRun) {
   EXPECT_EQ(refusal(), "");
   mark(true, false);
   EXPECT_NE(refusal().find("holds the results of an evaluation, but this run trains"), std::string::npos) << refusal();
+}
+
+// Such as a repeated evaluation that found no room on the disk.
+TEST_F(Folder, OfAFinishedRunKeepsNothingUnfinished) {
+  settings_.training.do_train = false;
+  mark(true, false);
+  const std::string unfinished = folder_.path() + "/.tmp-bascule-pictures.xxh3";
+  folder_.write(".tmp-bascule-pictures.xxh3", "half");
+  EXPECT_TRUE(is_finished_and_clear(settings_));
+  EXPECT_FALSE(std::filesystem::exists(unfinished));
 }
 
 // What classify and search read, so that they prepare pictures and texts as the run did.
