@@ -18,7 +18,6 @@
 #include "src/draw_run/draw_folder.h"
 #include "src/draw_run/draw_loop.h"
 #include "src/draw_run/drawn_from.h"
-#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/records/readable.h"
 #include "src/records/run_status.h"

@@ -103,8 +103,9 @@ bool is_leftover(std::string_view name) noexcept;
 void throw_if_failed(const Status& status, const std::string& where, const std::string& what);
 // Names of what lies directly in the folder, sorted. An absent folder is empty.
 std::vector<std::string> folder_entries(const std::string& folder);
-// Of the leftovers directly under `folder`: whether there are any; removes them.
+// Whether leftovers lie directly under `folder`.
 bool has_leftovers(const std::string& folder);
+// Removes those that do.
 void remove_leftovers(const std::string& folder);
 // Creates the folder and its parents, each synced.
 void make_folders(const std::string& path);
