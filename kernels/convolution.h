@@ -28,9 +28,14 @@ struct Pictures {
   std::int64_t stride;                           // 1 or 2
 };
 
-constexpr std::int64_t out_height(const Pictures& p) { return (p.enlarged_height - 1) / p.stride + 1; }
-constexpr std::int64_t out_width(const Pictures& p) { return (p.enlarged_width - 1) / p.stride + 1; }
-constexpr std::int64_t window_size(const Pictures& p) { return kTaps * p.channels; }
+// Inlined for the reason that elements.h gives.
+[[gnu::always_inline]] constexpr std::int64_t out_height(const Pictures& p) {
+  return (p.enlarged_height - 1) / p.stride + 1;
+}
+[[gnu::always_inline]] constexpr std::int64_t out_width(const Pictures& p) {
+  return (p.enlarged_width - 1) / p.stride + 1;
+}
+[[gnu::always_inline]] constexpr std::int64_t window_size(const Pictures& p) { return kTaps * p.channels; }
 
 // y[r,o] = bias[o] + sum_d window[first_row + r, d] weight[o,d]
 // The arithmetic is that of gemm_tile.h with windows as A, depth 9 channels: for each element a chain of fused

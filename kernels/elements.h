@@ -12,6 +12,9 @@ namespace bascule {
 
 enum class ElementType : std::uint8_t { kFloat32, kBf16 };
 
+// Each function is inlined even in a debug build. Kernels are compiled once for each instruction set, and of the copies
+// of a function that is not inlined the linker keeps any one: code for AVX-512 would run on a CPU that lacks it
+// (tools/check_isa_symbols.sh).
 template <bool is_const>
 struct ElementsOf {
   template <typename Type>
@@ -20,24 +23,27 @@ struct ElementsOf {
   Pointer<void> data = nullptr;
   ElementType type = ElementType::kFloat32;
 
-  constexpr ElementsOf() = default;
-  constexpr ElementsOf(std::nullptr_t) {}
-  constexpr ElementsOf(Pointer<float> numbers) : data(numbers) {}
-  constexpr ElementsOf(Pointer<std::uint16_t> numbers) : data(numbers), type(ElementType::kBf16) {}
-  constexpr ElementsOf(Pointer<void> numbers, ElementType their_type) : data(numbers), type(their_type) {}
+  [[gnu::always_inline]] constexpr ElementsOf() {}
+  [[gnu::always_inline]] constexpr ElementsOf(std::nullptr_t) {}
+  [[gnu::always_inline]] constexpr ElementsOf(Pointer<float> numbers) : data(numbers) {}
+  [[gnu::always_inline]] constexpr ElementsOf(Pointer<std::uint16_t> numbers)
+      : data(numbers), type(ElementType::kBf16) {}
+  [[gnu::always_inline]] constexpr ElementsOf(Pointer<void> numbers, ElementType their_type)
+      : data(numbers), type(their_type) {}
   template <bool is_other_const, typename = std::enable_if_t<is_const && !is_other_const>>
-  constexpr ElementsOf(const ElementsOf<is_other_const>& other) : data(other.data), type(other.type) {}
+  [[gnu::always_inline]] constexpr ElementsOf(const ElementsOf<is_other_const>& other)
+      : data(other.data), type(other.type) {}
 
-  constexpr explicit operator bool() const { return data != nullptr; }
-  bool is_bf16() const { return type == ElementType::kBf16; }
-  Pointer<float> float32() const { return static_cast<Pointer<float>>(data); }
-  Pointer<std::uint16_t> bf16() const { return static_cast<Pointer<std::uint16_t>>(data); }
+  [[gnu::always_inline]] constexpr explicit operator bool() const { return data != nullptr; }
+  [[gnu::always_inline]] bool is_bf16() const { return type == ElementType::kBf16; }
+  [[gnu::always_inline]] Pointer<float> float32() const { return static_cast<Pointer<float>>(data); }
+  [[gnu::always_inline]] Pointer<std::uint16_t> bf16() const { return static_cast<Pointer<std::uint16_t>>(data); }
   // From `elements` further on; null stays null.
-  ElementsOf operator+(std::int64_t elements) const {
+  [[gnu::always_inline]] ElementsOf operator+(std::int64_t elements) const {
     if (data == nullptr) return {};
     return is_bf16() ? ElementsOf(bf16() + elements) : ElementsOf(float32() + elements);
   }
-  ElementsOf& operator+=(std::int64_t elements) { return *this = *this + elements; }
+  [[gnu::always_inline]] ElementsOf& operator+=(std::int64_t elements) { return *this = *this + elements; }
 };
 
 using Elements = ElementsOf<false>;
