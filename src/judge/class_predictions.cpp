@@ -9,8 +9,8 @@ namespace bascule {
 
 std::int64_t predict_classes(const float* logits, std::int64_t classes, ClassPrediction* best,
                              std::int64_t most) noexcept {
-  BASCULE_CHECK(most <= kMostPredicted);
-  std::int32_t places[kMostPredicted];
+  BASCULE_CHECK(most >= 1 && most <= kMostPredicted);
+  std::int32_t places[kMostPredicted] = {};  // GCC, with sanitizers, does not see that they are set
   const std::int64_t count = places_of_largest(logits, classes, places, most);
   const double top = static_cast<double>(logits[places[0]]);
   double sum = 0.0;

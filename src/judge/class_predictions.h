@@ -14,7 +14,7 @@ struct ClassPrediction {
 inline constexpr std::int64_t kMostPredicted = 5;
 
 // best[0, most): those of the largest logits, the largest first and the first of equals first. logits: (classes).
-// most: up to kMostPredicted. Returns how many there are: `most`, or all classes where there are fewer.
+// most: 1 to kMostPredicted. Returns how many there are: `most`, or all classes where there are fewer.
 std::int64_t predict_classes(const float* logits, std::int64_t classes, ClassPrediction* best,
                              std::int64_t most) noexcept;
 
