@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of whole runs share: a small run's settings, starting the program, comparing what it left."""
 import hashlib
+import json
 import os
 import pathlib
 import signal
@@ -49,6 +50,12 @@ def run(*arguments, **options):
 
 def has_onednn():
     return "oneDNN" in run("--version").stdout
+
+
+def is_sanitized():
+    """Whether the program was compiled with a sanitizer: it has the heap for itself, memory beside what is planned, and takes several times as long."""
+    options = PROGRAM.parent / "meson-info" / "intro-buildoptions.json"
+    return options.is_file() and any(option["name"] == "b_sanitize" and option["value"] not in ("none", []) for option in json.loads(options.read_text()))
 
 
 def instruction_sets():

@@ -5,13 +5,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BASCULE_TEST_HEAP_IS_TAKEN
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define BASCULE_TEST_HEAP_IS_TAKEN
-#endif
-#endif
+#include "tests/support/sanitized.h"
 
 namespace {
 
@@ -21,7 +15,7 @@ std::atomic<std::uint64_t> calls{0};
 
 namespace bascule::test {
 
-#ifdef BASCULE_TEST_HEAP_IS_TAKEN
+#ifdef BASCULE_TEST_IS_SANITIZED
 bool mallocs_are_counted() { return false; }
 #else
 bool mallocs_are_counted() { return true; }
@@ -30,7 +24,7 @@ std::uint64_t malloc_calls() { return calls.load(); }
 
 }  // namespace bascule::test
 
-#ifndef BASCULE_TEST_HEAP_IS_TAKEN
+#ifndef BASCULE_TEST_IS_SANITIZED
 extern "C" {
 
 void* __libc_malloc(std::size_t bytes);

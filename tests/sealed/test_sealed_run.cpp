@@ -11,6 +11,7 @@
 
 #include "tests/sealed/short_run.h"
 #include "tests/support/files.h"
+#include "tests/support/sanitized.h"
 
 namespace bascule::test {
 namespace {
@@ -54,6 +55,7 @@ std::int64_t locked_kib() {
 TEST(SealedMemory, LocksWhatTheRanksShareToo) {
   rlimit allowed = {};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &allowed), 0);
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer keeps memory from being locked";
   if (allowed.rlim_cur < (24 << 10)) GTEST_SKIP() << "this user may lock less memory (ulimit -l)";
   for (const bool shares : {false, true}) {
     std::vector<PlannedRange> ranges = {{"own", 16 << 10}};

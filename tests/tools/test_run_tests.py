@@ -27,7 +27,7 @@ sys.exit(int(end))
 """
 
 
-def run(tests):
+def run(tests, *options):
     """Runs the tool over [(name, protocol, command...)] and returns its exit code and its last line."""
     with tempfile.TemporaryDirectory() as folder:
         fake = pathlib.Path(folder, "fake_gtest")
@@ -41,7 +41,7 @@ def run(tests):
             script.chmod(0o755)
         environment = {**os.environ, "PATH": folder + os.pathsep + os.environ["PATH"]}
         names = [name for name, *_ in tests] or ["none"]
-        done = subprocess.run([sys.executable, ROOT / "tools/run_tests", folder, *names],
+        done = subprocess.run([sys.executable, ROOT / "tools/run_tests", *options, folder, *names],
                               env=environment, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout.splitlines()[-1]
 
@@ -54,6 +54,11 @@ class RunTests(unittest.TestCase):
     def test_a_failed_case_fails_the_run(self):
         self.assertEqual(run([("a", "gtest", "FAKE", '["ok", "bad"]', "1")]), (1, "1 passed, 1 failed, 0 skipped"))
         self.assertEqual(run([("a", "exitcode", "false"), ("b", "exitcode", "true")]), (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_one_that_takes_longer_than_the_limit_has_failed(self):
+        tests = [("a", "exitcode", "sleep", "2"), ("b", "exitcode", "true")]
+        self.assertEqual(run(tests, "--limit", "1"), (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertEqual(run(tests), (0, "2 passed, 0 failed, 0 skipped"))
 
     def test_a_crash_is_a_failure_beside_what_had_passed(self):
         self.assertEqual(run([("a", "gtest", "FAKE", '["ok", "ok"]', "crash")]), (1, "2 passed, 1 failed, 0 skipped"))
