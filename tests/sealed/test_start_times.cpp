@@ -3,22 +3,29 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 namespace bascule::test {
 namespace {
 
 TEST(StartTimes, NamesEachPhaseAndAddsUpToTheWhole) {
+  // Phases that take no time add up to the whole whatever is added.
+  const auto pass_time = [] { std::this_thread::sleep_for(std::chrono::milliseconds(3)); };
   StartTimes times;
+  pass_time();
   times.end("settings");
   StartWork::Figures work;
   work.bytes[static_cast<int>(StartWork::Kind::kTouching)] = std::int64_t{300} << 20;
   work.seconds[static_cast<int>(StartWork::Kind::kTouching)] = 0.25;
   work.bytes[static_cast<int>(StartWork::Kind::kReading)] = std::int64_t{9} << 20;
   work.seconds[static_cast<int>(StartWork::Kind::kReading)] = 0.5;
+  pass_time();
   times.end("memory and weights", work);
+  pass_time();
   times.end("logs");
   const std::string line = times.line();
   double whole = 0.0, settings = 0.0, memory = 0.0, logs = 0.0;
