@@ -12,9 +12,9 @@ namespace bascule {
 
 enum class ElementType : std::uint8_t { kFloat32, kBf16 };
 
-// Each function is inlined even in a debug build. Kernels are compiled once for each instruction set, and of the copies
-// of a function that is not inlined the linker keeps any one: code for AVX-512 would run on a CPU that lacks it
-// (tools/check_isa_symbols.sh).
+// Every function is inlined, even in a debug build. Kernels are compiled once for each instruction set; of a function
+// that is not inlined each of them has a copy, and the linker keeps the first: a CPU without AVX-512 could be given
+// code that needs it (tools/check_isa_symbols.sh).
 template <bool is_const>
 struct ElementsOf {
   template <typename Type>
