@@ -4,6 +4,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import json
 import pathlib
 import sys
 import tempfile
@@ -143,6 +144,20 @@ class Mutate(unittest.TestCase):
             one.tests = ["plan"]
             outcomes.usual["plan"] = 1.0
             self.assertEqual(attempt(), (None, ["plan"]))
+
+    def test_recorded_cases_are_tried_first_where_the_build_folder_has_none(self):
+        faults = [fault(number, "a", "b") for number in (3, 1, 2)]
+        with tempfile.TemporaryDirectory() as folder:
+            recorded, build = pathlib.Path(folder, "noticed_by.json"), pathlib.Path(folder, "build")
+            build.mkdir()
+            with unittest.mock.patch.multiple(mutate, RECORDED=recorded, BUILD=build):
+                recorded.write_text('{"1": "kernels: A.B", "2": "kernels: A.C", "9": "kernels: A.D"}')
+                (build / "noticed_by.json").write_text('{"2": "kernels: A.E", "3": "kernels: A.F"}')
+                outcomes = mutate.Outcomes(False)
+                self.assertEqual([outcomes.case_of(one, "kernels") for one in faults], ["kernels: A.F", "kernels: A.B", "kernels: A.E"])
+                self.assertIsNone(outcomes.case_of(faults[0], "plan"))
+                outcomes.record(faults)  # not the fault 9, which no list holds
+            self.assertEqual(list(json.loads(recorded.read_text()).items()), [("3", "kernels: A.F"), ("1", "kernels: A.B"), ("2", "kernels: A.E")])
 
     def test_the_case_that_failed_is_read_from_the_output(self):
         for kind, output, case in (("gtest", "[ RUN      ] A.B\n[  FAILED  ] A.B (0 ms)\n[  FAILED  ] A.B\n", "kernels: A.B"),
