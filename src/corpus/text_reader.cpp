@@ -21,8 +21,7 @@ void check_line(const std::string& path, std::int64_t number, std::string_view l
   };
   if (number > std::numeric_limits<std::uint32_t>::max()) refuse("too many lines", "split the file");
   if (line.size() > kLongestLine) {
-    refuse("the line has " + std::to_string(line.size()) + " bytes, the longest allowed is " +
-               std::to_string(kLongestLine),
+    refuse("the line has more than " + std::to_string(kLongestLine) + " bytes",
            "write one sentence a line and an empty line between documents");
   }
   if (line.find('\0') != std::string_view::npos) refuse("has NUL bytes: it is not a text", "remove them");
@@ -37,8 +36,9 @@ std::uint64_t read_text(const DataFiles& files, const TextVisitor& visitor) {
   std::vector<std::uint64_t> digests;
   std::int64_t sentences = 0;
   for (const DataFile& file : files.manifests) {
-    LineReader reader(file.path);
+    LineReader reader(file.path, kLongestLine + 1);  // with a carriage return
     for (std::string_view line; reader.next(&line);) {
+      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
       if (is_blank(line)) {
         visitor.end_document();
         continue;

@@ -223,7 +223,7 @@ OpenedTokens make_in_folder(const TokenText& text, const Tokenizer& tokenizer, c
       std::string note = made_note(text, *store, shown_path(folder + "/" + name));
       return {std::move(store), std::move(note)};
     } catch (...) {
-      ::unlink(locked.path().c_str());
+      if (locked.is_still_there()) ::unlink(locked.path().c_str());
       if (!named.empty()) ::unlink(named.c_str());
       throw;
     }

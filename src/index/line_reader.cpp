@@ -53,8 +53,8 @@ std::FILE* open_file(const std::string& path) {
 
 }  // namespace
 
-LineReader::LineReader(const std::string& path)
-    : path_(path), file_(open_file(path)), buffer_(buffer_bytes(file_.get())) {}
+LineReader::LineReader(const std::string& path, std::size_t longest)
+    : path_(path), longest_(longest), file_(open_file(path)), buffer_(buffer_bytes(file_.get())) {}
 
 bool LineReader::fill() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -80,7 +80,7 @@ bool LineReader::next(std::string_view* line) {
       break;
     }
     searched = end_ - begin_;
-    if (fill()) continue;
+    if (searched <= longest_ + kByteOrderMark.size() && fill()) continue;
     if (begin_ == end_) return false;
     *line = std::string_view(buffer_.data() + begin_, end_ - begin_);
     begin_ = end_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,8 +17,10 @@ namespace bascule {
 
 class LineReader {
  public:
-  // Throws Error (kData) if the file cannot be opened, or is none: a folder, a pipe.
-  explicit LineReader(const std::string& path);
+  // Throws Error (kData) if the file cannot be opened, or is none: a folder, a pipe. `longest`: of lines with more
+  // bytes next() gives at least longest + 1, and the rest as a line of its own: a file without line breaks is not held
+  // whole.
+  explicit LineReader(const std::string& path, std::size_t longest = kAnyLength);
 
   // The next line without its '\n'; a byte order mark at the front of the file is left out. False after the last line.
   // The view holds until the next call. Throws Error (kData) if reading fails, or the file is UTF-16.
@@ -28,6 +31,7 @@ class LineReader {
   std::uint64_t digest() const { return digest_.value(); }
 
  private:
+  static constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max() / 2;
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
@@ -35,6 +39,7 @@ class LineReader {
   bool fill();
 
   std::string path_;
+  std::size_t longest_;
   std::unique_ptr<std::FILE, CloseFile> file_;
   Digest digest_;
   std::vector<char> buffer_;

@@ -89,6 +89,23 @@ TEST_F(Tokens, AreThoseOfTheSentencesWithTheEndsOfSentencesDocumentsAndFiles) {
   }
 }
 
+// The carriage return of a line's end is no part of the sentence, as where Python reads a text.
+TEST(Text, OfLinesThatEndWithACarriageReturnIsThatOfTheOthers) {
+  const TemporaryFolder folder;
+  for (const char* const text :
+       {"one two\nthree\n\n four\rfive \nsix", "one two\r\nthree\r\n\r\n four\rfive \r\nsix\r"}) {
+    std::vector<std::string> read;
+    TextVisitor visitor;
+    visitor.sentence = [&](std::string_view sentence, std::int64_t line) {
+      read.push_back(std::to_string(line) + std::string(sentence));
+    };
+    visitor.end_document = [&] { read.emplace_back("end"); };
+    visitor.end_file = [] {};
+    read_text(files_of({folder.write("a.txt", text)}), visitor);
+    EXPECT_EQ(read, (std::vector<std::string>{"1one two", "2three", "end", "4 four\rfive ", "5six", "end"}));
+  }
+}
+
 // Forty documents of two sentences, the last ten in a file of their own.
 TEST_F(Tokens, OfDocumentsThatAreHeldOutAndOfTheOthersAreAllAndAddedOnesMoveNone) {
   std::string texts[2];
@@ -212,10 +229,13 @@ TEST_F(Tokens, OfATextThatIsNoneAreRefusedWithOneLineThatNamesTheFault) {
   EXPECT_NE(refusal_of(std::string("10\n1\0 11 12\n", 11)).find("refused.txt:2: has NUL bytes"), std::string::npos);
   EXPECT_NE(refusal_of("\n \n\r\n").find("has no text"), std::string::npos);
   EXPECT_NE(refusal_of("").find("has no text"), std::string::npos);
-  EXPECT_NE(refusal_of(std::string(kLongestLine + 1, '1')).find("refused.txt:1: the line has 1048577 bytes"),
-            std::string::npos);
-  EXPECT_EQ(refusal_of(std::string(kLongestLine, '1') + "\n10\n"), "");  // no number of an id: an empty sentence
-  EXPECT_TRUE(entries(kept).size() == 1u) << "something is left of what was refused";
+  for (const std::size_t bytes : {kLongestLine + 1, 5 * kLongestLine}) {
+    EXPECT_NE(refusal_of("10\n" + std::string(bytes, '1')).find("refused.txt:2: the line has more than 1048576 bytes"),
+              std::string::npos);
+  }
+  for (const char* const end : {"\n10\n", "\r\n10\n", "\r"})  // no number of an id: an empty sentence
+    EXPECT_EQ(refusal_of(std::string(kLongestLine, '1') + end), "");
+  EXPECT_TRUE(entries(kept).size() == 3u) << "something is left of what was refused";
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/line_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/base/digest.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+std::vector<std::string> lines_of(LineReader* reader) {
+  std::vector<std::string> lines;
+  for (std::string_view line; reader->next(&line);) lines.emplace_back(line);
+  return lines;
+}
+
+TEST(LineReader, GivesEveryLineWithoutTheMarkInFront) {
+  const test::TemporaryFolder folder;
+  LineReader reader(folder.write("a", "\xEF\xBB\xBFone\r\n\n\xEF\xBB\xBF two\nthree"));
+  EXPECT_EQ(lines_of(&reader), (std::vector<std::string>{"one\r", "", "\xEF\xBB\xBF two", "three"}));
+  EXPECT_EQ(reader.line(), 4);
+}
+
+// The buffer holds 1 MiB: of a line that is too long it is never made larger.
+TEST(LineReader, HoldsNoLineThatIsTooLong) {
+  const test::TemporaryFolder folder;
+  const std::string whole = "short\n" + std::string(std::size_t{5} << 20, 'x') + "\nend\n";
+  const std::string path = folder.write("a", whole);
+  LineReader any(path);
+  EXPECT_EQ(lines_of(&any).at(1).size(), std::size_t{5} << 20);
+  LineReader reader(path, 1000);
+  const std::vector<std::string> lines = lines_of(&reader);
+  ASSERT_GE(lines.size(), 6u);
+  EXPECT_GT(lines[1].size(), 1000u);
+  std::string joined = lines[0] + "\n";
+  for (std::size_t i = 1; i < lines.size() - 1; ++i) {
+    EXPECT_LE(lines[i].size(), std::size_t{1} << 20) << i;
+    joined += lines[i];
+  }
+  EXPECT_TRUE(joined + "\nend\n" == whole);
+  EXPECT_EQ(lines.back(), "end");
+  EXPECT_EQ(reader.digest(), any.digest());
+  EXPECT_EQ(reader.digest(), digest_of(whole.data(), whole.size()));
+}
+
+TEST(LineReader, TellsALineThatIsTooLongBehindAMark) {
+  const test::TemporaryFolder folder;
+  for (const std::size_t bytes : {999, 1000, 1001, 1002, 1003, 9000}) {
+    LineReader reader(folder.write("a", "\xEF\xBB\xBF" + std::string(bytes, 'x')), 1000);
+    std::string_view line;
+    ASSERT_TRUE(reader.next(&line));
+    EXPECT_EQ(line.size() > 1000, bytes > 1000) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace bascule
