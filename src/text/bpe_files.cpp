@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <sstream>
 
 #include "src/base/error.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
+#include "src/text/token_id.h"
 
 namespace bascule {
 namespace {
@@ -74,14 +74,6 @@ void check_model(const Json& model, const std::string& where, BpeFiles* files) {
 
 void refuse_bpe(const std::string& where, const std::string& what) {
   throw Error{ErrorKind::kData, where, what, "the BPE tokenizers supported are RoBERTa's and CLIP's"};
-}
-
-std::int32_t token_id(const Json& value, const std::string& token, const std::string& where) {
-  if (!value.is_integer() || value.integer() < 0 || value.integer() >= std::numeric_limits<std::int32_t>::max()) {
-    throw Error{ErrorKind::kData, where, "the id of token \"" + token + "\" is " + json_text(value),
-                "ids are whole numbers from 0"};
-  }
-  return static_cast<std::int32_t>(value.integer());
 }
 
 AddedToken added_token(const Json& value, const std::string& where) {

@@ -32,7 +32,6 @@ void read_bpe_model(const TokenizerFolder& folder, BpeFiles* files);
 // vocab.json with merges.txt.
 void read_vocabulary_and_merges(const TokenizerFolder& folder, BpeFiles* files);
 
-std::int32_t token_id(const Json& value, const std::string& token, const std::string& where);
 // {"content": "<mask>", "lstrip": true, ...}, as in tokenizer.json, special_tokens_map.json and added_tokens_decoder.
 AddedToken added_token(const Json& value, const std::string& where);
 // A later mention of a token replaces an earlier one.

@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/text/clip_text.h"
+#include "src/text/token_id.h"
 
 namespace bascule {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
+#include "src/text/token_id.h"
 
 namespace bascule {
 namespace {
@@ -129,10 +130,8 @@ void read_added(const Json& document, const std::string& where, UnigramFiles* fi
       if (get_bool(value, key, where, false))
         throw Error{ErrorKind::kData, where, "token \"" + token.text + "\" has " + key + ", which is not supported"};
     }
-    const std::int64_t id = get_int(value, "id", where);
-    if (id < 0 || id >= 1 << 30)
-      throw Error{ErrorKind::kData, where, "the id of token \"" + token.text + "\" is " + std::to_string(id)};
-    token.id = static_cast<std::int32_t>(id);
+    const Json* const id = value.find("id");
+    token.id = token_id(id != nullptr ? *id : Json(), token.text, where);
     token.takes_space_before = get_bool(value, "lstrip", where, false);
     token.takes_space_after = get_bool(value, "rstrip", where, false);
     token.special = get_bool(value, "special", where, true);

@@ -2,25 +2,18 @@
 #include "src/text/word_piece_files.h"
 
 #include <algorithm>
-#include <limits>
 #include <sstream>
 
 #include "src/base/error.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
+#include "src/text/token_id.h"
 
 namespace bascule {
 namespace {
 
 [[noreturn]] void refuse_word_piece(const std::string& where, const std::string& what) {
   throw Error{ErrorKind::kData, where, what, "the only WordPiece tokenizer supported is BERT's"};
-}
-
-std::int32_t checked_id(const Json& id, const std::string& token, const std::string& where) {
-  if (id.is_integer() && id.integer() >= 0 && id.integer() < std::numeric_limits<std::int32_t>::max())
-    return static_cast<std::int32_t>(id.integer());
-  throw Error{ErrorKind::kData, where, "the id of token \"" + token + "\" is " + json_text(id),
-              "ids are whole numbers from 0"};
 }
 
 // Null: as the lower case.
@@ -103,7 +96,7 @@ void read_added(const Json& value, const std::string& where, WordPieceFiles* fil
       throw Error{ErrorKind::kData, where, "token \"" + token.text + "\" has " + key + ", which is not supported"};
   }
   const Json* const id = value.find("id");
-  token.id = checked_id(id != nullptr ? *id : Json(), token.text, where);
+  token.id = token_id(id != nullptr ? *id : Json(), token.text, where);
   put_added(std::move(token), files);
 }
 
@@ -118,7 +111,7 @@ void read_tokenizer_json(const Json& document, const std::string& where, WordPie
   check_template(document, where, files);
   const Json& vocabulary = get_object(model, "vocab", where);
   files->tokens.reserve(vocabulary.size());
-  for (const auto& [token, id] : vocabulary.items()) files->tokens.emplace(token, checked_id(id, token, where));
+  for (const auto& [token, id] : vocabulary.items()) files->tokens.emplace(token, token_id(id, token, where));
   const Json* const added = find_member(document, "added_tokens", where);
   if (added == nullptr) return;
   for (const Json& value : get_array(document, "added_tokens", where)) read_added(value, where, files);

@@ -184,6 +184,8 @@ TEST(Unigram, RefusesWhatT5DoesNotHave) {
   };
   refused(with([](Json& d) { d["model"]["unk_id"] = Json(); }), "no unknown token");
   refused(with([](Json& d) { d["model"]["unk_id"] = 5000; }), "no unknown token");
+  for (const Json& id : {Json(4194304), Json(1073741823), Json(-1), Json("7"), Json()})
+    refused(with([&id](Json& d) { d["added_tokens"][0]["id"] = id; }), "ids are whole numbers from 0 to 4194303");
   refused(with([](Json& d) { d["model"]["byte_fallback"] = true; }), "byte_fallback");
   refused(with([](Json& d) { d["post_processor"] = {{"type", "ByteLevel"}}; }), "</s> behind a text");
   refused(with([](Json& d) { d["normalizer"] = {{"type", "NFKC"}}; }), "\"NFKC\" is not supported");
