@@ -46,12 +46,17 @@ bool is_blank(const Texts& texts) {
   return is_empty_text(texts.first) && (!texts.second || is_empty_text(*texts.second));
 }
 
+std::size_t longest_row_bytes(const Manifest& manifest, const TextSettings& settings) {
+  const std::size_t texts = settings.of_row == RowTexts::kAll && manifest.has_pairs() ? 2 : 1;
+  return settings.prefix.size() + texts * manifest.longest_text_bytes();
+}
+
 class RowReader {
  public:
   RowReader(const Manifest& manifest, const TextSettings& settings)
       : manifest_(manifest),
         settings_(settings),
-        ids_(std::max(std::min(manifest.longest_text_bytes() + settings.prefix.size() + 64, kMostTokensCounted),
+        ids_(std::max(std::min(longest_row_bytes(manifest, settings) + 64, kMostTokensCounted),
                       static_cast<std::size_t>(settings.shape.max_length) + 1)),
         words_of_(settings.reads_words ? ids_.size() : 0),
         scratch_(encode_scratch_bytes(settings, manifest.longest_text_bytes())) {}

@@ -57,6 +57,14 @@ class DoctorOfTexts(DoctorTest):
         train = [{"text": "word " * 23, "class": "odd"}] * 300 + [{"text": "word " * 28, "class": "even"}]
         self.assertEqual(self.findings(self.doctor(self.texts(train, train), limit))["cut_texts", "train"]["what_to_do"], "set data.max_seq_length = 30 to cut none, or 25 to keep 99 % whole")
 
+    def test_a_pair_of_texts_counts_whole(self):
+        rows = [{"text": "! " * 200, "other": "? " * 200, "class": name} for name in ("even", "odd")]
+        toml = self.texts(rows, rows, data__text_pair_column='"other"')
+        findings = self.findings(document := self.doctor(toml, "data.max_seq_length=20"))
+        texts = document["splits"][0]["texts"][0]
+        self.assertEqual((texts["longest"], texts["cut_tokens"]), (403, 2 * (403 - 20)))  # with [CLS] and twice [SEP]
+        self.assert_found(findings, ("cut_texts", "train", "warning", 2))
+
     def test_why_rows_of_two_splits_matter(self):
         train = [{"text": f"the number {i}", "class": "even" if i % 2 == 0 else "odd"} for i in range(40)]
         validation = [{"text": f"a number {i}", "class": "even" if i % 2 == 0 else "odd"} for i in range(8)]
