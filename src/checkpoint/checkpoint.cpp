@@ -72,6 +72,8 @@ RowsState read_rows(const Json& state, const std::string& where) {
   if (find_member(state, "rows", where) == nullptr) return rows;
   const Json& object = get_object(state, "rows", where);
   rows.count = get_int(object, "count", where);
+  if (rows.count < 0 || rows.count > std::numeric_limits<std::uint32_t>::max())
+    throw Error{ErrorKind::kData, where, "rows has the count " + std::to_string(rows.count), ""};
   rows.blocks = get_ints(object, "blocks", where);
   rows.taken_out = get_ints(object, "taken_out", where);
   rows.bad = get_ints(state, "bad_rows", where);

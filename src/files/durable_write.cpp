@@ -91,6 +91,8 @@ Status empty_folder(int folder, int depth) noexcept {
   return ok_status();
 }
 
+bool is_no_folder(int reason) noexcept { return reason == ENOTDIR || reason == ELOOP; }
+
 // Others may remove from the same tree, or still write into it: what is gone is no error, and a folder that got a new
 // entry behind the last pass is emptied again.
 Status remove_entry(int parent, const char* name, int depth) noexcept {
@@ -99,8 +101,10 @@ Status remove_entry(int parent, const char* name, int depth) noexcept {
   for (int tried = 0; tried < kTries; ++tried) {
     if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return ok_status();
     if (errno != EISDIR && errno != EPERM) return disk_failed();
+    const int reason = errno;
     const Descriptor folder(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!folder.is_open()) return errno == ENOENT ? ok_status() : disk_failed();
+    if (!folder.is_open() && errno == ENOENT) return ok_status();
+    if (!folder.is_open()) return Status{StatusCode::kDiskFailed, {is_no_folder(errno) ? reason : errno, 0}};
     BASCULE_TRY(empty_folder(folder.number(), depth + 1));
     if (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return ok_status();
     if (errno != ENOTEMPTY && errno != EEXIST) return disk_failed();
@@ -190,6 +194,14 @@ Status write_all(int descriptor, const void* data, std::size_t bytes) noexcept {
     bytes -= static_cast<std::size_t>(part);
   }
   return ok_status();
+}
+
+Status append_all(int descriptor, const void* data, std::size_t bytes) noexcept {
+  struct stat before = {};
+  if (::fstat(descriptor, &before) != 0) return disk_failed();
+  const Status written = write_all(descriptor, data, bytes);
+  if (!written.ok()) (void)!::ftruncate(descriptor, before.st_size);
+  return written;
 }
 
 Status make_folder(const char* path) noexcept {

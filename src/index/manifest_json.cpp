@@ -258,8 +258,9 @@ ManifestLabel class_of_text(std::string_view text, const ManifestColumns& column
 
 // A label where labels may be values: any number that a float holds.
 ManifestLabel value_of_text(std::string_view text) noexcept {
-  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
-  const std::size_t sign = !text.empty() && text[0] == '-' ? 1 : 0;
+  const bool has_plus = !text.empty() && text[0] == '+';
+  if (has_plus) text.remove_prefix(1);
+  const std::size_t sign = !has_plus && !text.empty() && text[0] == '-' ? 1 : 0;
   const bool begins = text.size() > sign && (is_digit(text[sign]) || text[sign] == '.');  // no "inf", no "nan"
   double value = 0.0;
   const char* const end = text.data() + text.size();

@@ -40,8 +40,8 @@ class Reader {
     const bool is_negative = take('-');
     const char* const begin = place_;
     *value = 0;
-    for (; place_ != end_ && *place_ >= '0' && *place_ <= '9' && place_ - begin <= 18; ++place_) {
-      *value = 10 * *value + (*place_ - '0');
+    for (; place_ != end_ && *place_ >= '0' && *place_ <= '9'; ++place_) {
+      if (place_ - begin < 18) *value = 10 * *value + (*place_ - '0');
     }
     const std::ptrdiff_t digits = place_ - begin;
     if (digits == 0 || digits > 18 || (digits > 1 && *begin == '0')) return false;

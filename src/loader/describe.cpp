@@ -62,6 +62,7 @@ std::string describe(const Status& status, const Manifest& manifest) {
     case StatusCode::kBadSample:
     case StatusCode::kReadFailed: {
       const std::int64_t row = status.detail[0];
+      if (manifest.is_taken_out(row)) return manifest.where(row) + ": " + reason_of(status);
       const ManifestRow sample = manifest.row(row);
       const std::string picture = !manifest.has_pictures()    ? ""
                                   : manifest.shards().empty() ? shown_path(manifest.picture_location(sample.image_id))

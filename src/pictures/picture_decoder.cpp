@@ -32,11 +32,13 @@ TarMember find_member_of(const std::string& shard, const std::string& name) {
 }  // namespace
 
 std::string shard_of_picture(const std::string& path) {
-  const std::size_t end = path.find(kInShard);
   std::error_code ignored;
-  if (end == std::string::npos || std::filesystem::is_regular_file(path, ignored)) return "";
-  const std::string shard = path.substr(0, end + std::strlen(kInShard) - 1);
-  return std::filesystem::is_regular_file(shard, ignored) ? shard : "";
+  if (std::filesystem::is_regular_file(path, ignored)) return "";
+  for (std::size_t end = path.find(kInShard); end != std::string::npos; end = path.find(kInShard, end + 1)) {
+    const std::string shard = path.substr(0, end + std::strlen(kInShard) - 1);
+    if (std::filesystem::is_regular_file(shard, ignored)) return shard;  // not a folder with such a name
+  }
+  return "";
 }
 
 std::vector<std::uint8_t> read_picture_file(const std::string& path) {

@@ -124,6 +124,22 @@ TEST_F(FindCheckpoint, ACheckpointOfBeforeTheChecksumsIsRead) {
   expect_refused("training_state.safetensors", "has 1000 bytes instead of ");
 }
 
+// Its digest may be right: another program wrote it.
+TEST_F(FindCheckpoint, AStateOfANumberOfRowsThatNoFileHasIsRefused) {
+  const std::string path = folder(30) + "/bascule_state.json";
+  Json state = read_json_file(path);
+  state["format"] = 2;
+  for (const char* key : {"resumed_from", "xxh3"}) state.items().erase(key);
+  for (auto& [name, file] : state["files"].items()) file = Json(file["bytes"]);
+  for (const char* const count : {"-1", "9223372036854775807"}) {
+    state["rows"] = parse_json(std::string(R"({"count": )") + count + R"(, "blocks": [], "taken_out": []})", "rows");
+    state["bad_rows"] = Json::array();
+    std::ofstream(path) << json_text(state);
+    expect_refused("bascule_state.json", std::string("rows has the count ") + count);
+    notes_.clear();
+  }
+}
+
 TEST_F(FindCheckpoint, OneThatMayNotBeLookedIntoIsRefused) {
   std::filesystem::permissions(output_.path(), std::filesystem::perms::others_all, std::filesystem::perm_options::add);
   std::filesystem::permissions(folder(30), std::filesystem::perms::none);

@@ -4,13 +4,18 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <thread>
 
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
@@ -82,6 +87,22 @@ TEST(DurableWrite, RemovesTreesOfManyFilesWithoutFollowingLinks) {
   ASSERT_TRUE(remove_tree((folder.path() + "/tree").c_str()).ok());
   EXPECT_EQ(folder_entries(folder.path()), Names{"kept"});
   EXPECT_TRUE(remove_tree((folder.path() + "/absent").c_str()).ok());
+}
+
+// Of a file that may not be removed the system says so; the file is then tried as a folder, which says less.
+TEST(DurableWrite, WhatMayNotBeRemovedIsSaidToBeForbidden) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() + "/tree");
+  const std::string file = folder.write("tree/a", "kept");
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  int flags = FS_IMMUTABLE_FL;
+  if (::ioctl(descriptor, FS_IOC_SETFLAGS, &flags) != 0) GTEST_SKIP() << "no file can be made immutable here";
+  const Status refused = remove_tree((folder.path() + "/tree").c_str());
+  flags = 0;
+  EXPECT_EQ(::ioctl(descriptor, FS_IOC_SETFLAGS, &flags), 0);
+  ::close(descriptor);
+  EXPECT_EQ(refused.code, StatusCode::kDiskFailed);
+  EXPECT_EQ(refused.detail[0], EPERM);
 }
 
 // As the orphan of a killed launcher does, which clears its session folder away while the next run does so too.
@@ -179,6 +200,27 @@ TEST(DurableWrite, WritesAllOfASpanToAnyDescriptor) {
   EXPECT_EQ(test::read_file(path), content);
   const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   EXPECT_EQ(write_all(full.number(), "x", 1).detail[0], ENOSPC);
+}
+
+// The second append does not fit the largest file that the process may write.
+TEST(DurableWrite, AppendsAllOrNothing) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("a", "begin ");
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  ASSERT_TRUE(append_all(file.number(), "one ", 4).ok());
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit few = {12, before.rlim_max};
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &few), 0);
+  const Status refused = append_all(file.number(), "two", 3);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(refused.code, StatusCode::kDiskFailed);
+  EXPECT_EQ(refused.detail[0], EFBIG);
+  EXPECT_EQ(test::read_file(path), "begin one ");
+  ASSERT_TRUE(append_all(file.number(), "three", 5).ok());
+  EXPECT_EQ(test::read_file(path), "begin one three");
 }
 
 TEST(DurableWrite, AnOpenFileIsWrittenFromItsStart) {

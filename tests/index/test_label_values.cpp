@@ -81,6 +81,18 @@ TEST(LabelValues, AnExponentAloneMakesADecimalNumber) {
   }
 }
 
+TEST(LabelValues, HaveOneSign) {
+  const TemporaryFolder folder;
+  ManifestColumns columns = columns_with(LabelValues::kAlways);
+  columns.named_classes = false;
+  EXPECT_EQ(values_of(Manifest::load(folder.write("a.csv", csv_rows({"+1.5", "-1.5", "+.5"})), columns)),
+            (std::vector<float>{1.5f, -1.5f, 0.5f}));
+  for (const char* const label : {"+-1.5", "-+1.5", "--1.5", "++1.5", "+"})
+    EXPECT_NE(refusal_of(folder.write("a.csv", csv_rows({label})), columns).find("label \"label\" is"),
+              std::string::npos)
+        << label;
+}
+
 TEST(LabelValues, IntegersAloneAreClassesUnlessTheyMustBeValues) {
   const TemporaryFolder folder;
   for (const auto& [name, rows] :

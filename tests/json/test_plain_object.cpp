@@ -48,6 +48,8 @@ TEST(PlainObject, LeavesTheRestToTheParser) {
                                  "{\"a\": \"x}",
                                  "{\"a\": tru}",
                                  "{\"a\": 1234567890123456789}",
+                                 "{\"a\": 9999999999999999999}",
+                                 "{\"a\": -99999999999999999999999}",
                                  "{\"a\": nulll}"}) {
     EXPECT_FALSE(object.read(text)) << text;
   }
