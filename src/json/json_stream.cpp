@@ -5,7 +5,14 @@
 #include <cmath>
 #include <cstring>
 
+#include "src/base/utf8.h"
+
 namespace bascule {
+namespace {
+
+constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
+
+}  // namespace
 
 void JsonStream::put(std::string_view text) noexcept {
   if (text.size() > buffer_.size() - used_) {
@@ -18,7 +25,14 @@ void JsonStream::put(std::string_view text) noexcept {
 
 void JsonStream::put_quoted(std::string_view text) noexcept {
   put("\"");
-  for (const char c : text) {
+  for (std::size_t place = 0; place < text.size();) {
+    const std::size_t bytes = utf8_bytes_at(text, place);
+    if (bytes != 1) {
+      put(bytes == 0 ? kReplacementCharacter : text.substr(place, bytes));
+      place += bytes == 0 ? 1 : bytes;
+      continue;
+    }
+    const char c = text[place++];
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       const char escaped[2] = {'\\', c};

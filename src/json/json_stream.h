@@ -27,7 +27,7 @@ class JsonStream {
   JsonStream& end_array() noexcept;
   JsonStream& key(std::string_view name) noexcept;
 
-  JsonStream& string(std::string_view value) noexcept;  // escaped; bytes that are not UTF-8 are passed on as they are
+  JsonStream& string(std::string_view value) noexcept;  // escaped; U+FFFD for bytes that are not UTF-8
   JsonStream& integer(std::int64_t value) noexcept;
   JsonStream& number(double value) noexcept;  // shortest text that reads back to the same double; NaN, Infinity: null
   JsonStream& boolean(bool value) noexcept;

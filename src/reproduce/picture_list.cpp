@@ -52,6 +52,10 @@ PictureCount write_picture_list(const std::string& folder, const RunData& data, 
   return count;
 }
 
+std::string listed_name(const std::string& location) {
+  return parse_json(json_text(Json(location)), location).string();
+}
+
 std::vector<ReadPicture> read_picture_list(const std::string& folder) {
   const std::string path = folder + "/" + kPictureListFile;
   std::vector<ReadPicture> pictures;

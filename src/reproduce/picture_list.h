@@ -26,5 +26,7 @@ struct PictureCount {
 
 PictureCount write_picture_list(const std::string& folder, const RunData& data, Loader& loader);
 std::vector<ReadPicture> read_picture_list(const std::string& folder);
+// A picture's place as the list has it: with replacement characters where its name is not UTF-8.
+std::string listed_name(const std::string& location);
 
 }  // namespace bascule

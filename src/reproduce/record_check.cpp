@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -183,9 +184,10 @@ class Check {
     if (const std::string problem = problem_of(list, list.path); !problem.empty())
       return add("list of pictures " + shown_path(list.path) + ": " + problem + ", so that pictures were not compared",
                  Promise::kNothing);
-    std::map<std::pair<std::string, std::string>, std::uint64_t> then;
+    // Of names that are not UTF-8 the list has replacement characters, and so several pictures may have one name.
+    std::map<std::pair<std::string, std::string>, std::set<std::uint64_t>> then;
     for (ReadPicture& picture : read_picture_list(recorded_.folder))
-      then[{std::move(picture.split), std::move(picture.place)}] = picture.digest;
+      then[{std::move(picture.split), std::move(picture.place)}].insert(picture.digest);
     std::vector<std::uint8_t> memory;
     for (const RecordedSplit& split : data.splits) {
       if (!split.manifest->has_pictures()) continue;
@@ -193,7 +195,7 @@ class Check {
       memory.resize(folder.largest_file_bytes() + 1);
       for (std::int64_t id = 0; id < split.manifest->pictures(); ++id) {
         const std::string place = split.manifest->picture_location(id);
-        const auto found = then.find({split_name(split.split), place});
+        const auto found = then.find({split_name(split.split), listed_name(place)});
         if (found == then.end()) continue;
         std::size_t bytes = 0;
         const int failure = folder.read_picture(id, memory, &bytes);
@@ -201,7 +203,7 @@ class Check {
           throw Error(ErrorKind::kData, place, file_problem(failure), advice_for_open(failure), failure);
         if (failure != 0) {
           add_picture(place, "cannot be read");
-        } else if (picture_digest(memory.data(), bytes) != found->second) {
+        } else if (found->second.count(picture_digest(memory.data(), bytes)) == 0) {
           add_picture(place, "its content differs");
         }
       }

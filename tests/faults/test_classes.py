@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classes by name: from manifests and from folders into config.json, and what is refused."""
 import json
+import os
 import pathlib
 import shutil
 import tempfile
@@ -56,6 +57,22 @@ class NamedClasses(unittest.TestCase):
         self.assertNotIn("classes of the training data", said)
         self.assertEqual(digest(self.folder / "numbers/run/model.safetensors"), digest(self.folder / "names/run/model.safetensors"))
         self.assertEqual(self.config("names"), self.config("numbers"))
+
+    def test_a_picture_whose_name_is_not_utf8_is_in_valid_json_and_in_the_record(self):
+        train = self.class_folder("train", lambda label: NAMES[label], ROWS[:40])
+        first = sorted(train.rglob("*.*"))[0]
+        odd = first.rename(os.fsdecode(os.path.join(os.fsencode(first.parent), b"caf\xe9" + os.fsencode(first.suffix))))
+        self.done("run", train, data__test_file=f'"{train}"', training__do_predict="true", training__per_device_eval_batch_size="8")
+        lines = (self.folder / "run/run/predictions.jsonl").read_bytes().decode("utf-8").splitlines()
+        self.assertEqual(sum("caf\ufffd" in json.loads(line)["image"] for line in lines), 1)
+        record = ["reproduce", "--check", self.folder / "run/run"]
+        self.assertEqual(run(*record).returncode, 0)
+        content = bytearray(odd.read_bytes())
+        content[len(content) // 2] ^= 1
+        odd.write_bytes(content)
+        changed = run(*record, errors="replace")
+        self.assertEqual(changed.returncode, 7, changed.stdout + changed.stderr)
+        self.assertIn("its content differs", changed.stdout)
 
     def test_other_names_make_the_classifier_anew(self):
         self.done("first", self.manifest("first", lambda label: label))

@@ -29,6 +29,15 @@ TEST(JsonStream, WritesDocumentsThatTheReaderTakes) {
   EXPECT_EQ(parse_json(out.text(), "stream"), expected);
 }
 
+// Names of files, for example, may be any bytes.
+TEST(JsonStream, BytesThatAreNotUtf8AreReplaced) {
+  std::vector<char> buffer(100);
+  JsonStream out(buffer);
+  out.begin_array().string("caf\xe9.jpg").string("caf\xc3\xa9 \xf0\x9f\x98\x82").string("\xf0\x9f\x98").end_array();
+  const Json expected = {"caf\xef\xbf\xbd.jpg", "caf\xc3\xa9 \xf0\x9f\x98\x82", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"};
+  EXPECT_EQ(parse_json(out.text(), "stream"), expected);
+}
+
 TEST(JsonStream, DoublesComeBackBitForBit) {
   std::vector<char> buffer(4096);
   const std::vector<double> numbers = {0.1,
