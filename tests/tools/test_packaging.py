@@ -21,6 +21,19 @@ import sbom  # noqa: E402
 import tree as trees  # noqa: E402
 
 
+def names_in_cpio(content):
+    """As the kernel reads them: each header and name, and each file, ends at a multiple of four bytes."""
+    names, place = [], 0
+    while place < len(content):
+        assert content[place:place + 6] == b"070701", place
+        fields = [int(content[place + 6 + 8 * i:place + 14 + 8 * i], 16) for i in range(13)]
+        end = place + 110 + fields[11]
+        assert content[end - 1:end] == b"\0", place
+        names.append(content[place + 110:end - 1])
+        place = (end + 3) // 4 * 4 + (fields[6] + 3) // 4 * 4
+    return names
+
+
 class Packaging(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
@@ -32,7 +45,7 @@ class Packaging(unittest.TestCase):
         for file in order:
             path = self.folder / name / file
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(file)
+            path.write_bytes(os.fsencode(file))
         os.umask(before)
         (self.folder / name / "bin/program").chmod(0o700)
         return self.folder / name
@@ -46,12 +59,16 @@ class Packaging(unittest.TestCase):
             self.assertEqual((self.folder / "1").read_bytes(), (self.folder / "2").read_bytes())
 
     def test_other_programs_read_the_archives(self):
-        tree = self.tree("tree", 0o022, ["bin/program", "data/a b.txt"])
+        names = [b"caf\xc3\xa9.jpg", b"caf\xe9.jpg", "\u732b.jpg".encode()]  # the second one is no UTF-8
+        tree = self.tree("tree", 0o022, ["bin/program", "data/a b.txt", *("data/" + os.fsdecode(name) for name in names)])
         archives.write_tar(tree, self.folder / "tar", 1700000000)
         listed = subprocess.run(["tar", "--numeric-owner", "-tvf", self.folder / "tar"], capture_output=True, text=True, check=True, env={**os.environ, "TZ": "UTC"}).stdout
         self.assertRegex(listed, "-rwxr-xr-x 0/0 +11 2023-11-14 22:13 bin/program")
         archives.write_cpio(tree, self.folder / "cpio", 1700000000)
         content = (self.folder / "cpio").read_bytes()
+        found = names_in_cpio(content)
+        self.assertEqual([name for name in found if name.startswith(b"data/")], sorted([b"data/a b.txt", *(b"data/" + name for name in names)]))
+        self.assertEqual(found[-2:], [b"dev/console", b"TRAILER!!!"])
         self.assertEqual(content[:6], b"070701")
         self.assertEqual(len(content) % 4, 0)
         self.assertIn(b"dev/console\0", content)

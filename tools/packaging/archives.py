@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archives of a folder that depend on names, contents and one time alone: sorted, owner 0, every time the same."""
+import os
 import pathlib
 import stat
 import tarfile
@@ -32,8 +33,9 @@ def write_tar(folder, target, seconds):
 
 def newc(name, inode, mode, seconds, content=b"", device=(0, 0)):
     """One entry of a cpio archive that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format)."""
-    fields = [inode, mode, 0, 0, 1, seconds, len(content), 0, 0, *device, len(name) + 1, 0]
-    header = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
+    path = os.fsencode(name)  # the bytes that it has on the disk, which may be no UTF-8
+    fields = [inode, mode, 0, 0, 1, seconds, len(content), 0, 0, *device, len(path) + 1, 0]
+    header = b"070701" + b"".join(b"%08X" % field for field in fields) + path + b"\0"
     return header + b"\0" * (-len(header) % 4) + content + b"\0" * (-len(content) % 4)
 
 
