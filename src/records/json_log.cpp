@@ -78,7 +78,7 @@ Status JsonLog::write_line(const JsonStream& line) noexcept {
   std::size_t size = line.text().size();
   if (line.overflowed() || size == sizeof line_) return {StatusCode::kDiskFailed, {EOVERFLOW, 0}};
   line_[size++] = '\n';
-  return write_all(file_.number(), line_, size);
+  return append_all(file_.number(), line_, size);
 }
 
 Status JsonLog::sync() noexcept {

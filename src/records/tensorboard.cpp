@@ -86,10 +86,17 @@ TensorBoardWriter TensorBoardWriter::open(const std::string& folder, const Event
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail_events(folder, "creating the folder", error.value());
-  const std::string path = folder + "/" + kFilePrefix + std::to_string(name.unix_seconds) + "." + name.host + "." +
-                           std::to_string(name.pid) + "." + std::to_string(name.number);
+  constexpr int kMostStartsASecond = 1000;
+  const std::string prefix = folder + "/" + kFilePrefix + std::to_string(name.unix_seconds) + "." + name.host + "." +
+                             std::to_string(name.pid) + ".";
+  std::string path;
   TensorBoardWriter writer;
-  writer.file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
+  // In a container every start may have the same process number: another one of this second has its file already.
+  for (int start = 0; start < kMostStartsASecond && !writer.is_open(); ++start) {
+    path = prefix + std::to_string(start);
+    writer.file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
+    if (!writer.is_open() && errno != EEXIST) break;
+  }
   if (!writer.is_open()) fail_events(path, "creating", errno);
   const std::string version = version_event(static_cast<double>(name.unix_seconds));
   const Status status = writer.write_bytes(reinterpret_cast<const unsigned char*>(version.data()), version.size());
@@ -157,7 +164,7 @@ Status TensorBoardWriter::sync() noexcept {
 }
 
 Status TensorBoardWriter::write_bytes(const unsigned char* bytes, std::size_t size) noexcept {
-  return is_open() ? write_all(file_.number(), bytes, size) : ok_status();
+  return is_open() ? append_all(file_.number(), bytes, size) : ok_status();
 }
 
 void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated) {

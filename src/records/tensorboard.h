@@ -23,15 +23,14 @@ struct EventFileName {
   std::int64_t unix_seconds = 0;
   std::string host;
   std::int64_t pid = 0;
-  int number = 0;
 };
 
 class TensorBoardWriter {
  public:
   TensorBoardWriter() = default;  // writes nothing, every call succeeds: tensorboard = false
 
-  // Makes `folder` and in it events.out.tfevents.<time>.<host>.<pid>.<number>, which must not exist yet. Throws
-  // Error{kDisk}.
+  // Makes `folder` and in it events.out.tfevents.<time>.<host>.<pid>.<number>, with the first number from 0 that no
+  // file has. Throws Error{kDisk}.
   static TensorBoardWriter open(const std::string& folder, const EventFileName& name);
   bool is_open() const noexcept { return file_.is_open(); }
 

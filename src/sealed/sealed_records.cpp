@@ -107,8 +107,7 @@ void SealedRecords::open_logs(const RecordedRun& run) {
   if (!settings.report.tensorboard) return;
   const std::string events = events_folder(settings.run);
   if (run.graphs.trains()) cut_events_after(events, position_.global_step, evaluated);
-  outputs_.events =
-      TensorBoardWriter::open(events, {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
+  outputs_.events = TensorBoardWriter::open(events, {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid()});
   // Under the name that Hugging Face's trainer gives its arguments.
   outputs_.events.text("args", "```toml\n" + print_settings(settings) + "```", position_.global_step, unix_seconds());
 }

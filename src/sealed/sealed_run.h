@@ -54,6 +54,7 @@ class SealedRun {
   Group& group() { return group_; }
   Loader& loader() { return loader_->loader(); }
   ReplacedSamples* replaced() { return replaced_.get(); }         // null in a run of one process
+  const TensorHashes* hashes() const { return hashes_.get(); }    // null: the run keeps none
   CheckpointWriter* writer() { return writers_->checkpoints(); }  // rank 0's; null where nothing is trained
   const HfFolderPlan* final_model() const { return writers_->final_model(); }  // rank 0's; null: nothing is trained
   const HfFolderPlan* averaged_model() const { return writers_->averaged_model(); }  // null: no average is kept

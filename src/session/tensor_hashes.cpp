@@ -176,12 +176,15 @@ Status TensorHashes::keep(std::int64_t step) noexcept {
 Status TensorHashes::flush() noexcept {
   const std::size_t words = kept_ * words_of_update_;
   kept_ = 0;
-  return write_all(file_.number(), ring_.data(), words * sizeof(std::uint64_t));
+  const Status written = write_all(file_.number(), ring_.data(), words * sizeof(std::uint64_t));
+  has_failed_ = has_failed_ || !written.ok();
+  return written;
 }
 
 Status TensorHashes::sync() noexcept {
   BASCULE_TRY(flush());
   if (::fdatasync(file_.number()) == 0) return ok_status();
+  has_failed_ = true;
   return {StatusCode::kDiskFailed, {errno, 0}};
 }
 

@@ -60,6 +60,8 @@ class TensorHashes final : public BlockObserver {
   Status keep(std::int64_t step) noexcept;
   // Writes what the ring holds to the disk.
   Status sync() noexcept;
+  // A write or a sync: keep() or sync() said so.
+  bool has_failed() const noexcept { return has_failed_; }
 
  private:
   struct Part {
@@ -85,6 +87,7 @@ class TensorHashes final : public BlockObserver {
   std::size_t words_of_update_ = 0, kept_ = 0;
   UpdateDivision division_;
   Descriptor file_;
+  bool has_failed_ = false;
 };
 
 }  // namespace bascule

@@ -63,7 +63,7 @@ void write_sample(const std::string& folder) {
   write_output_file(folder + "/runs.html", runs_html("runs", sample_runs()));
   write_output_file(folder + "/README.md", model_card(report));
   write_result_files(report);
-  TensorBoardWriter events = TensorBoardWriter::open(folder + "/runs/sample", {1700000000, "host", 1, 0});
+  TensorBoardWriter events = TensorBoardWriter::open(folder + "/runs/sample", {1700000000, "host", 1});
   events.text("args", "| key | value |\n|---|---|\n| seed | 42 |", 0, 1700000000.0);
   bool written = true;
   for (const StepRecord& record : report.steps) written = written && events.step(record, 1700000001.5).ok();

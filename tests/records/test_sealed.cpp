@@ -23,7 +23,7 @@ TEST(SealedReport, LoggingAStepAllocatesNothing) {
   std::filesystem::remove_all(folder);
   std::vector<StepRecord> memory(4);
   RecordLog<StepRecord> log{Span<StepRecord>(memory)};
-  TensorBoardWriter events = TensorBoardWriter::open(folder, {1700000000, "host", 1, 0});
+  TensorBoardWriter events = TensorBoardWriter::open(folder, {1700000000, "host", 1});
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ASSERT_GE(nowhere, 0);
   Progress bar(nowhere, true, 100);

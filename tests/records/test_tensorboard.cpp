@@ -48,8 +48,9 @@ std::vector<std::int64_t> steps_in(const std::string& bytes) {
   return steps;
 }
 
+// number: that the file must get.
 std::string file_with_steps(const std::string& folder, int number, const std::vector<std::int64_t>& steps) {
-  TensorBoardWriter events = TensorBoardWriter::open(folder, {1700000000, "host", 77, number});
+  TensorBoardWriter events = TensorBoardWriter::open(folder, {1700000000, "host", 77});
   StepRecord record;
   for (const std::int64_t step : steps) {
     record.global_step = step;
@@ -70,7 +71,7 @@ float scalar_in(const std::string& bytes, const std::string& tag) {
 TEST(TensorBoard, TimesAreThoseOfOneStep) {
   const std::string folder = fresh_folder();
   {
-    TensorBoardWriter events = TensorBoardWriter::open(folder, {1700000000, "host", 77, 0});
+    TensorBoardWriter events = TensorBoardWriter::open(folder, {1700000000, "host", 77});
     StepRecord record;
     record.global_step = 8;
     record.steps = 4;
@@ -148,10 +149,13 @@ TEST(EventEncoding, EveryCutOrFlippedRecordIsFoundTorn) {
   }
 }
 
+// Two starts of a second, in a container where all have one process number.
 TEST(TensorBoardWriter, NeverWritesOverAFile) {
   const std::string folder = fresh_folder();
-  file_with_steps(folder, 0, {1});
-  EXPECT_THROW(file_with_steps(folder, 0, {1}), Error);
+  const std::string first = file_with_steps(folder, 0, {1});
+  const std::string second = file_with_steps(folder, 1, {2, 3});
+  EXPECT_EQ(steps_in(bytes_of(first)), std::vector<std::int64_t>{1});
+  EXPECT_EQ(steps_in(bytes_of(second)), (std::vector<std::int64_t>{2, 3}));
 }
 
 TEST(TensorBoardWriter, WithoutAFileSaysNothingAndSucceeds) {
@@ -178,14 +182,14 @@ TEST(CutEventsAfter, DropsAnEvaluationThatItsCheckpointDoesNotKnow) {
   const std::string folder = fresh_folder();
   const std::string path = file_with_steps(folder, 0, {10, 20});
   {
-    TensorBoardWriter writer = TensorBoardWriter::open(folder, {1, "host", 1, 7});
+    TensorBoardWriter writer = TensorBoardWriter::open(folder, {1, "host", 1});
     EvaluationRecord record;
     record.split = Split::kTest;
     record.global_step = 20;
     EXPECT_TRUE(writer.evaluation(record, {}, 0.0).ok());
     EXPECT_TRUE(writer.step(StepRecord{}, 0.0).ok());
   }
-  const std::string second = folder + "/events.out.tfevents.1.host.1.7";
+  const std::string second = folder + "/events.out.tfevents.1.host.1.0";
   cut_events_after(folder, 20, 20);
   EXPECT_EQ(steps_in(bytes_of(second)), (std::vector<std::int64_t>{20, 0}));
   cut_events_after(folder, 20, 10);
@@ -196,7 +200,7 @@ TEST(CutEventsAfter, DropsAnEvaluationThatItsCheckpointDoesNotKnow) {
 TEST(CutEventsAfter, DropsEvaluationsOfAveragedWeightsToo) {
   const std::string folder = fresh_folder();
   {
-    TensorBoardWriter writer = TensorBoardWriter::open(folder, {1, "host", 1, 0});
+    TensorBoardWriter writer = TensorBoardWriter::open(folder, {1, "host", 1});
     for (const Split split : {Split::kValidation, Split::kTest}) {
       EvaluationRecord record;
       record.split = split;
