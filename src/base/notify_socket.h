@@ -32,4 +32,7 @@ class NotifySocket {
   std::int64_t watchdog_ms_ = 0;
 };
 
+// READY=1 of a program that ends at once, as nothing is left to do: without it a unit of Type=notify has failed.
+void say_ready();
+
 }  // namespace bascule

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/run.h"
-#include "src/base/count_of.h"
-#include "src/run/model_words.h"
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/checkpoint/checkpoint.h"
@@ -34,6 +34,7 @@
 #include "src/reproduce/run_record.h"
 #include "src/run/check_fits.h"
 #include "src/run/mlperf_facts.h"
+#include "src/run/model_words.h"
 #include "src/run/output_in_data.h"
 #include "src/run/plan_control.h"
 #include "src/run/resume_check.h"
@@ -58,9 +59,17 @@ std::string watch_line(const Settings& settings) {
 // Whether the run is finished; then what is still to do.
 bool is_done(const Settings& settings, bool json) {
   if (!is_finished_and_clear(settings)) return false;
+  say_ready();
   if (track_finished(settings)) say(watch_line(settings));
   if (json) std::puts(json_text(read_json_file(settings.run.output_dir.resolved + "/all_results.json"), 4).c_str());
   return true;
+}
+
+// The file that could not be written.
+std::string failed_file(SealedRun& sealed) {
+  const std::string folder = sealed.run().settings.run.output_dir.shown();
+  if (sealed.hashes() != nullptr && sealed.hashes()->has_failed()) return folder + "/" + kTensorHashesFile;
+  return sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder;
 }
 
 // The rank that met the error says so; others only leave with its exit code.
@@ -69,7 +78,7 @@ bool is_done(const Settings& settings, bool json) {
   const std::string folder = sealed.run().settings.run.output_dir.shown();
   switch (status.code) {
     case StatusCode::kDiskFailed:
-      throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder,
+      throw Error(ErrorKind::kDisk, failed_file(sealed),
                   std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
                   std::string(advice_for_disk(static_cast<int>(status.detail[0]))) +
                       "; run the same command again to resume from the newest complete checkpoint, if any");
@@ -184,6 +193,7 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   const Settings& settings = run.settings;
   Report report = make_report(sealed, figures, skipped);
   write_judged(sealed, &report);
+  if (run.resume.finished && run.resume.finished->folder != report.output_dir) mark_weights_replaced(report.output_dir);
   write_run_folder(sealed, report);
   remove_stop_request(settings.run.output_dir.resolved);
   write_run_marker(settings, {true, report.global_step, 0}, run.resume.history, report.provenance,
@@ -212,24 +222,14 @@ void hand_over(MlperfLog mlperf, SealedRun* sealed) {
   sealed->mlperf() = std::move(mlperf);
 }
 
-int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes* times, MlperfLog mlperf) {
-  if (group.is_first()) prepare_folder(run, isa);
-  group.set_phase(RankPhase::kSealing);
-  SealedRun sealed(run, isa, stop_signal(), &say, group, times);
-  if (group.is_first()) {
-    hand_over(std::move(mlperf), &sealed);
-    say(times->line());
-    say("seal: " + std::string(isa_name(isa)) + ", " +
-        (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) +
-        count_of(run.threads, "thread") +
-        "; from here on Bascule allocates nothing, and allocations by libraries are counted");
-    if (sealed.tracking().is_open()) say(watch_line(run.settings));
-  }
+int replay_and_finish(SealedRun& sealed, bool json) {
+  const RecordedRun& run = sealed.run();
+  Group& group = sealed.group();
   const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed(sealed);
   if (status.code == StatusCode::kNotFinite && group.is_first()) {
     write_run_marker(run.settings, {false, 0, std::max<std::int64_t>(1, status.detail[0])}, run.resume.history,
-                     provenance_of(run, isa));
+                     provenance_of(run, sealed.isa()));
   }
   group.set_phase(RankPhase::kFinishing);
   if (sealed.mlperf().failed()) say(std::string(kMlperfLogFile) + " could not be written; lines are missing");
@@ -240,6 +240,37 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
   const std::vector<SkippedSamples> skipped = gather_skipped(sealed, group);
   if (group.is_first()) finish(sealed, figures, skipped, json);
   return 0;
+}
+
+int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes* times, MlperfLog mlperf) {
+  const std::string& folder = run.settings.run.output_dir.resolved;
+  if (group.is_first()) check_tracking_store(run.settings);
+  const std::string finished = group.is_first() ? prepare_folder(run, isa) : "";
+  group.set_phase(RankPhase::kSealing);
+  std::optional<SealedRun> made;
+  try {
+    made.emplace(run, isa, stop_signal(), &say, group, times);
+  } catch (...) {
+    restore_marker(folder, finished);
+    throw;
+  }
+  SealedRun& sealed = *made;
+  if (group.is_first()) {
+    if (!run.resume.finished) remove_last_state(folder);
+    hand_over(std::move(mlperf), &sealed);
+    say(times->line());
+    say("seal: " + std::string(isa_name(isa)) + ", " +
+        (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) +
+        count_of(run.threads, "thread") +
+        "; from here on Bascule allocates nothing, and allocations by libraries are counted");
+    if (sealed.tracking().is_open()) say(watch_line(run.settings));
+  }
+  try {
+    return replay_and_finish(sealed, json);
+  } catch (...) {
+    if (group.is_first()) sealed.status().end("failed");
+    throw;
+  }
 }
 
 // The checkpoint that all ranks go on from: rank 0 finds it, the others read the same.

@@ -46,6 +46,7 @@ std::unique_ptr<RecordedDrawRun> open_run(const Settings& settings, const RankPl
 bool is_done(const RecordedDrawRun& run, bool json) {
   const std::string& folder = run.settings.run.output_dir.resolved;
   if (!run.files->missing().empty() || !read_run_marker(folder).finished) return false;
+  say_ready();
   say("run: already finished; see " + run.settings.run.output_dir.shown());
   if (json) std::puts(json_text(read_json_file(folder + kResultsFile), 4).c_str());
   return true;
@@ -133,6 +134,28 @@ int agreed(Group& group, int signal) {
   return static_cast<int>(all[0]);
 }
 
+int draw_and_finish(RecordedDrawRun& run, SealedDrawRun& sealed, Group& group, const std::vector<NamedText>& from,
+                    DrawResults results, RunStatus* status, bool json) {
+  DrawLoop loop(run, sealed, group, group.is_first() ? status : nullptr, stop_signal());
+  int signal = 0;
+  seal_memory();
+  const Status ended = loop.run(&results, &signal);
+  if (!ended.ok()) {
+    open_memory();
+    if (ended.code == StatusCode::kRankFailed) throw PeerFailed{};
+    throw drawing_error(ended, run);
+  }
+  measure(run, sealed, group, &results);
+  group.set_phase(RankPhase::kFinishing);
+  signal = agreed(group, signal);
+  if (!group.is_first()) return signal == 0 ? 0 : 128 + signal;
+  if (signal == 0) return finish(run, sealed, results, from, status, json);
+  status->end("stopped");
+  say("run: stopped; " + std::to_string(run.files->done().size()) + " of " + std::to_string(run.list.pictures.size()) +
+      " pictures are there; run the same command again to draw the others");
+  return 128 + signal;
+}
+
 int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
   const Isa isa = choose_isa(isa_word(run.settings.machine.isa));
   if (group.is_first()) say_run(run);
@@ -153,24 +176,12 @@ int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
     from = drawn_from(run, sealed);
     begin_folder(&run, from, &status);
   });
-  DrawLoop loop(run, sealed, group, group.is_first() ? &status : nullptr, stop_signal());
-  int signal = 0;
-  seal_memory();
-  const Status ended = loop.run(&results, &signal);
-  if (!ended.ok()) {
-    open_memory();
-    if (ended.code == StatusCode::kRankFailed) throw PeerFailed{};
-    throw drawing_error(ended, run);
+  try {
+    return draw_and_finish(run, sealed, group, from, results, &status, json);
+  } catch (...) {
+    if (group.is_first()) status.end("failed");
+    throw;
   }
-  measure(run, sealed, group, &results);
-  group.set_phase(RankPhase::kFinishing);
-  signal = agreed(group, signal);
-  if (!group.is_first()) return signal == 0 ? 0 : 128 + signal;
-  if (signal == 0) return finish(run, sealed, results, from, &status, json);
-  status.end("stopped");
-  say("run: stopped; " + std::to_string(run.files->done().size()) + " of " + std::to_string(run.list.pictures.size()) +
-      " pictures are there; run the same command again to draw the others");
-  return 128 + signal;
 }
 
 // One process of a run: the only one, or one of several ranks.

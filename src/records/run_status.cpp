@@ -87,6 +87,9 @@ void RunStatus::record(const StepRecord& record) noexcept {
 void RunStatus::end(const char* state) noexcept {
   state_ = state;
   seconds_left_ = 0.0;
+  // A unit of Type=notify that ends well without READY=1 has failed for systemd.
+  if (!is_ready_ && std::strcmp(state, "failed") != 0) notify_.send("READY=1\n");
+  is_ready_ = true;
   notify_.send("STOPPING=1\nSTATUS=the run ends\n");
   write();
 }
@@ -149,7 +152,7 @@ std::size_t RunStatus::put_metrics() noexcept {
       {"bascule_samples_per_second", "gauge", "Training samples a second.", samples_per_second_},
       {"bascule_remaining_seconds", "gauge", "Estimated time until the phase under way ends.",
        seconds_left_ >= 0.0 ? seconds_left_ : std::nan("")},
-      {"bascule_running", "gauge", "1 while the run goes on, 0 when it has finished or was stopped.",
+      {"bascule_running", "gauge", "1 while the run goes on, 0 when it has finished, was stopped or has failed.",
        std::strcmp(state_, "running") == 0 ? 1.0 : 0.0},
       {"bascule_start_time_seconds", "gauge", "Unix time at which this process began to train or evaluate.",
        started_unix_},

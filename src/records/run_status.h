@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of a run for whoever supervises it: status.json and bascule.prom (Prometheus' text format) in the run's
 // folder, written anew every few seconds, each beside and then renamed, so that a reader sees whole files; and what
-// systemd is told (READY=1 with the first update or evaluation, a status line, STOPPING=1). Progress tells it what
-// happens. A file that cannot be written is no reason to stop a run. open() belongs before the seal; the rest is
-// sealed: fixed buffers, no allocation.
+// systemd is told (READY=1 with the first update or evaluation, or at the end; a status line; STOPPING=1).
+// Progress tells it what happens. A file that cannot be written is no reason to stop a run. open() belongs before the
+// seal; the rest is sealed: fixed buffers, no allocation.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ class RunStatus {
   void begin(const char* label, std::int64_t done, std::int64_t total, double now_seconds) noexcept;
   void step(const ProgressStep& step, double now_seconds) noexcept;
   void record(const StepRecord& record) noexcept;
-  // state: "finished" or "stopped"; written at once.
+  // state: "finished", "stopped" or "failed", by an error; written at once.
   void end(const char* state) noexcept;
 
  private:

@@ -17,6 +17,8 @@ namespace {
 constexpr char kPatience[] = "training.early_stopping_patience";
 constexpr char kLoadBest[] = "training.load_best_model_at_end";
 
+constexpr std::int64_t kNoWeights = -1;
+
 // As far as settings tell; what epochs amount to is known later.
 bool asks_for_training(const ResumePoint& end, const Settings& now) {
   for (const SettingChange& change : changes_since(end, now)) {
@@ -97,7 +99,9 @@ void plan_evaluation_again(const Settings& settings, ResumeState* resume) {
            "its final state, after update " + std::to_string(marker.global_step) + ", was not kept: resuming from " +
                name_of_checkpoint(end.global_step) + " would repeat training");
   }
-  const std::int64_t held = step_of_weights(value_then(end, kLoadBest) == "true", end);
+  // By the marker: last_state/ has the settings of an evaluation that was killed before it wrote its weights.
+  const bool held_best = marker_settings(marker, settings.words).training.load_best_model_at_end;
+  const std::int64_t held = marker.replaces_weights ? kNoWeights : step_of_weights(held_best, end);
   const std::int64_t wanted = step_of_weights(settings.training.load_best_model_at_end, end);
   if (held != wanted && !has_checkpoint(folder, wanted)) {
     refuse(settings, kLoadBest,

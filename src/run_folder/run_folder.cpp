@@ -139,10 +139,9 @@ void check_averaged_folder(const Settings& settings) {
 bool is_locked(int folder, int how) { return flock(folder, how | LOCK_NB) == 0; }
 
 // is_in_use() of another process may hold the lock for an instant.
-bool is_locked_soon(int folder, int how) {
-  constexpr int kLooks = 200;
+bool is_locked_soon(int folder, int how, int looks = 200) {
   constexpr timespec kPause{0, 1'000'000};
-  for (int look = 1; look < kLooks; ++look) {
+  for (int look = 1; look < looks; ++look) {
     if (is_locked(folder, how)) return true;
     nanosleep(&kPause, nullptr);
   }
@@ -170,7 +169,8 @@ bool is_finished(const Settings& settings) {
   }
   const std::optional<SettingChange> added = marker.finished ? added_evaluation(marker, settings) : std::nullopt;
   std::optional<ResumePoint> point;
-  if (training.do_train && !(marker.finished && !added && has_same_numbers(marker, settings))) {
+  const bool is_whole = marker.finished && !marker.replaces_weights;
+  if (training.do_train && !(is_whole && !added && has_same_numbers(marker, settings))) {
     std::vector<std::string> notes;  // are said when the run goes on
     point = last_state_of(settings);
     if (!point) point = find_checkpoint(folder, resume_choice(settings.run), CheckpointCheck::kHeaders, &notes);
@@ -178,7 +178,12 @@ bool is_finished(const Settings& settings) {
   if (point) check_settings(*point, settings, marker.not_finite_at);
   if (!marker.finished) return false;
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
-  if (!change && !added) {
+  if (marker.replaces_weights && !point) {
+    throw Error(ErrorKind::kData, shown,
+                "its weights were being replaced when the program was killed, and no checkpoint has them",
+                "choose another output_dir to train again");
+  }
+  if (!change && !added && !marker.replaces_weights) {
     if (marker.trained) check_finished_model(settings, marker.global_step);
     say("run: already finished after " + count_of(marker.global_step, "update") + "; see " + shown);
     return true;
@@ -227,7 +232,8 @@ bool is_in_use(const std::string& output_dir) {
   const Descriptor folder(open(output_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open() && errno != ENOENT && errno != ENOTDIR)
     throw Error(ErrorKind::kData, output_dir, std::string("cannot be opened: ") + std::strerror(errno));
-  return folder.is_open() && !is_locked(folder.number(), LOCK_EX) && errno == EWOULDBLOCK;
+  constexpr int kLooks = 10;  // each other process that looks holds the lock for an instant
+  return folder.is_open() && !is_locked_soon(folder.number(), LOCK_EX, kLooks) && errno == EWOULDBLOCK;
 }
 
 bool is_finished_and_clear(const Settings& settings) {
@@ -257,7 +263,7 @@ std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings) {
   return point;
 }
 
-void prepare_folder(const RecordedRun& run, Isa isa) {
+std::string prepare_folder(const RecordedRun& run, Isa isa) {
   for (const std::string& note : run.notes) say(note);
   for (const std::string& note : run.resume.notes) say(note);
   say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
@@ -276,14 +282,22 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
   for (const SettingChange& change : run.resume.changes)
     say("resume: " + change.key + " changed from " + change.from + " to " + change.to);
   // The marker still says that the run is finished, and with which evaluations.
-  if (run.resume.finished) return;
+  if (run.resume.finished) return "";
   if (before.finished) remove_stop_request(folder);  // it came too late
+  const std::string text = before.finished ? text_of_file(folder + "/" + kRunMarkerFile) : "";
   // Before anything else: it makes the folder known as ours.
   write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.resume.history, provenance_of(run, isa));
-  remove_last_state(folder);
   if (run.graphs.trains() && !run.resume.is_over && StopRequest(folder).is_made())
     say("run: a request of `bascule stop` is pending: training ends with the next update; to train on, remove " +
         shown_path(folder) + "/" + kStopRequestFile + " before the start");
+  return text;
+}
+
+void restore_marker(const std::string& output_dir, const std::string& text) noexcept {
+  try {
+    if (!text.empty()) write_output_file(output_dir + "/" + kRunMarkerFile, text);
+  } catch (const Error&) {  // the reason of the refusal is the one to tell
+  }
 }
 
 }  // namespace bascule

@@ -50,7 +50,9 @@ void mark_folder(const Settings& settings);
 // run begins. Says what is lost by it.
 std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings);
 
-// By rank 0, before anything is sealed: writes the marker, and says what the run is.
-void prepare_folder(const RecordedRun& run, Isa isa);
+// By rank 0, before anything is sealed: writes the marker, and says what the run is. Returns the text of the marker of
+// a finished run that goes on, which restore_marker() puts back where the start is refused after all; else "".
+std::string prepare_folder(const RecordedRun& run, Isa isa);
+void restore_marker(const std::string& output_dir, const std::string& text) noexcept;
 
 }  // namespace bascule

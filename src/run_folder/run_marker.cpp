@@ -14,6 +14,7 @@ namespace bascule {
 namespace {
 
 constexpr char kDrawnFrom[] = "drawn_from";
+constexpr char kReplacesWeights[] = "replaces_weights";
 
 RunMarker marker_of(const Json& json, const std::string& path) {
   RunMarker marker;
@@ -29,6 +30,7 @@ RunMarker marker_of(const Json& json, const std::string& path) {
   // A line of its own: a value has no line breaks.
   marker.draws = marker.settings.find("\n[draw]\n") != std::string::npos;
   marker.global_step = get_int(json, "global_step", path, 0);
+  marker.replaces_weights = get_bool(json, kReplacesWeights, path, false);
   marker.not_finite_at = get_int(json, "not_finite_at", path, 0);
   if (find_member(json, kDrawnFrom, path) == nullptr) return marker;
   const Json& drawn_from = get_object(json, kDrawnFrom, path);
@@ -90,6 +92,13 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
   json["absolute_paths"] = absolute;
   if (!record.is_null()) json["record"] = record;
   write_output_file(settings.run.output_dir.resolved + "/" + kRunMarkerFile, json_text(json, 2) + "\n");
+}
+
+void mark_weights_replaced(const std::string& output_dir) {
+  const std::string path = output_dir + "/" + kRunMarkerFile;
+  Json json = read_json_file(path);
+  json[kReplacesWeights] = true;
+  write_output_file(path, json_text(json, 2) + "\n");
 }
 
 }  // namespace bascule

@@ -22,6 +22,7 @@ struct RunMarker {
   // {"data.train_file", "\"/data/rows.jsonl\""}: of the settings that have relative paths, their absolute values.
   std::vector<NamedText> absolute_paths;
   std::int64_t global_step = 0;
+  bool replaces_weights = false;      // of a finished run: weights of another update were being written over its own
   std::int64_t not_finite_at = 0;     // the update at which values were not finite, which ended the run; 0: none
   std::vector<NamedText> drawn_from;  // of a run that draws: digests of what it reads, by name
 };
@@ -42,5 +43,9 @@ Settings marker_settings(const RunMarker& marker, const ModelWords& words);
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
                       const std::vector<NamedText>& provenance, const Json& record = Json(),
                       const std::vector<NamedText>& drawn_from = {});
+
+// A finished run is about to get the weights of another update: until write_run_marker() the folder holds weights of
+// either, or some of both. Throws Error.
+void mark_weights_replaced(const std::string& output_dir);
 
 }  // namespace bascule

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/sealed/tracking.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -8,6 +12,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/program_file.h"
+#include "src/files/durable_write.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/run_settings.h"
 
@@ -59,6 +64,16 @@ std::string tracking_store(const Settings& settings) {
   if (given.is_given()) return absolute_path(given.resolved);
   const std::filesystem::path output = absolute_path(settings.run.output_dir.resolved);
   return (output.parent_path() / "mlruns").string();
+}
+
+void check_tracking_store(const Settings& settings) {
+  if (settings.report.tracking == Tracking::kNone) return;
+  const std::string store = tracking_store(settings);
+  with_advice([&] {
+    make_folders(store);
+    if (::access(store.c_str(), W_OK) != 0)
+      throw Error(ErrorKind::kDisk, store, std::string("cannot be written: ") + std::strerror(errno));
+  });
 }
 
 bool track_finished(const Settings& settings) {

@@ -12,6 +12,10 @@ namespace bascule {
 // report.tracking_dir as an absolute path, or the folder beside output_dir that is its default.
 std::string tracking_store(const Settings& settings);
 
+// By rank 0, before anything of the run changes: makes the store's folder. Throws Error{kDisk} where the run could not
+// write there.
+void check_tracking_store(const Settings& settings);
+
 // By rank 0, of a run that is finished already: writes it whole unless the store has it, as where the settings ask for
 // it only now. Says whether it wrote. Throws Error{kDisk}.
 bool track_finished(const Settings& settings);

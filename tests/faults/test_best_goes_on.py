@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best weights of a run that goes on, or is evaluated again, with other validation data, another figure or other checkpoints."""
+import errno
 import json
+import os
 import pathlib
 import shutil
 import tempfile
 import unittest
 
 from bascule_run import digest, run
+from rank_runs import preloaded
 from run_files import scalars
 from small_run import ROWS, small_settings, write_rows
 from test_best import checkpoints, losses, read
@@ -132,6 +135,31 @@ class AFinishedRun(Case):
         shutil.rmtree(self.output / "checkpoint-12")
         self.refused(2, "the weights of update 12", "were not kept", training__load_best_model_at_end="false",
                      training__metric_for_best_model='"loss"')
+
+    def test_has_the_weights_that_were_asked_for_last_whenever_it_was_killed(self):
+        last = {"training__load_best_model_at_end": "false", "training__metric_for_best_model": '"loss"'}
+        for created in (".tmp-bascule-last_state/", ".tmp-bascule-model.safetensors", ".tmp-bascule-all_results.json"):
+            for wanted, changes in ((12, last), (4, {})):
+                with self.subTest(created, wanted=wanted):
+                    shutil.rmtree(self.output, ignore_errors=True)
+                    self.goes()
+                    full = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create", "FAILING_PATH": created, "FAILING_ERROR": str(errno.ENOSPC)}
+                    self.assertEqual(run("run", self.settings(**last), env={**os.environ, **full}).returncode, 6)
+                    self.goes(**changes)
+                    self.assertEqual((self.model(), self.weights_named()), (self.of_checkpoint(wanted), str(wanted)))
+                    self.assertIn("already finished", self.goes(**changes).stderr)
+
+    def test_stays_finished_where_it_is_asked_for_more_and_the_start_is_refused(self):
+        one = {"training__save_total_limit": "1"}
+        self.goes(**one)
+        self.refused(6, "/proc/none", training__max_steps="14", report__tracking='"mlflow"', report__tracking_dir='"/proc/none/store"', **one)
+        foreign = next((self.output / "runs").rglob("events.*")).parent / "events.out.tfevents.notes"
+        foreign.write_text("somebody's notes, which are no events")
+        self.assertEqual(run("run", self.settings(training__max_steps="14", **one)).returncode, 3)
+        foreign.unlink()
+        self.assertIn("already finished", self.goes(**one).stderr)
+        self.assertIn("resuming it with the changes", self.goes(training__max_steps="14", training__save_total_limit="0").stderr)
+        self.assertFalse((self.output / "last_state").exists())
 
     def test_with_one_checkpoint_is_evaluated_without_training_again(self):
         one = {"training__save_total_limit": "1"}

@@ -66,6 +66,12 @@ class DiskFull(unittest.TestCase):
         self.assertNotIn("checkpoint-6", done.stdout.splitlines())
         self.assertNotIn(".tmp-bascule-checkpoint-6", done.stdout.splitlines())
 
+    def test_names_the_file_of_hashes(self):
+        done = self.run_on("800k", environment=f"LD_PRELOAD={PROGRAM.parent}/tests/libmuch_space.so", report__hash_steps="1", training__max_steps="200", training__save_steps="0",
+                           training__per_device_train_batch_size="2")
+        self.assertEqual(done.returncode, DISK, done.stdout + done.stderr)
+        self.assertIn("disk/run/tensor_hashes.bin: cannot be written: No space left on device", done.stdout)
+
     def test_a_file_system_that_is_mounted_read_only(self):
         done = self.run_on("45m", before=f"mount -o remount,ro {self.folder}/disk")
         self.assert_refused(done, "Read-only file system; this file system is mounted read-only: choose a folder on another one")

@@ -134,6 +134,22 @@ TEST(RunStatus, TheServiceManagerHearsOnceThatTheRunIsReady) {
   EXPECT_EQ(manager.next().find("STATUS=train: step 3 of 7"), 0u);
 }
 
+// A run that was killed while it finished has no step left.
+TEST(RunStatus, ARunWithoutAStepIsReadyAtItsEndUnlessItFailed) {
+  for (const char* const state : {"finished", "stopped", "failed"}) {
+    const test::TemporaryFolder folder;
+    const Listener manager(folder.path() + "/notify");
+    ::setenv("NOTIFY_SOCKET", (folder.path() + "/notify").c_str(), 1);
+    RunStatus status;
+    status.open(folder.path(), 1.0, NotifySocket::from_environment());
+    ::unsetenv("NOTIFY_SOCKET");
+    status.end(state);
+    if (std::string(state) != "failed") EXPECT_EQ(manager.next(), "READY=1\n") << state;
+    EXPECT_EQ(manager.next().find("STOPPING=1\n"), 0u) << state;
+    EXPECT_EQ(read_json_file(folder.path() + "/" + kStatusFile)["state"], state);
+  }
+}
+
 // A batch of pictures takes minutes: each call of the UNet counts.
 TEST(RunStatus, PicturesAreToldByCall) {
   const test::TemporaryFolder folder;

@@ -103,6 +103,24 @@ TEST(FolderLock, ALookAtTheFolderKeepsNobodyOut) {
   }
 }
 
+// Each of them holds the lock for an instant.
+TEST(FolderLock, SeveralThatLookAtOnceTakeNoneOfThemForARun) {
+  const TemporaryFolder folder;
+  std::atomic<int> seen_running{0};
+  std::vector<std::thread> lookers;
+  for (int i = 0; i < 4; ++i) {
+    lookers.emplace_back([&] {
+      for (int look = 0; look < 500; ++look) seen_running += is_in_use(folder.path()) ? 1 : 0;
+    });
+  }
+  for (std::thread& looker : lookers) looker.join();
+  EXPECT_EQ(seen_running, 0);
+  Settings settings;
+  settings.run.output_dir.resolved = folder.path();
+  const FolderLock run(settings.run, settings.origin, FolderUser::kProcess);
+  EXPECT_TRUE(is_in_use(folder.path()));
+}
+
 // Its rank 0 finds a folder that the launcher has cleared.
 TEST(FolderLock, ClearsAwayWhatAKilledProcessHasLeftUnfinished) {
   for (const FolderUser user : {FolderUser::kProcess, FolderUser::kLauncher, FolderUser::kRank}) {
