@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -210,7 +211,9 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
                                   output, settings.origin.file})
     paths.push_back(path);
   const auto reads = [&](const char* folder) {
-    return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return begins_with(path, folder); });
+    return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
+      return !path.empty() && begins_with(absolute_path(path) + "/", folder);
+    });
   };
   UnitFacts facts;
   facts.name = plain_name(output);
@@ -245,17 +248,32 @@ void check_tracking(const Settings& settings) {
               "set report.tracking_dir to a folder in it");
 }
 
+// Where its files and its pictures are, which may lie anywhere.
+void add_folders(const Manifest& manifest, std::set<std::string>* folders) {
+  folders->insert(manifest.folder());
+  for (const DataFile& file : manifest.files().manifests) folders->insert(file.path);
+  folders->insert(manifest.files().shards.begin(), manifest.files().shards.end());
+  if (!manifest.files().shards.empty()) return;
+  for (std::int64_t picture = 0; picture < manifest.pictures(); ++picture)
+    folders->insert(std::filesystem::path(manifest.picture_location(picture)).parent_path().string());
+}
+
 }  // namespace
 
 std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   check_tracking(run.settings);
   const std::int64_t bytes = checkpoint_bytes(run);
-  std::vector<std::string> reads;
-  for (const RecordedSplit& split : run.data.splits) reads.push_back(split.manifest->folder());
-  return text_of(facts_of({run.settings, run.plan, run.threads,
+  std::set<std::string> reads;
+  for (const RecordedSplit& split : run.data.splits) add_folders(*split.manifest, &reads);
+  for (const PathSetting* path : {&run.settings.run.resume_checkpoint, &run.settings.distributed.hostfile})
+    if (path->is_given()) reads.insert(path->resolved);
+  return text_of(facts_of({run.settings,
+                           run.plan,
+                           run.threads,
                            "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
                                " MiB on a disk that writes 32 MiB a second.",
-                           run.graphs.trains() ? bytes / kSlowDiskBytes : 0, std::move(reads)},
+                           run.graphs.trains() ? bytes / kSlowDiskBytes : 0,
+                           {reads.begin(), reads.end()}},
                           place));
 }
 
