@@ -16,7 +16,7 @@ const char* journal_error_mark() noexcept {
   const unsigned long long device = std::strtoull(stream, &end, 10);
   if (*end != ':') return "";
   const unsigned long long inode = std::strtoull(end + 1, nullptr, 10);
-  return device == facts.st_dev && inode == facts.st_ino ? "<3>" : "";
+  return device == facts.st_dev && inode == facts.st_ino ? kErrorMark : "";
 }
 
 }  // namespace bascule

@@ -5,7 +5,8 @@
 
 namespace bascule {
 
-// "<3>" (error) where standard error is the stream that $JOURNAL_STREAM names, else "". Lines without a mark have the
+inline constexpr char kErrorMark[] = "<3>";
+// kErrorMark where standard error is the stream that $JOURNAL_STREAM names, else "". Lines without a mark have the
 // unit's level, which is information.
 const char* journal_error_mark() noexcept;
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/journal.h"
 #include "src/commands/report_error.h"
 
 namespace bascule {
@@ -23,9 +24,10 @@ namespace {
 
 // Says what ended this rank, if it is the first to end, and ends the others.
 int give_up(Group& group, bool json, const Error& error) {
-  const std::string mark = group.is_first() ? "" : "rank " + std::to_string(group.rank()) + ": ";
+  const std::string rank = group.is_first() ? "" : "rank " + std::to_string(group.rank()) + ": ";
   const int code = exit_code(error.kind());
-  if (!group.give_up(code, "bascule: " + mark + error.what() + "\n", json ? error_document(error) : ""))
+  const char* const mark = group.control().has_launcher != 0 ? kErrorMark : journal_error_mark();
+  if (!group.give_up(code, mark + ("bascule: " + rank) + error.what() + "\n", json ? error_document(error) : ""))
     wait_for_the_end();
   std::fflush(stdout);
   return code;

@@ -25,6 +25,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/journal.h"
 #include "src/distributed/control.h"
 #include "src/distributed/local_socket.h"
 #include "src/distributed/tcp_socket.h"
@@ -71,12 +72,21 @@ pid_t start(std::vector<std::string> line, int output_end, int error_end) {
   words.reserve(line.size() + 1);
   for (std::string& word : line) words.push_back(word.data());
   words.push_back(nullptr);
+  // Blocked until the child has no handler of ours: that would note a signal, and nobody would look.
+  sigset_t stops, before;
+  sigemptyset(&stops);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, signal);
+  pthread_sigmask(SIG_BLOCK, &stops, &before);
   const pid_t parent = getpid(), child = fork();
-  if (child != 0) return child;
+  if (child != 0) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return child;
+  }
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(kFailedExit);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(output_end, STDOUT_FILENO);
@@ -132,10 +142,13 @@ class ErrorStream {
     }
   }
 
+  // A rank writes to a pipe: whether that ends in the journal only its launcher knows.
   void pass_on(const std::string& line) {
+    const bool is_marked = line.compare(0, sizeof kErrorMark - 1, kErrorMark) == 0;
+    const std::size_t begin = is_marked ? sizeof kErrorMark - 1 : 0;
     has_passed_on_ = true;
-    has_rank_spoken_ = has_rank_spoken_ || line.compare(0, sizeof kOfARank - 1, kOfARank) == 0;
-    std::fputs(line.c_str(), stderr);
+    has_rank_spoken_ = has_rank_spoken_ || line.compare(begin, sizeof kOfARank - 1, kOfARank) == 0;
+    std::fprintf(stderr, "%s%s", is_marked ? journal_error_mark() : "", line.c_str() + begin);
   }
 
   // missed_: of a rank that did not find the first one of its machine. That one has usually said more; a rank that was

@@ -13,10 +13,14 @@ namespace {
 // Shows how far texts are, whose generation may take minutes a batch, and ends it for a signal to this rank or another.
 class ShownDecoding final : public DecodingWatch {
  public:
-  ShownDecoding(Progress& progress, const Group& group, const volatile int* stop)
+  ShownDecoding(Progress& progress, Group& group, const volatile int* stop)
       : progress_(progress), group_(group), stop_(stop), began_(monotonic_seconds()) {}
 
-  int signal() const noexcept { return *stop_ != 0 ? *stop_ : group_.stop_signal(); }
+  // One that reaches this rank alone is passed on to all, and to the launcher.
+  int signal() noexcept {
+    if (*stop_ != 0) group_.stop_all(*stop_);
+    return group_.stop_signal();
+  }
   int decoded(std::int64_t rows, std::int64_t ended) noexcept override {
     tokens_ += static_cast<double>(rows);
     show(batches_, ended);
@@ -34,7 +38,7 @@ class ShownDecoding final : public DecodingWatch {
 
  private:
   Progress& progress_;
-  const Group& group_;
+  Group& group_;
   const volatile int* stop_;
   const double began_;
   double tokens_ = 0.0;

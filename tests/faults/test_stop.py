@@ -10,7 +10,7 @@ import time
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, digest, run, settings, wait_for
-from rank_runs import preloaded, processes_of
+from rank_runs import preloaded, processes_of, ranks_and_launcher
 
 SMALL = {"training__max_steps": "3", "training__save_steps": "1", "data__train_file": f'"{EMOJI}/validation.jsonl"'}
 LONG = {"training__max_steps": "100000", "training__save_steps": "2"}
@@ -19,6 +19,11 @@ LONG = {"training__max_steps": "100000", "training__save_steps": "2"}
 def closed(toml, redirections):
     """The run, started by a shell that closes descriptors."""
     return ["sh", "-c", f'exec "$0" run "$1" {redirections}', str(PROGRAM), str(toml)]
+
+
+def newest_checkpoint(output):
+    """Its update; 0: there is none."""
+    return max((int(path.name.partition("-")[2]) for path in output.glob("checkpoint-*")), default=0)
 
 
 class Stop(unittest.TestCase):
@@ -63,6 +68,29 @@ class Stop(unittest.TestCase):
                 process.terminate()
                 self.assertEqual(process.wait(60), 143)
                 wait_for(lambda: not processes_of(str(toml)), 10)
+
+    def test_a_signal_to_one_rank_alone_stops_the_run_with_its_code(self):
+        toml = settings(self.folder, distributed__world_size="2", **LONG)
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                step = newest_checkpoint(self.output)
+                wait_for(lambda: newest_checkpoint(self.output) > step)
+                os.kill(ranks_and_launcher(toml)[0][rank], signal.SIGTERM)
+                error = process.communicate(timeout=60)[1]
+                self.assertEqual(process.returncode, 143, error)
+                self.assertIn("run: stopped by SIGTERM after update", error)
+
+    def test_a_signal_while_ranks_start_is_never_lost(self):
+        """slow_start.c holds up the process that becomes mpirun, before it has its own handlers."""
+        toml = settings(self.folder, distributed__world_size="2", **LONG)
+        slow = {**os.environ, "LD_PRELOAD": preloaded("slow_start"), "SLOW_START_MS": "500"}
+        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=slow)
+        wait_for(lambda: len(processes_of(str(toml))) > 1)
+        process.terminate()
+        error = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 143, error)
+        self.expect_nothing_left(toml)
 
     def test_a_second_signal_ends_without_saving_and_the_next_start_goes_on(self):
         # A checkpoint is 7 MB: longer on this disk than the test.

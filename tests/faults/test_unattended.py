@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as a service: what it tells systemd and when, the line before a hang ends it, status.json and bascule.prom, and the unit that `bascule plan --unit` writes."""
+import itertools
 import json
 import os
 import pathlib
@@ -62,6 +63,31 @@ class Unattended(unittest.TestCase):
                 self.assertRegex(told[0], r"^READY=1\nSTATUS=train: step 1 of 3, loss [0-9.]+, .* left\n$")
                 self.assertTrue(told[-1].startswith("STOPPING=1\n"), told)
                 self.assertEqual(sum("READY=1" in message for message in told), 1)
+
+    def test_a_run_with_nothing_left_to_do_is_ready_and_ends_well(self):
+        for number, toml in enumerate((small_settings(self.folder), drawing(self.folder, num_inference_steps="1", batch_size="4", height="32", width="32"))):
+            for ranks in ("", "distributed.world_size=2"):
+                with self.subTest(number=number, ranks=ranks):
+                    shutil.rmtree(self.folder / "run", ignore_errors=True)
+                    command = [toml, *([ranks] if ranks else [])]
+                    self.assertEqual(run("run", *command).returncode, 0)
+                    listener = Listener(address := str(self.folder / f"notify-{number}{ranks}"))
+                    done = run("run", *command, env={**os.environ, "NOTIFY_SOCKET": address})
+                    self.assertIn("already finished", done.stderr)
+                    self.assertEqual((done.returncode, listener.end()), (0, ["READY=1\nSTATUS=nothing is left to do\n"]))
+
+    def test_a_run_that_an_error_ends_has_failed(self):
+        rows = [dict(row) for row in ROWS]
+        rows[5]["image"] = str(self.folder / "bad.jpg")
+        (self.folder / "bad.jpg").write_bytes(b"no picture")
+        for address in ("", str(self.folder / "notify")):  # with a supervisor, without
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            toml = small_settings(self.folder, data__train_file=write_rows(self.folder / "rows.jsonl", rows))
+            done, told = self.service(toml, address) if address else (run("run", toml), [])
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(json.loads((self.folder / "run" / "status.json").read_text())["state"], "failed")
+            self.assertIn("\nbascule_running 0\n", (self.folder / "run" / "bascule.prom").read_text())
+            self.assertLessEqual(sum("READY=1" in message for message in told), 1)
 
     def test_an_evaluation_alone_is_ready_too(self):
         rows = write_rows(self.folder / "rows.jsonl", ROWS)
@@ -142,15 +168,21 @@ class Unattended(unittest.TestCase):
         self.assertFalse((self.folder / "run" / "status.json").exists())
 
     def test_errors_have_a_priority_in_the_journal_alone(self):
-        for is_journal in (True, False):
+        rows = [{**row, "image": str(self.folder / "bad.jpg")} if i % 2 == 0 else row for i, row in enumerate(ROWS)]
+        (self.folder / "bad.jpg").write_bytes(b"no picture")
+        bad_pictures = small_settings(self.folder, data__train_file=write_rows(self.folder / "rows.jsonl", rows), training__per_device_train_batch_size="2")
+        for is_journal, (toml, ranks, code) in itertools.product((True, False), ((self.folder / "none.toml", 1, 2), (bad_pictures, 1, 3), (bad_pictures, 2, 3))):
             reader, writer = os.pipe()
             facts = os.fstat(writer)
             stream = f"{facts.st_dev}:{facts.st_ino}" if is_journal else "1:2"
-            done = subprocess.run([str(PROGRAM), "run", str(self.folder / "none.toml")], stderr=writer, env={**os.environ, "JOURNAL_STREAM": stream}, check=False)
-            os.close(writer)
-            with os.fdopen(reader) as text:
-                self.assertTrue(text.read().startswith("<3>bascule: " if is_journal else "bascule: "))
-            self.assertEqual(done.returncode, 2)
+            with self.subTest(is_journal=is_journal, ranks=ranks):
+                done = subprocess.run([str(PROGRAM), "run", str(toml), f"distributed.world_size={ranks}"], stderr=writer, env={**os.environ, "JOURNAL_STREAM": stream}, check=False)
+                os.close(writer)
+                with os.fdopen(reader) as text:
+                    errors = [line for line in text.read().splitlines() if re.match("(<3>)?bascule: (rank [01]: )?/", line)]
+                self.assertEqual(len(errors), 1, errors)
+                self.assertEqual(errors[0].startswith("<3>"), is_journal, errors)
+                self.assertEqual(done.returncode, code)
 
     def unit(self, **changes):
         toml = small_settings(self.folder, **changes)
@@ -165,6 +197,17 @@ class Unattended(unittest.TestCase):
         self.assertIn("\nMemoryDenyWriteExecute=yes\n", text)
         self.assertIn(f'\nExecStart="{PROGRAM}" run "{self.folder}/run.toml"\n', text)
         self.assertIn(f"\nBindPaths=%S/bascule-run:{self.folder}/run\n", text)
+
+    @unittest.skipUnless(str(pathlib.Path.home()).startswith(("/home/", "/root")), "the home folder is elsewhere")
+    def test_the_unit_lets_the_run_read_pictures_that_lie_elsewhere_than_their_rows(self):
+        home = tempfile.TemporaryDirectory(dir=pathlib.Path.home())
+        self.addCleanup(home.cleanup)
+        there = pathlib.Path(home.name, pathlib.Path(ROWS[0]["image"]).name)
+        shutil.copy(DATA / "run_goldens" / ROWS[0]["image"], there)
+        of_program = str(PROGRAM).startswith(("/home/", "/root/"))  # and of model and tokenizer
+        for image, has_home in ((there, True), (DATA / "run_goldens" / ROWS[0]["image"], of_program)):
+            text = self.unit(data__train_file=write_rows(self.folder / "rows.jsonl", [{**ROWS[0], "image": str(image)}, *ROWS[1:]]))[1]
+            self.assertIn("\nProtectHome=" + ("read-only" if has_home else "yes") + "\n", text)
 
     @unittest.skipIf(shutil.which("systemd-analyze") is None, "systemd-analyze is not installed (Debian's package systemd)")
     def test_systemd_has_nothing_to_say_about_the_unit(self):
