@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, has_mpi, has_onednn, instruction_sets, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, has_mpi, has_onednn, instruction_sets, is_sanitized, run, settings
 from rank_runs import STRATEGIES
 
 SETTINGS = 2
@@ -29,7 +29,8 @@ class Bf16(unittest.TestCase):
         folder.mkdir()
         done = run("run", settings(folder, **{**BF16, **changes}))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("libraries allocated nothing", done.stdout) if "distributed__world_size" not in changes else None
+        if "distributed__world_size" not in changes and not is_sanitized():
+            self.assertIn("libraries allocated nothing", done.stdout)
         return digest(folder / "run" / "model.safetensors")
 
     def test_the_same_bits_for_every_head_on_every_instruction_set_and_number_of_threads(self):

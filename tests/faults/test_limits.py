@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import unittest
 
-from bascule_run import DEMO_MODEL, digest, run, settings
+from bascule_run import DEMO_MODEL, digest, is_sanitized, run, settings
 
 MEMORY, DISK = 4, 6
 MIB = 1 << 20
@@ -65,6 +65,7 @@ class Limits(unittest.TestCase):
             self.assertIn(word, errors[0])
         self.assertNotIn("seal:", done.stderr)
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
     def test_address_space(self):
         """At every limit a run is refused in one line or runs to its end; below the first, the program itself cannot be loaded."""
         ended = []
@@ -81,11 +82,13 @@ class Limits(unittest.TestCase):
         self.assertIn(0, ended)
         self.assertIn(MEMORY, ended)
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
     def test_address_space_is_named_with_what_it_needs(self):
         done = run("run", settings(self.folder, **LARGER, training__per_device_train_batch_size="64", machine__threads="1"),
                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 * MIB, 400 * MIB)))
         self.refused(done, "run.toml: a process needs ", " of address space, but RLIMIT_AS (ulimit -v) allows 400 MiB")
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
     def test_data(self):
         for mib in (60, 120, 1000):
             limit = mib * MIB
@@ -121,6 +124,7 @@ class Limits(unittest.TestCase):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
         self.assertEqual(codes, {0, MEMORY, DISK})
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
     def test_the_stack_is_looked_at_before_anything_is_done(self):
         """With a little less than is asked for, the program itself works: the least is on the safe side."""
         def done(kib):

@@ -139,14 +139,14 @@ class NodesFail(Nodes):
     def test_a_slow_disk_a_long_step_and_a_slow_wire_are_no_failures(self):
         slow = {"LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_KIB_PER_SECOND": "2048"}  # 7 MB of a checkpoint
         cases = {"disk": ({}, slow, None), "wire": ({}, {}, "8mbit"),  # 2.4 MB of gradients
-                 "step": ({"distributed__timeout_seconds": "8" if is_sanitized() else "1", "model__model_name_or_path": f'"{DEMO_MODEL}"', "training__save_steps": "0", "training__per_device_train_batch_size": "790", "machine__isa": '"avx2"'}, {}, None)}
+                 "step": ({"distributed__timeout_seconds": "8" if is_sanitized() else "1", "model__model_name_or_path": f'"{DEMO_MODEL}"', "training__save_steps": "0", "training__per_device_train_batch_size": "250" if is_sanitized() else "790", "machine__isa": '"avx2"'}, {}, None)}
         for name, (changes, environment, rate) in cases.items():
             with self.subTest(case=name):
                 nodes = self.machines(rate=rate)
                 folder = self.folder()
                 toml = on_nodes(folder, nodes, 2, **{"training__max_steps": "1", "distributed__timeout_seconds": "1", **changes})
                 began = time.monotonic()
-                done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(**environment), capture_output=True, text=True, timeout=100)
+                done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(**environment), capture_output=True, text=True, timeout=300)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertGreater(time.monotonic() - began, 2.0)
                 self.expect_nothing_left(nodes, folder)
