@@ -5,6 +5,7 @@
 #include "src/models/bridgetower.h"
 #include "src/models/embed.h"
 #include "src/models/families.h"
+#include "src/models/tied_decoder.h"
 
 namespace bascule {
 
@@ -13,7 +14,12 @@ extern const Family kBridgeTower;
 namespace {
 
 constexpr char kVision[] = "vision_model", kText[] = "text_model", kTextPooler[] = "text_pooler";
-constexpr char kDecoderWeight[] = "mlm_score.decoder.weight";
+
+// Of the masked-LM head; no other one has a decoder.
+TiedDecoder decoder_of(const BridgeTowerConfig& config, ModelHead head, const ModelSource& source) {
+  return {head == ModelHead::kMaskedLm && config.tie_word_embeddings, source, "mlm_score.decoder.weight",
+          std::string(kBodyPrefix) + "text_model.embeddings.word_embeddings.weight", FileNames(kBodyPrefix)};
+}
 
 // Reference cases call matching so too.
 ModelHead head_named(const std::string& name, const std::string& path) {
@@ -27,13 +33,14 @@ ModelHead head_named(const std::string& name, const std::string& path) {
 class BridgeTower final : public Model {
  public:
   BridgeTower(const ModelSource& source, const std::string& head)
-      : source_(source),
-        head_(head_named(head, source.config_path)),
-        config_(read_bridgetower_config(source.config_path)) {
+      : head_(head_named(head, source.config_path)),
+        config_(read_bridgetower_config(source.config_path)),
+        decoder_(decoder_of(config_, head_, source)) {
     check_bridgetower_config(config_, head_, source.config_path);
   }
 
-  BridgeTower(const BridgeTowerConfig& config, ModelHead head) : head_(head), config_(config) {
+  BridgeTower(const BridgeTowerConfig& config, ModelHead head)
+      : head_(head), config_(config), decoder_(decoder_of(config, head, {})) {
     check_bridgetower_config(config_, head_, "");
   }
 
@@ -86,15 +93,10 @@ class BridgeTower final : public Model {
   std::int64_t width_of(const RecordOptions& options) const {
     return options.width > 0 ? options.width : config_.vision.image_size;
   }
-  // The masked-LM decoder is the word table if config.json says so, unless the weights hold both and they differ.
-  bool decoder_is_tied() const {
-    if (head_ != ModelHead::kMaskedLm || !config_.tie_word_embeddings) return false;
-    return !source_.has_weights || !source_.has_weights(kDecoderWeight);
-  }
 
-  ModelSource source_;
   ModelHead head_;
   BridgeTowerConfig config_;
+  TiedDecoder decoder_;
 };
 
 void add_reference(Recording* recording, const BridgeTowerOutputs& outputs, ModelHead head) {
@@ -128,7 +130,7 @@ Recording BridgeTower::record(Graph& graph, Use use, const RecordOptions& option
   own.head = head_;
   own.frozen = options.frozen;
   own.dropout = options.dropout;
-  own.tie_word_embeddings = decoder_is_tied();
+  own.tie_word_embeddings = decoder_.is_tied();
   own.label_smoothing = options.label_smoothing;
   own.every_output = use == Use::kReference;
   own.predictions = options.predictions;

@@ -4,11 +4,6 @@
 namespace bascule {
 namespace {
 
-bool find_whether_tied(const std::string& decoder, const BertVariant& variant, const ModelSource& source) {
-  if (!source.has_weights || !source.has_weights(decoder)) return true;
-  return source.are_equal && source.are_equal(decoder, word_table_name(variant), FileNames(variant.prefix()));
-}
-
 bool find_whether_they_differ(const std::string& a, const std::string& b, const BertVariant& variant,
                               const ModelSource& source) {
   return source.has_weights && source.has_weights(a) && source.has_weights(b) && source.are_equal &&
@@ -30,11 +25,11 @@ MaskedWords::MaskedWords(const MaskedWordNames& names, const BertConfig& config,
                          const ModelSource& source)
     : names_(names),
       vocabulary_size_(config.vocab_size),
-      says_tied_(config.tie_word_embeddings),
-      is_tied_(says_tied_ && find_whether_tied(std::string(names.decoder) + ".weight", variant, source)) {
+      decoder_(config.tie_word_embeddings, source, std::string(names.decoder) + ".weight", word_table_name(variant),
+               FileNames(variant.prefix())) {
   const std::string decoders = std::string(names.decoder) + ".bias";
   const bool reads_decoders =
-      names.bias == nullptr || !is_tied_ || find_whether_they_differ(decoders, names.bias, variant, source);
+      names.bias == nullptr || !decoder_.is_tied() || find_whether_they_differ(decoders, names.bias, variant, source);
   bias_ = reads_decoders ? decoders : names.bias;
 }
 
@@ -54,17 +49,6 @@ std::vector<ParameterPiece> MaskedWords::unused_tensors() const {
   return {bias};
 }
 
-void MaskedWords::complete_config(Json* config) const {
-  if (has_own_decoder()) (*config)["tie_word_embeddings"] = false;
-}
-
-std::vector<std::string> MaskedWords::notes() const {
-  if (!has_own_decoder()) return {};
-  return {
-      "the folder's decoder differs from its word table: both are trained, and config.json will say "
-      "tie_word_embeddings = false"};
-}
-
 void MaskedWords::record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
                          Recording* recording) const {
   Graph& graph = r.graph;
@@ -75,7 +59,7 @@ void MaskedWords::record(BertRecorder& r, const RowStream& last, Use use, const 
   const Tensor h =
       activation(graph, std::string(names_.dense) + ".act", dense(r, names_.dense, rows, width), r.config.head_act);
   const Tensor normed = norm(r, names_.norm, h, r.config.layer_norm_eps);
-  const Tensor weight = is_tied_
+  const Tensor weight = decoder_.is_tied()
                             ? word_table(r)
                             : r.weight(std::string(names_.decoder) + ".weight", vocabulary_size_, width, r.deviation);
   const Tensor logits = linear(graph, "logits", normed, weight, r.bias(bias_, vocabulary_size_));

@@ -9,6 +9,7 @@
 
 #include "src/models/families.h"
 #include "src/models/text_head.h"
+#include "src/models/tied_decoder.h"
 
 namespace bascule {
 
@@ -38,16 +39,16 @@ class MaskedWords : public TextHead {
   Fields fields() const override;
   // The reference adds the decoder's bias; where that is another tensor this one is not read.
   std::vector<ParameterPiece> unused_tensors() const override;
-  void complete_config(Json* config) const override;
-  std::vector<std::string> notes() const override;
-  bool has_own_decoder() const override { return says_tied_ && !is_tied_; }
+  void complete_config(Json* config) const override { decoder_.complete_config(config); }
+  std::vector<std::string> notes() const override { return decoder_.notes(); }
+  bool has_own_decoder() const override { return decoder_.is_own(); }
   void record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
               Recording* recording) const override;
 
  private:
   const MaskedWordNames& names_;
   std::int64_t vocabulary_size_;
-  bool says_tied_, is_tied_;
+  TiedDecoder decoder_;
   std::string bias_;  // the one that is read
 };
 

@@ -4,6 +4,7 @@
 #include "src/models/families.h"
 #include "src/models/t5_config.h"
 #include "src/models/t5_layers.h"
+#include "src/models/tied_decoder.h"
 
 namespace bascule {
 
@@ -19,8 +20,8 @@ constexpr int kLabelledTokens = kFirstModelStream + 2;  // of the target: those 
 
 class T5 final : public Model {
  public:
-  explicit T5(const T5Config& config, ModelSource source = {})
-      : config_(config), source_(std::move(source)), head_is_tied_(find_whether_tied()) {}
+  explicit T5(const T5Config& config, const ModelSource& source = {})
+      : config_(config), head_is_tied_(!hold_own_decoder(source, kT5LmHead, kT5Words, file_names())) {}
 
   const char* architecture() const override { return kT5Architecture; }
   const char* body_prefix() const override { return ""; }
@@ -48,14 +49,9 @@ class T5 final : public Model {
 
  private:
   Recording record_next(T5Recorder& r, const DecodingShape& shape) const;
-  // Whatever config.json says: the word table is the head unless the weights hold another one.
-  bool find_whether_tied() const {
-    if (!source_.has_weights || !source_.has_weights(kT5LmHead)) return true;
-    return source_.are_equal && source_.are_equal(kT5LmHead, kT5Words, file_names());
-  }
 
   T5Config config_;
-  ModelSource source_;
+  // Whatever config.json says: the word table is the head unless the weights hold another one.
   bool head_is_tied_;
 };
 

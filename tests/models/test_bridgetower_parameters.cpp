@@ -14,8 +14,10 @@
 #include "src/graph/backward.h"
 #include "src/json/json.h"
 #include "src/models/bridgetower.h"
+#include "src/models/families.h"
 #include "tests/models/published_configs.h"
 #include "tests/support/reference_dir.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 namespace {
@@ -167,6 +169,46 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenParameters,
                          ::testing::Values("base_model", "base_other_image_size", "itc_add", "itm_frozen",
                                            "itm_scaled_add", "mlm_interpolate", "mlm_tied", "itc_medium_bf16"),
                          [](const ::testing::TestParamInfo<const char*>& chosen) { return std::string(chosen.param); });
+
+constexpr char kDecoder[] = "mlm_score.decoder.weight";
+constexpr char kWordTable[] = "bridgetower.text_model.embeddings.word_embeddings.weight";
+
+// The decoder in the weights' file.
+enum class Decoder { kAbsent, kEqual, kOwn };
+
+std::unique_ptr<Model> open_masked_lm(bool says_tied, Decoder decoder, const TemporaryFolder& folder) {
+  ModelSource source;
+  source.config_path = folder.write(
+      "config.json",
+      R"({"model_type": "bridgetower", "hidden_size": 64, "num_hidden_layers": 1, "tie_word_embeddings": )" +
+          std::string(says_tied ? "true" : "false") +
+          R"(, "text_config": {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 50},
+              "vision_config": {"hidden_size": 64, "num_hidden_layers": 1, "image_size": 16, "patch_size": 8}})");
+  source.has_weights = [=](const std::string& tensor) { return tensor == kDecoder && decoder != Decoder::kAbsent; };
+  source.are_equal = [=](const std::string& a, const std::string& b, const FileNames&) {
+    return a == kDecoder && b == kWordTable && decoder == Decoder::kEqual;
+  };
+  return open_model(source, "masked_lm");
+}
+
+TEST(BridgeTowerParameters, ATiedDecoderIsTheWordTableUnlessTheWeightsHoldAnotherOne) {
+  for (const bool says_tied : {true, false}) {
+    for (const Decoder decoder : {Decoder::kAbsent, Decoder::kEqual, Decoder::kOwn}) {
+      SCOPED_TRACE(std::to_string(says_tied) + ", file " + std::to_string(static_cast<int>(decoder)));
+      const TemporaryFolder folder;
+      const std::unique_ptr<Model> model = open_masked_lm(says_tied, decoder, folder);
+      ParameterSet parameters;
+      Graph graph(parameters, bridgetower_counts(2, 10, 4), model->fields({}));
+      model->record(graph, Use::kTrain, {});
+      std::set<std::string> names;
+      for (int p = 0; p < parameters.size(); ++p) {
+        for (const ParameterPiece& piece : parameters[p].pieces) names.insert(piece.name);
+      }
+      EXPECT_EQ(names.count(kWordTable), 1u);
+      EXPECT_EQ(names.count(kDecoder), says_tied && decoder != Decoder::kOwn ? 0u : 1u);
+    }
+  }
+}
 
 // tests/data/goldens/README.md, "Fresh weights".
 TEST(BridgeTowerParameters, FreshValuesFollowTheReferencesLaws) {

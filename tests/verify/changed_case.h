@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -100,6 +101,18 @@ class ChangedCase {
   void add(const std::string& file, const std::string& tensor, const std::vector<std::int64_t>& values) {
     Rewrite rewrite(folder_.path() + "/" + file, [](const std::string&) { return false; });
     rewrite.tensors.push_back({tensor, DType::kInt64, {static_cast<std::int64_t>(values.size())}, values.data()});
+    rewrite.write();
+  }
+
+  // A safetensors file with a copy of one of its tensors.
+  void copy(const std::string& file, const std::string& from, const std::string& to) {
+    Rewrite rewrite(folder_.path() + "/" + file, [](const std::string&) { return false; });
+    const auto found = std::find_if(rewrite.tensors.begin(), rewrite.tensors.end(),
+                                    [&](const TensorToWrite& tensor) { return tensor.name == from; });
+    ASSERT_NE(found, rewrite.tensors.end()) << from;
+    TensorToWrite copied = *found;
+    copied.name = to;
+    rewrite.tensors.push_back(copied);
     rewrite.write();
   }
 

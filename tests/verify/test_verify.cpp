@@ -46,6 +46,14 @@ TEST(Verify, OneChangedWeightFails) {
   EXPECT_NE(changed.failed(), std::vector<std::string>{});
 }
 
+// As files of PyTorch's format have it, which hold a tied parameter under both names.
+TEST(Verify, ADecoderThatEqualsTheWordTableIsThatTable) {
+  ChangedCase changed("mlm_tied");
+  changed.copy("model.safetensors", "bridgetower.text_model.embeddings.word_embeddings.weight",
+               "mlm_score.decoder.weight");
+  EXPECT_EQ(changed.failed(), std::vector<std::string>{});
+}
+
 TEST(Verify, OneChangedOutputFails) {
   const std::pair<const char*, const char*> outputs[] = {
       {"itc_add", "logits"},          {"itc_add", "cross_embeds"},           {"itm_scaled_add", "logits"},
