@@ -52,6 +52,12 @@ class BridgeTower final : public Model {
                        [&](const char* head) { return tensor.rfind(head, 0) == 0; });
   }
   std::vector<ParameterPiece> unused_tensors() const override { return bascule::unused_tensors(config_, head_); }
+  void complete_config(Json* config) const override {
+    decoder_.complete_config(config);
+    // Transformers 4 goes by this key, and ties where it is missing.
+    if (head_ == ModelHead::kMaskedLm) (*config)["text_config"]["tie_word_embeddings"] = decoder_.is_tied();
+  }
+  std::vector<std::string> notes() const override { return decoder_.notes(); }
   ModelCardWords card() const override {
     return {"BridgeTower",
             {"bridgetower", "image-text"},

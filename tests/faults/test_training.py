@@ -227,6 +227,8 @@ class Training(unittest.TestCase):
         decoder, table = "mlm_score.decoder.weight", "bridgetower.text_model.embeddings.word_embeddings.weight"
         self.assertNotEqual(before[decoder], after[decoder])
         self.assertNotEqual(after[table], after[decoder])
+        saved = json.loads((second / "config.json").read_text())
+        self.assertEqual((saved["tie_word_embeddings"], saved["text_config"]["tie_word_embeddings"]), (False, False))
 
 
 class Metrics(unittest.TestCase):

@@ -210,6 +210,38 @@ TEST(BridgeTowerParameters, ATiedDecoderIsTheWordTableUnlessTheWeightsHoldAnothe
   }
 }
 
+// Transformers 5 goes by the key at the top, Transformers 4 by that of the texts, whose default is true.
+TEST(BridgeTowerParameters, ConfigJsonSaysWhetherTheDecoderIsTied) {
+  for (const bool says_tied : {true, false}) {
+    for (const Decoder decoder : {Decoder::kAbsent, Decoder::kEqual, Decoder::kOwn}) {
+      SCOPED_TRACE(std::to_string(says_tied) + ", file " + std::to_string(static_cast<int>(decoder)));
+      const TemporaryFolder folder;
+      const std::unique_ptr<Model> model = open_masked_lm(says_tied, decoder, folder);
+      Json config = read_json_file(folder.path() + "/config.json");
+      model->complete_config(&config);
+      const bool is_tied = says_tied && decoder != Decoder::kOwn;
+      EXPECT_EQ(config["tie_word_embeddings"], is_tied);
+      EXPECT_EQ(config["text_config"]["tie_word_embeddings"], is_tied);
+      EXPECT_EQ(config["text_config"]["vocab_size"], 50);
+      EXPECT_EQ(model->notes().size(), says_tied && !is_tied ? 1u : 0u);
+    }
+  }
+}
+
+TEST(BridgeTowerParameters, AHeadWithoutADecoderLeavesConfigJsonAsItIs) {
+  const TemporaryFolder folder;
+  open_masked_lm(true, Decoder::kOwn, folder);
+  ModelSource source;
+  source.config_path = folder.path() + "/config.json";
+  source.has_weights = [](const std::string&) { return true; };
+  const std::unique_ptr<Model> model = open_model(source, "image_text_matching");
+  Json config = read_json_file(source.config_path);
+  const Json before = config;
+  model->complete_config(&config);
+  EXPECT_EQ(config, before);
+  EXPECT_TRUE(model->notes().empty());
+}
+
 // tests/data/goldens/README.md, "Fresh weights".
 TEST(BridgeTowerParameters, FreshValuesFollowTheReferencesLaws) {
   BridgeTowerConfig config = large_config();
