@@ -311,7 +311,7 @@ void add_generate(CLI::App& app, Chosen* chosen) {
       std::vector<Number>{{"--num-beams", "num_beams", "sequences that beam search follows; 1: greedy search", 1},
                           {"--max-new-tokens", "max_new_tokens", "the most tokens to write", 1},
                           {"--max-length", "max_length", "the same with the start token", 1},
-                          {"--min-new-tokens", "min_new_tokens", "the fewest tokens to write", 1},
+                          {"--min-new-tokens", "min_new_tokens", "the fewest tokens to write", 0},
                           {"--min-length", "min_length", "the same with the start token", 0},
                           {"--no-repeat-ngram-size", "no_repeat_ngram_size",
                            "never write so many tokens twice in the same order; 0: no rule", 0}});

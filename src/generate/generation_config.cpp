@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/generate/generation_config.h"
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -149,11 +148,11 @@ void read_search_options(const Json& object, const std::string& where, SearchOpt
   if (const Json* const value = find_member(object, "early_stopping", where))
     options->early_stopping = early_stopping_of(*value, where);
   read_ids(object, where, options);
-  // New tokens stand behind the start token, and count before a length does.
+  // New tokens stand behind the start token, and count before a length does: also where they are fewer, and 0.
   options->max_length = get_int(object, "max_length", where, options->max_length);
   options->min_length = get_int(object, "min_length", where, options->min_length);
   const auto new_tokens = [&](const char* key, std::int64_t least) {
-    const std::int64_t tokens = get_int(object, key, where, least);
+    const std::int64_t tokens = get_int(object, key, where);
     if (tokens >= least && tokens < kMostLength) return tokens;
     throw Error(ErrorKind::kData, where,
                 std::string(key) + " = " + std::to_string(tokens) + " is not between " + std::to_string(least) +
@@ -161,8 +160,8 @@ void read_search_options(const Json& object, const std::string& where, SearchOpt
   };
   if (find_member(object, "max_new_tokens", where) != nullptr)
     options->max_length = new_tokens("max_new_tokens", 1) + 1;
-  if (const std::int64_t tokens = new_tokens("min_new_tokens", 0); tokens > 0)
-    options->min_length = std::max(options->min_length, tokens + 1);
+  if (find_member(object, "min_new_tokens", where) != nullptr)
+    options->min_length = new_tokens("min_new_tokens", 0) + 1;
 }
 
 void check_search_options(const SearchOptions& options, const std::string& where) {

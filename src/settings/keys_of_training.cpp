@@ -142,7 +142,7 @@ constexpr Key kTrainingKeys[] = {
     {"generation", "min_length", integer<&Generation::min_length>(0, kMostTokens), kFromThereOn,
      "minimum length of a written text in tokens, including the start token", nullptr, "0"},
     {"generation", "min_new_tokens", integer<&Generation::min_new_tokens>(0, kMostTokens), kFromThereOn,
-     "the same without the start token; the larger one counts", nullptr, "0"},
+     "the same without the start token; 0: `min_length` counts", nullptr, "0"},
     {"generation", "length_penalty", real<&Generation::length_penalty>(-100.0, 100.0), kFromThereOn,
      "beam search ranks finished texts by log probability / length ^ `length_penalty`; above 0 favours long texts",
      nullptr, "1.0"},

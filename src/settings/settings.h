@@ -10,7 +10,6 @@
 // Everything here belongs to the time before the seal: it allocates and throws Error.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -280,7 +279,7 @@ struct GenerationSettings {
   std::int64_t max_length = 0;      // ids, the start token among them; 0: the length of targets in evaluations
   std::int64_t max_new_tokens = 0;  // behind the start token; 0: max_length counts
   std::int64_t min_length = 0;
-  std::int64_t min_new_tokens = 0;
+  std::int64_t min_new_tokens = 0;  // 0: min_length counts
   double length_penalty = 1.0;
   EarlyStopping early_stopping = EarlyStopping::kNo;
   std::int64_t no_repeat_ngram_size = 0;
@@ -290,9 +289,7 @@ struct GenerationSettings {
     if (max_new_tokens > 0) return max_new_tokens + 1;
     return max_length > 0 ? max_length : data.eval_target_length();
   }
-  std::int64_t least_length() const {
-    return min_new_tokens > 0 ? std::max(min_length, min_new_tokens + 1) : min_length;
-  }
+  std::int64_t least_length() const { return min_new_tokens > 0 ? min_new_tokens + 1 : min_length; }
 };
 
 enum class ResumeDrawing { kAuto, kNever };

@@ -178,6 +178,9 @@ class Generate(unittest.TestCase):
         own = folder / "generation_config.json"
         own.write_text(json.dumps({"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "num_beams": 3, "max_new_tokens": 5}))
         self.assertEqual(self.generate("cat", folder=folder), self.generate("cat", "--num-beams", 3, "--max-new-tokens", 5))
+        own.write_text(json.dumps({"decoder_start_token_id": 0, "eos_token_id": 1, "max_new_tokens": 30, "min_length": 25}))
+        long, short = (json.loads(self.generate("cat", "--json", *least, folder=folder))["texts"][0]["tokens"] for least in ((), ("--min-new-tokens", 0)))
+        self.assertTrue(short < 24 <= long, (short, long))
         own.write_text("{}")
         self.assertIn("that of config.json is used", run("generate", folder, "cat").stderr)
         for text, words in (("{", "generation_config.json"), ('{"decoder_start_token_id": 0, "do_sample": true}', "do_sample = true is not supported"),

@@ -96,6 +96,19 @@ TEST(GenerationConfig, NewTokensStandBehindTheStartTokenAndCountBeforeALength) {
   EXPECT_EQ(options.min_length, 5);
 }
 
+// Transformers' GenerationMixin._prepare_generated_length: min_length = min_new_tokens + 1, where that is not None.
+TEST(GenerationConfig, TheFewestNewTokensCountBeforeALengthAlsoWhereTheyAreFewer) {
+  const auto least = [](const std::string& tokens) {
+    return read(R"({"decoder_start_token_id": 0, "max_length": 40, "min_length": 30)" + tokens + "}")
+        .options.min_length;
+  };
+  EXPECT_EQ(least(""), 30);
+  EXPECT_EQ(least(R"(, "min_new_tokens": null)"), 30);
+  EXPECT_EQ(least(R"(, "min_new_tokens": 35)"), 36);
+  EXPECT_EQ(least(R"(, "min_new_tokens": 4)"), 5);
+  EXPECT_EQ(least(R"(, "min_new_tokens": 0)"), 1);
+}
+
 TEST(GenerationConfig, WhatIsNotThereIsRefusedByName) {
   for (const char* const key :
        {R"("do_sample": true)", R"("repetition_penalty": 1.2)", R"("num_return_sequences": 2)",

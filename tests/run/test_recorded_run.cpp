@@ -73,6 +73,9 @@ TEST(RecordedRun, TextsAreSearchedForAsTheSettingsSay) {
   EXPECT_EQ(options.length_penalty, 2.5);
   EXPECT_EQ(options.early_stopping, EarlyStopping::kNever);
   EXPECT_EQ(options.no_repeat_ngram_size, 2);
+  EXPECT_EQ(search_of("min_length = 5\nmin_new_tokens = 2\n").min_length, 3);
+  EXPECT_EQ(search_of("min_length = 5\nmin_new_tokens = 8\n").min_length, 9);
+  EXPECT_EQ(search_of("min_length = 5\nmin_new_tokens = 0\n").min_length, 5);
 }
 
 TEST(RecordedRun, TheLineOfThePlanHasTheShareOfRecomputedOperations) {
