@@ -182,9 +182,11 @@ TEST_F(PipelineConfigs, TheTextEncoderHasTheDefaultsOfTransformers) {
   EXPECT_EQ(config.max_position_embeddings, 77);
   EXPECT_EQ(config.hidden_act, Activation::kQuickGelu);
   EXPECT_EQ(read_clip_text_config(with(kText, "hidden_act", "\"gelu\"")).hidden_act, Activation::kGelu);
+  EXPECT_EQ(read_clip_text_config(with(kText, "use_attention_mask", "false")).hidden_size, 512);
   EXPECT_EQ(read_clip_text_config(with(kText, "eos_token_id", "2")).vocab_size, 49408) << "wrong in old files, unused";
   expect_refused(read_clip_text_config, kText,
                  {{"hidden_act", "\"mish\"", "is not supported"},
+                  {"use_attention_mask", "true", "is not supported"},
                   {"num_attention_heads", "7", "is not a multiple of"},
                   {"hidden_size", "0", "out of range"},
                   {"vocab_size", "-1", "out of range"},
