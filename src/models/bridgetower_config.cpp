@@ -24,8 +24,10 @@ BridgeTowerConfig::Text read_text(const Json& t, const std::string& path) {
   text.layer_norm_eps = config_epsilon(t, path, 1e-5);
   check_padding_token(text.pad_token_id, text.vocab_size, path);
   check_positions_are_absolute(t, path);
-  if (get_bool(t, "add_cross_attention", path, false))
-    refuse_config(path, "text_config.add_cross_attention = true is not supported");
+  for (const char* key : {"is_decoder", "add_cross_attention"}) {
+    if (get_bool(t, key, path, false))
+      refuse_config(path, "text_config." + std::string(key) + " = true is not supported");
+  }
   return text;
 }
 

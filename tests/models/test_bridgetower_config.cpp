@@ -131,6 +131,13 @@ TEST(BridgeTowerConfig, WhatTheReferenceCannotBuildIsRefused) {
   expect_refused(with("vision_config", "image_size", 7), ModelHead::kBase, {"image_size", "patch_size"});
 }
 
+TEST(BridgeTowerConfig, ATextTowerThatIsADecoderIsRefused) {
+  for (const std::string key : {"is_decoder", "add_cross_attention"}) {
+    expect_refused(with("text_config", key.c_str(), true), ModelHead::kBase, {"text_config." + key + " = true"});
+    EXPECT_EQ(refusal(with("text_config", key.c_str(), false)), "");
+  }
+}
+
 // Python's negative indices let it run, to no sense.
 TEST(BridgeTowerConfig, MoreCrossModalLayersThanTheTextTowerFeedsAreRefused) {
   expect_refused(with("", "num_hidden_layers", 4), ModelHead::kBase,
