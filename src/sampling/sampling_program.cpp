@@ -17,8 +17,9 @@ void check_steps(const SamplerOptions& options, int steps) {
   };
   if (steps < 1) refuse(" is below 1", "use 1 or more");
   if (steps > options.training_steps) {
+    const std::int64_t most = options.spacing == TimestepSpacing::kLeading ? last : options.training_steps;
     refuse(" is above the " + std::to_string(options.training_steps) + " timesteps of the model",
-           "use " + std::to_string(last) + " or fewer");
+           "use " + std::to_string(most) + " or fewer");
   }
   if (options.spacing != TimestepSpacing::kLeading) return;
   const std::int64_t first = (steps - 1) * (options.training_steps / steps) + options.steps_offset;
