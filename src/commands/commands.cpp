@@ -300,8 +300,10 @@ void add_generate(CLI::App& app, Chosen* chosen) {
       ->required();
   command->add_option("texts", arguments->texts, "texts; - alone: the lines of standard input")->required();
   auto prefix = std::make_shared<std::string>(), stopping = std::make_shared<std::string>();
-  CLI::Option* has_prefix = command->add_option(
-      "--prefix", *prefix, "text put before each source; default: that of the run that made the folder");
+  CLI::Option* has_prefix =
+      command->add_option("--prefix", *prefix,
+                          "text put before each source; default: that of the run that made the folder, else "
+                          "task_specific_params.summarization.prefix of config.json");
   struct Number {
     const char *option, *key, *help;
     std::int64_t least;

@@ -147,6 +147,7 @@ class Generate(unittest.TestCase):
         (folder / "config.json").write_text(json.dumps(config))
         done = run("generate", folder, "cat")
         self.assertIn('prefix "keywords: "', done.stderr)
+        self.assertIn("task_specific_params.summarization.prefix", run("generate", "--help").stdout)
         self.assertEqual(done.stdout, self.generate("cat"))
 
     def test_what_cannot_be_is_refused_in_one_line(self):
