@@ -8,8 +8,8 @@
 //   kInputGradient   C (R, n) (+)= A (R, k) B (k, n)             dx = dy W
 //   kWeightGradient  C (n, k) (+)= A (R, n)^T B (R, k)           dW = dy^T x
 // All are row-major; strides are leading dimensions, in elements. oneDNN's products round R up to a multiple of 16, so
-//   * A (and C of the first two kinds) must have align_up(R, 16) rows of memory, and the rows past R must hold finite
-//     numbers; rows of C past R may be overwritten with numbers of no meaning;
+//   * A (and C of the first two kinds) must have align_up(R, 16) rows of memory; rows of C past R may be overwritten
+//     with values of no meaning;
 //   * for kWeightGradient rows past R of both A and B must be zero.
 //
 //   auto library = own_products(kernels, threads, scratch, bytes);  // before the seal; outlives its Gemms

@@ -161,13 +161,13 @@ struct ConvolutionShape {
   std::int64_t enlarged_height = 0, enlarged_width = 0;  // they are enlarged to this size first (nearest); 0: not
 };
 // (rows of samples * out_height * out_width, out), where an out extent is (extent - 1) / stride + 1. weight (out, 9 *
-// in): column tap * in + channel, tap = 3 * dy + dx; bias (1, out), any tensor. float32, by our own kernel whatever
+// in): column tap * in + channel, tap = 3 * dy + dx; bias (1, out), any tensor. By our own kernel whatever
 // machine.products says.
 Tensor convolution(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias,
                    const ConvolutionShape& shape);
 
 // Over the pixels of a sample, which are the rows for each unit of x's stream, and the channels of a group; biased
-// variance; then SiLU where asked for. weight, bias (1, C). float32.
+// variance; then SiLU where asked for. weight, bias (1, C).
 Tensor group_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, std::int64_t groups,
                   float epsilon, bool silu);
 

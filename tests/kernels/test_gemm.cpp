@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <ostream>
 #include <stdexcept>
@@ -85,9 +86,9 @@ struct Operands {
         c(extent(c_rows, spec.ldc, c_columns)),
         bias(static_cast<std::size_t>(test.n)) {
     for (GuardedBuffer<float>* matrix : {&a, &b, &c, &bias}) random.fill_normal(matrix->data(), matrix->size());
-    if (test.kind != GemmKind::kWeightGradient) return;
-    zero_rows_from(a, test.rows, spec.lda);
-    zero_rows_from(b, test.rows, spec.ldb);
+    const bool is_weight_gradient = test.kind == GemmKind::kWeightGradient;
+    fill_rows_from(a, test.rows, spec.lda, is_weight_gradient ? 0.0f : std::numeric_limits<float>::quiet_NaN());
+    if (is_weight_gradient) fill_rows_from(b, test.rows, spec.ldb, 0.0f);
   }
 
   GemmRun run(const Case& test) {
@@ -98,8 +99,8 @@ struct Operands {
   static std::size_t extent(std::int64_t rows, std::int64_t stride, std::int64_t columns) {
     return static_cast<std::size_t>((rows - 1) * stride + columns);
   }
-  static void zero_rows_from(GuardedBuffer<float>& matrix, std::int64_t row, std::int64_t stride) {
-    for (auto i = static_cast<std::size_t>(row * stride); i < matrix.size(); ++i) matrix[i] = 0.0f;
+  static void fill_rows_from(GuardedBuffer<float>& matrix, std::int64_t row, std::int64_t stride, float value) {
+    for (auto i = static_cast<std::size_t>(row * stride); i < matrix.size(); ++i) matrix[i] = value;
   }
 };
 
