@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import PROGRAM
+from bascule_run import PROGRAM, is_sanitized
 from test_limits import ControlGroup
 
 SETTINGS, DATA, DISK, NOT_AS_RECORDED = 2, 3, 6, 7
@@ -75,6 +75,7 @@ class BringUp(unittest.TestCase):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertIn(word, done.stderr)
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer reads /proc")
     def test_without_proc_and_sys_it_measures_and_names_no_cause(self):
         hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs t /proc && mount -t tmpfs t /sys && exec "$@"', "sh"]
         if subprocess.run([*hide, "true"], capture_output=True).returncode != 0:
@@ -96,6 +97,7 @@ class BringUp(unittest.TestCase):
         self.assertIn("all cores", {figure["place"] for figure in worse})
         self.assertIn("fewer cores", names)
 
+    @unittest.skipIf(is_sanitized(), "figures of a program with a sanitizer say nothing of the machine")
     def test_a_small_memlock(self):
         if not shutil.which("setpriv") or os.geteuid() != 0:
             self.skipTest("setpriv and root are needed")
@@ -114,6 +116,7 @@ class BringUp(unittest.TestCase):
         self.assertTrue(worse)
         self.assertIn("slow fsync", names)
 
+    @unittest.skipIf(is_sanitized(), "figures of a program with a sanitizer say nothing of the machine")
     def test_a_quota(self):
         group = ControlGroup("cpu", cfs_quota_us=30000)
         self.addCleanup(group.remove)
@@ -121,6 +124,7 @@ class BringUp(unittest.TestCase):
         done = self.bringup("--only", "products", "--against", self.profile, preexec_fn=group.enter)
         self.assertIn("quota", self.causes(done)[0])
 
+    @unittest.skipIf(is_sanitized(), "figures of a program with a sanitizer say nothing of the machine")
     def test_a_busy_neighbour(self):
         core = min(os.sched_getaffinity(0))
         self.save("--only", "products", faster=10)

@@ -9,6 +9,7 @@
 
 #include "src/index/open_manifest.h"
 #include "src/index/row_digests.h"
+#include "src/loader/worker.h"
 #include "src/loader/write_text.h"
 #include "src/text/tokenizer_kinds.h"
 #include "tests/loader/two_texts.h"
