@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of whole runs share: a small run's settings, starting the program, comparing what it left."""
+import functools
 import hashlib
 import json
 import os
@@ -45,17 +46,23 @@ def settings(folder, **changes):
 
 
 def run(*arguments, **options):
-    return subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=600, **options)
+    return subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=patient(600), **options)
 
 
 def has_onednn():
     return "oneDNN" in run("--version").stdout
 
 
+@functools.lru_cache(maxsize=None)
 def is_sanitized():
     """Whether the program was compiled with a sanitizer: it has the heap for itself, memory beside what is planned, and takes several times as long."""
     options = PROGRAM.parent / "meson-info" / "intro-buildoptions.json"
     return options.is_file() and any(option["name"] == "b_sanitize" and option["value"] not in ("none", []) for option in json.loads(options.read_text()))
+
+
+def patient(seconds):
+    """A limit of time for what takes much less: ten times as long with a sanitizer."""
+    return 10 * seconds if is_sanitized() else seconds
 
 
 def instruction_sets():
@@ -71,7 +78,7 @@ def has_mpi():
 
 def wait_for(condition, seconds=60):
     """Until condition() holds."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patient(seconds)
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError("waited too long")

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, has_mpi, run, settings
+from bascule_run import PROGRAM, has_mpi, patient, run, settings
 from namespaces import TwoNodes, is_permitted
 from rank_runs import SEED, processes_of
 
@@ -81,7 +81,7 @@ class Nodes(unittest.TestCase):
             done = run("run", settings(folder, distributed__world_size=str(ranks), **changes))
         else:
             toml = on_nodes(folder, nodes, ranks, **changes)
-            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=300)
+            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(300))
             self.expect_nothing_left(nodes, folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         return pathlib.Path(folder, "run")

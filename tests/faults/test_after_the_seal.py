@@ -6,14 +6,14 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import PROGRAM, is_sanitized
+from bascule_run import PROGRAM, is_sanitized, patient
 from small_run import DATA, ROWS, small_settings, write_rows
 
 
 def preloaded(toml, library, **environment):
     library = PROGRAM.parent / "tests" / library
     assert library.exists(), library
-    return subprocess.run([str(PROGRAM), "run", str(toml)], capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "LD_PRELOAD": str(library), **environment})
+    return subprocess.run([str(PROGRAM), "run", str(toml)], capture_output=True, text=True, timeout=patient(300), check=False, env={**os.environ, "LD_PRELOAD": str(library), **environment})
 
 
 class Allocations(unittest.TestCase):

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import PROGRAM, is_sanitized
+from bascule_run import PROGRAM, is_sanitized, patient
 from test_limits import ControlGroup
 
 SETTINGS, DATA, DISK, NOT_AS_RECORDED = 2, 3, 6, 7
@@ -23,7 +23,7 @@ class BringUp(unittest.TestCase):
     def bringup(self, *arguments, before=(), **options):
         folder = () if "--folder" in arguments else ("--folder", self.temporary.name)
         command = [*before, str(PROGRAM), "bringup", "--quick", "--json", *folder, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+        return subprocess.run(command, capture_output=True, text=True, timeout=patient(120), **options)
 
     def save(self, *arguments, faster=1):
         """A profile of this machine, or of an undisturbed one that is so many times as fast: then every figure is slower, and needs a cause."""
@@ -83,7 +83,7 @@ class BringUp(unittest.TestCase):
         done = self.bringup("--only", "clock,memory,bits", before=hide)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIsNone(json.loads(done.stdout)["machine"]["memory"]["bytes"])
-        text = subprocess.run([*hide, str(PROGRAM), "bringup", "--quick", "--only", "clock"], capture_output=True, text=True, timeout=120).stdout
+        text = subprocess.run([*hide, str(PROGRAM), "bringup", "--quick", "--only", "clock"], capture_output=True, text=True, timeout=patient(120)).stdout
         self.assertIn("unknown", text)
         self.assertNotIn("cause", text)
 

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, patient, run, settings
 
 PICTURE = EMOJI / "images" / "1f004.jpg"
 SETTINGS, DATA, DISK = 2, 3, 6
@@ -24,7 +24,7 @@ class CommandLine(unittest.TestCase):
     def test_what_cannot_be_printed_is_an_error(self):
         with open("/dev/full", "w") as full:
             for arguments in (("plan", settings(self.folder)), ("decode", "--output", self.folder / "p.safetensors", PICTURE), ("--version",), ("--help",), ("run", "--help"), ("help",)):
-                done = subprocess.run([str(PROGRAM), *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+                done = subprocess.run([str(PROGRAM), *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=patient(60))
                 self.assertEqual(done.returncode, DISK, done.stderr)
                 self.assertIn("standard output", done.stderr)
 
@@ -38,7 +38,7 @@ class CommandLine(unittest.TestCase):
                     command = [str(PROGRAM), "run", str(toml)]
                     if place == "closed descriptor":
                         command = ["sh", "-c", 'exec "$0" "$@" >&-', *command]
-                    done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, timeout=120)
+                    done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, timeout=patient(120))
                     os.close(target)
                     self.assertEqual(done.returncode, code, done.stderr)
                     last = "bascule: standard output: writing failed" if code == DISK else "bascule: run: finished"
@@ -53,7 +53,7 @@ class CommandLine(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 reader, target = os.pipe()
                 os.close(reader)
-                done = subprocess.run([str(PROGRAM), *map(str, arguments)], stdout=target, stderr=subprocess.PIPE, text=True, timeout=60)
+                done = subprocess.run([str(PROGRAM), *map(str, arguments)], stdout=target, stderr=subprocess.PIPE, text=True, timeout=patient(60))
                 os.close(target)
                 self.assertEqual(done.returncode, code, done.stderr)
         self.assertTrue(output.exists())
@@ -88,7 +88,7 @@ class CommandLine(unittest.TestCase):
 
     def test_a_pipe_in_place_of_a_file_is_refused_instead_of_waited_for(self):
         def is_refused(code, line, *arguments):
-            done = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+            done = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=patient(60), stdin=subprocess.DEVNULL)
             self.assertEqual((done.returncode, line in done.stderr), (code, True), done.stderr)
         output = self.folder / "p.safetensors"
         for name in ("config.json", "preprocessor_config.json", "bascule.json"):
@@ -109,7 +109,7 @@ class CommandLine(unittest.TestCase):
 
     def test_settings_may_come_from_a_pipe(self):
         toml = settings(self.folder)
-        done = subprocess.run(["bash", "-c", '"$0" plan <(cat "$1")', str(PROGRAM), str(toml)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-c", '"$0" plan <(cat "$1")', str(PROGRAM), str(toml)], capture_output=True, text=True, timeout=patient(60))
         self.assertEqual((done.returncode, done.stdout), (0, run("plan", toml).stdout), done.stderr)
 
     def test_an_output_does_not_take_the_place_of_what_the_command_reads(self):
@@ -171,7 +171,7 @@ class CommandLine(unittest.TestCase):
 
     def test_tokenize_without_input(self):
         done = subprocess.run(["sh", "-c", '"$0" tokenize --model "$1" <&-', str(PROGRAM), str(EMOJI / "tokenizer")],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=patient(60))
         self.assertEqual(done.returncode, DATA, done.stderr)
         self.assertIn("standard input", done.stderr)
 

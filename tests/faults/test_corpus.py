@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, patient, run, settings
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
 DISK = 6
@@ -179,7 +179,7 @@ class Corpus(unittest.TestCase):
     def test_a_full_disk_is_one_line(self):
         write_text(self.text, 5000)
         script = FULL.format(folder=self.folder, program=PROGRAM, toml=self.settings(training__output_dir=f'"{self.folder}/disk/run"'))
-        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=patient(300))
         if done.returncode == 77 or "unshare" in done.stderr:
             self.skipTest("no mount namespaces here")
         self.assertEqual(done.returncode, DISK, done.stderr)

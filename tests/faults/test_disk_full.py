@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import DEMO_MODEL, PROGRAM, settings
+from bascule_run import DEMO_MODEL, PROGRAM, patient, settings
 
 DISK = 6
 # A file system of its own below the folder, on which checkpoints are of 28 MB and the finished model of 10.
@@ -32,7 +32,7 @@ class DiskFull(unittest.TestCase):
     def run_on(self, size, before="", environment="", **changes):
         toml = settings(self.folder, model__model_name_or_path=f'"{DEMO_MODEL}"', training__output_dir=f'"{self.folder}/disk/run"', **changes)
         script = SCRIPT.format(folder=self.folder, program=PROGRAM, toml=toml, size=size, before=before, environment=environment)
-        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=patient(300))
         if done.returncode == 77 or "unshare" in done.stderr:
             self.skipTest("no mount namespaces here")
         return done

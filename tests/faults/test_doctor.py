@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, patient, run, settings
 from doctor_runs import DATA, DATA_ERROR, MEMORY, SETTINGS_ERROR, DoctorTest, png, rows_of, write_rows
 
 CLASSES, IMAGES = DATA / "emoji-classes", EMOJI / "images"
@@ -86,7 +86,7 @@ class Doctor(DoctorTest):
         self.assertEqual(text.count('<img src="data:image/png;base64,'), 2)
         self.assertIn("is in train too", text)
         self.assertNotIn("<b>", text)
-        documents = [json.loads(subprocess.run([*cores, str(PROGRAM), "doctor", str(toml), "--json"], capture_output=True, text=True, timeout=100).stdout) for cores in ([], ["taskset", "-c", "0"])]
+        documents = [json.loads(subprocess.run([*cores, str(PROGRAM), "doctor", str(toml), "--json"], capture_output=True, text=True, timeout=patient(100)).stdout) for cores in ([], ["taskset", "-c", "0"])]
         for document in documents:
             del document["training"]  # the memory of a thread for each core
         self.assertEqual(*documents)

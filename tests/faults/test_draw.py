@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, instruction_sets, is_sanitized, run, settings
+from bascule_run import EMOJI, PROGRAM, instruction_sets, is_sanitized, patient, run, settings
 from drawing import PIPELINES, change, copy_pipeline, damage, digests, drawing, pictures, rows
 from small_run import small_settings
 
@@ -283,7 +283,7 @@ class Refused(Drawing):
     def test_a_huge_file_of_prompts_is_refused_without_being_read(self):
         with open(self.folder / "p.txt", "wb") as file:
             file.truncate(1 << 30)
-        line = subprocess.run(["sh", "-c", 'ulimit -v 2000000; exec "$0" "$@"', str(PROGRAM), "run", str(drawing(self.folder, prompts_file='"p.txt"'))], capture_output=True, text=True, timeout=60, check=False)
+        line = subprocess.run(["sh", "-c", 'ulimit -v 2000000; exec "$0" "$@"', str(PROGRAM), "run", str(drawing(self.folder, prompts_file='"p.txt"'))], capture_output=True, text=True, timeout=patient(60), check=False)
         self.assertEqual(line.returncode, DATA, line.stderr)
         self.assertEqual(len(line.stderr.splitlines()), 1, line.stderr)
         self.assertIn("p.txt", line.stderr)
@@ -399,7 +399,7 @@ class Refused(Drawing):
         one, = json.loads(self.run_well("list", self.folder, "--json").stdout)["runs"]
         self.assertEqual((one["state"], one["draws"]), ("running", True))
         first.send_signal(signal.SIGCONT)
-        self.assertEqual(first.wait(timeout=60), 0)
+        self.assertEqual(first.wait(timeout=patient(60)), 0)
         self.assertEqual(len(rows(self.folder / "run")), 40)
 
     def test_where_a_picture_may_go(self):
@@ -443,13 +443,13 @@ class Refused(Drawing):
             with self.subTest(name=name):
                 folder = self.folder / name
                 folder.mkdir()
-                done = subprocess.run(["sh", "-c", f'"$0" "$@" {shell}', str(PROGRAM), "run", str(drawing(folder))], capture_output=True, timeout=60, check=False)
+                done = subprocess.run(["sh", "-c", f'"$0" "$@" {shell}', str(PROGRAM), "run", str(drawing(folder))], capture_output=True, timeout=patient(60), check=False)
                 self.assertEqual(done.returncode, 0)
                 found = pictures(folder / "run")
                 expected = expected or found
                 self.assertEqual(found, expected)
                 self.assertEqual(len(rows(folder / "run")), 4)
-                subprocess.run(["sh", "-c", f'"$0" "$@" {shell}', str(PROGRAM), "draw", str(V1), "x", "--steps", "1", "-o", str(folder / "x.png")], capture_output=True, timeout=60, check=False)
+                subprocess.run(["sh", "-c", f'"$0" "$@" {shell}', str(PROGRAM), "draw", str(V1), "x", "--steps", "1", "-o", str(folder / "x.png")], capture_output=True, timeout=patient(60), check=False)
                 self.assertTrue((folder / "x.png").read_bytes().endswith(b"IEND\xaeB`\x82"))
 
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, run
+from bascule_run import PROGRAM, patient, run
 from drawing import PIPELINES, digests, drawing, pictures, rows, wait_for_lines
 
 SETTINGS, DATA, DISK = 2, 3, 6
@@ -147,7 +147,7 @@ class Stopped(Broken):
                 process = start(long_drawing(self.folder, batch_size="2"))
                 wait_for_lines(self.folder, 4, process)
                 process.send_signal(number)
-                text = process.communicate(timeout=60)[1]
+                text = process.communicate(timeout=patient(60))[1]
                 self.assertEqual(process.returncode, code, text)
                 found = self.judge_broken()
                 self.assertEqual(len(pictures(self.folder / "run")), found)
@@ -162,7 +162,7 @@ class Stopped(Broken):
         process = start(long_drawing(self.folder), env=slow)
         wait_for_lines(self.folder, 6, process)
         process.send_signal(signal.SIGTERM)
-        text = process.communicate(timeout=60)[1]
+        text = process.communicate(timeout=patient(60))[1]
         self.assertEqual(process.returncode, 143, text)
         self.assertEqual(self.judge_broken() % 5, 0)
         self.judge_resumed(run("run", long_drawing(self.folder)))
@@ -172,7 +172,7 @@ class Stopped(Broken):
         process = subprocess.Popen([str(PROGRAM), "draw", str(PIPELINES / "sd_v1"), "x", "-o", str(picture), "--steps", "999", "--height", "256", "--width", "256"], stderr=subprocess.PIPE, text=True)
         time.sleep(0.5)
         process.terminate()
-        text = process.communicate(timeout=60)[1]
+        text = process.communicate(timeout=patient(60))[1]
         self.assertEqual(process.returncode, 143, text)
         self.assertIn("draw: stopped; no picture was written", text)
         self.assertFalse(picture.exists())
@@ -184,7 +184,7 @@ class WithoutDisk(Broken):
             resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))  # memory that ranks would share is that large
 
         process = start(long_drawing(self.folder), preexec_fn=limit)
-        text = process.communicate(timeout=60)[1]
+        text = process.communicate(timeout=patient(60))[1]
         self.assertEqual(process.returncode, DISK, text)
         errors = [line for line in text.splitlines() if "File too large" in line]
         self.assertEqual(len(errors), 1, text)
@@ -206,7 +206,7 @@ mount -o remount,size=1m {self.folder}/disk
 cp -r {self.folder}/disk/run {self.folder}/resumed
 exit $code
 """
-        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=patient(60), check=False)
         if done.returncode == 77 or "unshare" in done.stderr:
             self.skipTest("no mount namespaces here")
         log = (self.folder / "log").read_text()
@@ -316,7 +316,7 @@ class Damaged(Broken):
         (self.folder / "run" / "00003.png").unlink()
         lines = (self.folder / "run" / "images.jsonl").read_text()
         script = f'ulimit -f 8; exec "{PROGRAM}" run "{long_drawing(self.folder)}"'
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=patient(60), check=False)
         self.assertEqual(done.returncode, DISK, done.stderr)
         self.assertEqual((self.folder / "run" / "images.jsonl").read_text(), lines)
         self.judge_resumed(run("run", long_drawing(self.folder)), 23)

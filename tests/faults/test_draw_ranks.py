@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, run
+from bascule_run import PROGRAM, patient, run
 from drawing import PIPELINES, copy_pipeline, damage, drawing, pictures, rows, wait_for_lines
 from rank_runs import KILLS, SEED, preloaded, processes_of, ranks_and_launcher
 
@@ -125,7 +125,7 @@ class Ranks(unittest.TestCase):
                 process = start(toml)
                 wait_for_lines(self.folder, 3, process)
                 os.kill(ranks_and_launcher(toml)[0][rank], signal.SIGKILL)
-                error = process.communicate(timeout=30)[1]
+                error = process.communicate(timeout=patient(30))[1]
                 self.assertEqual(process.returncode, RANK, error)
                 lines = [line for line in error.splitlines() if line.startswith("bascule: rank ")]
                 self.assertEqual(len(lines), 1, error)
@@ -142,7 +142,7 @@ class Ranks(unittest.TestCase):
                 process = start(toml)
                 wait_for_lines(self.folder, 3, process)
                 os.kill(process.pid if whom == "launcher" else ranks_and_launcher(toml)[0][1], signal.SIGTERM)
-                error = process.communicate(timeout=30)[1]
+                error = process.communicate(timeout=patient(30))[1]
                 self.assertEqual(process.returncode, 143, error)
                 found = len(rows(self.folder / "run"))
                 self.assertIn(f"run: stopped; {found} of 24 pictures are there", error)

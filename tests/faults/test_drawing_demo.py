@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from bascule_run import PROGRAM, ROOT, run
+from bascule_run import PROGRAM, ROOT, patient, run
 from drawing import pictures
 from small_run import small_settings
 
@@ -25,7 +25,7 @@ print(json.dumps({"results": [{"path": "x/" + row["file"], "score": 1.0 if [row[
 
 
 def search(program, trained, drawn):
-    return subprocess.run([sys.executable, ROOT / "tools/search_drawn.py", program, trained, drawn], capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, ROOT / "tools/search_drawn.py", program, trained, drawn], capture_output=True, text=True, timeout=patient(300))
 
 
 class Found(unittest.TestCase):

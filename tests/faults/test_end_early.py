@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, has_mpi, run, settings, wait_for
+from bascule_run import EMOJI, PROGRAM, digest, has_mpi, patient, run, settings, wait_for
 from test_killed_families import HEADS, outcome
 
 PLANNED = 100000
@@ -41,7 +41,7 @@ class EndEarly(unittest.TestCase):
         done = run("stop", self.folder / "run")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"{self.folder}/run: training ends after the update under way, or where the run is evaluating or saving, after the next; it then evaluates, saves and finishes\n")
-        output, error = process.communicate(timeout=120)
+        output, error = process.communicate(timeout=patient(120))
         self.assertEqual(process.returncode, 0, error)
         marker = json.loads((self.folder / "run" / "bascule.json").read_text())
         last = marker["global_step"]
@@ -92,7 +92,7 @@ class EndEarly(unittest.TestCase):
         process.send_signal(signal.SIGSTOP)  # so that it does not look
         self.assertEqual(run("stop", self.folder / "run").returncode, 0)
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=patient(60))
         done = run("run", toml)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("a request of `bascule stop` is pending", done.stderr)
@@ -102,7 +102,7 @@ class EndEarly(unittest.TestCase):
         toml = self.planned(**{**BRIDGETOWER, "training__eval_strategy": None, "training__eval_steps": None})
         process = self.started(toml)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=patient(60))
         self.assertEqual(process.returncode, 143)
         saved, = [int(path.name.split("-")[1]) for path in (self.folder / "run").glob("checkpoint-*")]
         (self.folder / "run" / REQUEST).touch()  # as if the run had been killed before it looked
@@ -125,7 +125,7 @@ class EndEarly(unittest.TestCase):
         process = self.started(toml)
         for _ in range(2):
             self.assertEqual(run("stop", self.folder / "run").returncode, 0)
-        _, error = process.communicate(timeout=120)
+        _, error = process.communicate(timeout=patient(120))
         self.assertEqual(process.returncode, 0, error)
         last = json.loads((self.folder / "run" / "bascule.json").read_text())["global_step"]
         self.assertFalse((self.folder / "run" / REQUEST).exists())
@@ -137,7 +137,7 @@ class EndEarly(unittest.TestCase):
         toml = settings(self.folder, **{**BRIDGETOWER, **best, "training__logging_steps": "1", "training__lr_scheduler_type": '"linear"'})
         process = self.started(toml)
         self.assertEqual(run("stop", self.folder / "run").returncode, 0)
-        _, error = process.communicate(timeout=120)
+        _, error = process.communicate(timeout=patient(120))
         self.assertEqual(process.returncode, 0, error)
         done = run("reproduce", self.folder / "run", "--output", self.folder / "again")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

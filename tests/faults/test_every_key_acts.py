@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, has_onednn, run
+from bascule_run import EMOJI, PROGRAM, ROOT, has_onednn, patient, run
 from drawing import PIPELINES, drawing, rows
 from small_run import DATA, ROWS, TOKENIZER, copy_model, outcome, write_rows
 
@@ -246,7 +246,7 @@ def documented_keys():
 
 
 def start(program):
-    return lambda *words: subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, timeout=600, check=False)
+    return lambda *words: subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, timeout=patient(600), check=False)
 
 
 class EveryKey(unittest.TestCase):

@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, run
+from bascule_run import PROGRAM, patient, run
 from small_run import DATA, small_settings
 
 ROWS = f'"{DATA}/run_goldens/rows.jsonl"'
@@ -61,7 +61,7 @@ class List(unittest.TestCase):
             self.assertGreater(one["step"], 0)
         finally:
             process.send_signal(end)
-            process.communicate(timeout=60)
+            process.communicate(timeout=patient(60))
         one, = self.listed(self.folder / name)
         self.assertEqual(one["state"], "stopped")
         self.assertIsNone(one["best"])

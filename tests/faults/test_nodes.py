@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, patient, run, settings
 from node_runs import Nodes, on_nodes, ranks_of
 from rank_runs import KILLS, SEED, VALIDATION
 
@@ -111,14 +111,14 @@ class NodesTrain(Nodes):
                     if "saved checkpoint-7 " in line:
                         process.send_signal(signal.SIGTERM)
                         break
-                error = process.communicate(timeout=30)[1]
+                error = process.communicate(timeout=patient(30))[1]
                 self.assertEqual(process.returncode, 128 + signal.SIGTERM, error)
                 self.assertIn("stopped by SIGTERM after update", error)
                 self.expect_nothing_left(nodes, folder)
                 if goes_on_with is None:
                     done = run("run", settings(folder, distributed__world_size="2", **changes))
                 else:
-                    done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=100)
+                    done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(100))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn("resume: from checkpoint-", done.stderr)
                 self.assertEqual([digest(pathlib.Path(folder, "run", name)) for name in FILES], whole)
@@ -142,8 +142,8 @@ class NodesTrain(Nodes):
                     for rank in killed:
                         if rank in ranks:
                             os.kill(ranks[rank], signal.SIGKILL)
-                    self.assertIn(process.wait(timeout=30), (0, 5))
-                    done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=100)
+                    self.assertIn(process.wait(timeout=patient(30)), (0, 5))
+                    done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(100))
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual([digest(pathlib.Path(folder, "run", name)) for name in FILES], whole)
                     self.expect_nothing_left(nodes, folder)

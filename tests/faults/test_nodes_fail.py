@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, is_sanitized
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, is_sanitized, patient
 from node_runs import Nodes, launcher_of, on_nodes, ranks_of
 from rank_runs import KILLS, preloaded, processes_of
 
@@ -88,7 +88,7 @@ class NodesFail(Nodes):
         nodes = self.machines(slots=2)
         process, folder, toml = self.started(nodes, 4)
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=patient(30))
         self.expect_no_process(folder, self.timeout + 6)
 
     def test_a_cut_wire_ends_both_machines_and_nothing_waits_for_it(self):
@@ -146,7 +146,7 @@ class NodesFail(Nodes):
                 folder = self.folder()
                 toml = on_nodes(folder, nodes, 2, **{"training__max_steps": "1", "distributed__timeout_seconds": "1", **changes})
                 began = time.monotonic()
-                done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(**environment), capture_output=True, text=True, timeout=300)
+                done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(**environment), capture_output=True, text=True, timeout=patient(300))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertGreater(time.monotonic() - began, 2.0)
                 self.expect_nothing_left(nodes, folder)
@@ -169,7 +169,7 @@ class NodesFail(Nodes):
         for code, changes in ((3, {"data__train_file": '"nowhere.jsonl"'}), (4, {"machine__memory_limit_gib": "0.01"}), (2, stage)):
             folder = self.folder()
             toml = on_nodes(folder, nodes, 6, **changes)
-            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(60))
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual(len([line for line in done.stderr.splitlines() if line.startswith("bascule: ") and "plan:" not in line]), 1, done.stderr)
 
@@ -184,7 +184,7 @@ class NodesFail(Nodes):
         for changes in ({}, {"model__head": '"masked_lm"'}):
             shutil.rmtree(pathlib.Path(folder) / "run", ignore_errors=True)
             toml = on_nodes(folder, nodes, 2, data__train_file=f'"{folder}/rows.jsonl"', **changes)
-            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(60))
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)
             self.expect_nothing_left(nodes, folder)
@@ -196,7 +196,7 @@ class NodesFail(Nodes):
         for name, chosen in (("rows.jsonl", rows), ("others.jsonl", rows[::-1])):
             (folder / name).write_text("".join(json.dumps({**row, "image": str(EMOJI / row["image"])}) + "\n" for row in chosen))
         toml = on_nodes(folder, nodes, 2, data__train_file=f'"{folder}/rows.jsonl"', training__max_steps="100000")
-        start = lambda: subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+        start = lambda: subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(60))
         on_second = lambda *words: subprocess.run(nodes.command(1, words), check=True)
         on_second("mount", "--bind", folder / "others.jsonl", folder / "rows.jsonl")
         done = start()
@@ -227,7 +227,7 @@ class NodesFail(Nodes):
         for file, word in (("model/config.json", "model or tokenizer files"), ("model/model.safetensors", "weights"), ("run.toml", "settings")):
             with self.subTest(file=file):
                 subprocess.run(nodes.command(1, ["mount", "--bind", folder / "other" / pathlib.Path(file).name, folder / file]), check=True)
-                done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+                done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(60))
                 subprocess.run(nodes.command(1, ["umount", folder / file]), check=True)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertEqual(len([line for line in done.stderr.splitlines() if f"rank 1's machine reads different {word}" in line]), 1, done.stderr)
@@ -237,7 +237,7 @@ class NodesFail(Nodes):
         nodes = self.machines()
         nodes.hostfile.write_text(f"{nodes.addresses[1]} slots=2\n")
         folder = self.folder()
-        done = subprocess.run(nodes.command(0, [PROGRAM, "run", on_nodes(folder, nodes, 2)]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(nodes.command(0, [PROGRAM, "run", on_nodes(folder, nodes, 2)]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(60))
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertEqual(len([line for line in done.stderr.splitlines() if "start `bascule run` on a machine listed in distributed.hostfile" in line]), 1, done.stderr)
         self.expect_nothing_left(nodes, folder)

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, run
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, patient, run
 from rank_runs import STRATEGIES, VALIDATION, largest_relative_error, parameters, ranks_settings, some_rows
 
 MANY_BUCKETS = {"model__model_name_or_path": f'"{DEMO_MODEL}"', "training__max_steps": "4", "training__save_steps": "0"}  # 9.7 MB of gradients
@@ -78,12 +78,12 @@ class RanksTrain(unittest.TestCase):
                 command = [str(PROGRAM), "run", str(ranks_settings(place, 2, training__per_device_train_batch_size="4", **changes))]
                 if name == "mpirun":
                     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-                    ends = [subprocess.run(["mpirun", *root, "--oversubscribe", "-np", "2", *command], capture_output=True, text=True, timeout=120)]
+                    ends = [subprocess.run(["mpirun", *root, "--oversubscribe", "-np", "2", *command], capture_output=True, text=True, timeout=patient(120))]
                 else:  # what srun puts into the environment of its tasks
                     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1"}
                     tasks = [subprocess.Popen(command, env={**os.environ, **slurm, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
                              for rank in (0, 1)]
-                    ends = [subprocess.CompletedProcess([], task.wait(120), "", task.stderr.read()) for task in tasks]
+                    ends = [subprocess.CompletedProcess([], task.wait(patient(120)), "", task.stderr.read()) for task in tasks]
                     for task in tasks:
                         task.stderr.close()
                 for end in ends:

@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, is_sanitized, run
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, is_sanitized, patient, run
 from node_runs import ranks_of
 from rank_runs import KILLS, SEED, STRATEGIES, preloaded, processes_of, ranks_and_launcher, ranks_settings
 
@@ -52,7 +52,7 @@ class RanksFail(unittest.TestCase):
                     with self.subTest(signal=number, rank=rank), tempfile.TemporaryDirectory() as folder:
                         process, toml = self.started(folder, "--json")
                         os.kill(ranks_and_launcher(toml)[0][rank], number)
-                        document, error = process.communicate(timeout=30)
+                        document, error = process.communicate(timeout=patient(30))
                         self.assertEqual(process.returncode, 5, error)
                         lines = [line for line in error.splitlines() if line.startswith("bascule: rank ")]
                         self.assertEqual(len(lines), 1, error)
@@ -72,7 +72,7 @@ class RanksFail(unittest.TestCase):
                     self.assertIsNone(process.poll())
                 time.sleep(delay)
                 os.kill(ranks[1], signal.SIGSTOP)
-                error = process.communicate(timeout=30)[1]
+                error = process.communicate(timeout=patient(30))[1]
                 self.assertEqual(process.returncode, 5, error)
                 said = ("did not connect", "cannot be reached", "no sign of life")
                 self.assertEqual(len([line for line in error.splitlines() if any(words in line for words in said)]), 1, error)
@@ -128,7 +128,7 @@ class RanksFail(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             process, toml = self.started(folder)
             os.kill(ranks_and_launcher(toml)[1], signal.SIGKILL)
-            error = process.communicate(timeout=30)[1]
+            error = process.communicate(timeout=patient(30))[1]
             self.assertEqual(process.returncode, 5, error)
             self.assertIn("mpirun was killed by signal 9", error)
             self.expect_nothing_left(folder, toml)
@@ -137,7 +137,7 @@ class RanksFail(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             process, toml = self.started(folder)
             process.kill()
-            process.communicate(timeout=30)
+            process.communicate(timeout=patient(30))
             deadline = time.monotonic() + 10
             while processes_of(str(toml)) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -151,7 +151,7 @@ class RanksFail(unittest.TestCase):
                 if "step" in line and "/100000" in line:
                     again.send_signal(signal.SIGINT)
                     break
-            rest = again.communicate(timeout=60)[1]
+            rest = again.communicate(timeout=patient(60))[1]
             self.assertEqual(again.returncode, 130, rest)
             self.assertTrue(any("resume: from checkpoint-" in line for line in lines), lines)
             self.assertIn("stopped by SIGINT", rest)
@@ -186,7 +186,7 @@ class RanksFail(unittest.TestCase):
                 for pid in processes_of(str(toml)):
                     if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "bascule" and pid != process.pid:
                         os.kill(pid, signal.SIGKILL)
-                self.assertIn(process.wait(timeout=30), (0, 5))
+                self.assertIn(process.wait(timeout=patient(30)), (0, 5))
                 done = run("run", ranks_settings(folder, 2, **{**changes, **STRATEGIES[resumed]}))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(whole, [digest(pathlib.Path(folder) / "run" / name) for name in files])

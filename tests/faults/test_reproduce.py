@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, has_mpi, run
+from bascule_run import PROGRAM, has_mpi, patient, run
 from flipped_bits import flip, flip_behind, tensors_of
 from small_run import DATA, ROWS, TOKENIZER, small_settings
 
@@ -51,7 +51,7 @@ class Reproduce(unittest.TestCase):
         print(f"seed {SEED}")
 
     def check(self, program=PROGRAM, **environment):
-        return subprocess.run([str(program), "reproduce", "--check", str(self.folder / "run")], capture_output=True, text=True, timeout=600, env={**os.environ, **environment}, check=False)
+        return subprocess.run([str(program), "reproduce", "--check", str(self.folder / "run")], capture_output=True, text=True, timeout=patient(600), env={**os.environ, **environment}, check=False)
 
     def test_a_record_agrees_with_what_it_was_made_of(self):
         done = self.check()
@@ -127,7 +127,7 @@ class Reproduce(unittest.TestCase):
         with open(self.folder / "document.json", "w+") as document:
             reader, lines = os.pipe()
             os.close(reader)
-            done = subprocess.run([str(PROGRAM), "reproduce", self.folder / "run", "--output", self.folder / "unread", "--json"], stdout=document, stderr=lines, timeout=600, check=False)
+            done = subprocess.run([str(PROGRAM), "reproduce", self.folder / "run", "--output", self.folder / "unread", "--json"], stdout=document, stderr=lines, timeout=patient(600), check=False)
             os.close(lines)
             document.seek(0)
             self.assertEqual((done.returncode, json.load(document)["as_recorded"]), (0, True))

@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, is_sanitized, run
+from bascule_run import EMOJI, PROGRAM, ROOT, digest, is_sanitized, patient, run
 from drawing import copy_pipeline, pixels
 from run_files import tensors
 
@@ -25,7 +25,7 @@ SOONEST_SECONDS = 1.0
 
 
 def sealed(program, *arguments, **options):
-    return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=600, **options)
+    return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=patient(600), **options)
 
 
 class SealedTree(unittest.TestCase):
@@ -64,7 +64,7 @@ class SealedSettings(SealedTree):
         self.assertEqual(run("run", file_driven).returncode, 0)
         strace = shutil.which("strace")
         trace = [strace, "-f", "-e", "trace=open,openat", "-o", str(self.folder / "trace")] if strace else []
-        done = subprocess.run([*trace, str(self.program), "run"], capture_output=True, text=True, timeout=600)
+        done = subprocess.run([*trace, str(self.program), "run"], capture_output=True, text=True, timeout=patient(600))
         self.assertEqual(done.returncode, 0, done.stderr)
         left, expected = self.folder / "tree" / "runs" / "smoke", self.folder / "run"
         self.assertEqual(digest(left / "model.safetensors"), digest(expected / "model.safetensors"))
@@ -200,7 +200,7 @@ class SealSettings(unittest.TestCase):
             toml = pathlib.Path(folder, "x.toml")
             toml.write_text(text)
             seal = next((PROGRAM.parent / "src" / "commands").glob("seal_settings"))
-            done = subprocess.run([str(seal), str(toml), "x.toml", f"{folder}/out.cpp"], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([str(seal), str(toml), "x.toml", f"{folder}/out.cpp"], capture_output=True, text=True, timeout=patient(60))
             return done, os.path.exists(f"{folder}/out.cpp")
 
     def test_a_bad_file_stops_the_build_with_its_line(self):

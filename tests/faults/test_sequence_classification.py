@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, patient, run, settings
 from run_files import tensors
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
@@ -108,12 +108,12 @@ class SequenceClassification(unittest.TestCase):
         cut = run("classify", folder, "cat " * 60)
         self.assertIn("has 62 tokens and is cut to 32", cut.stderr)
         self.assertEqual(run("classify", folder, "a", "b", "c").returncode, 2)
-        bad = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=b"cat\n\xff\n", capture_output=True, timeout=60)
+        bad = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=b"cat\n\xff\n", capture_output=True, timeout=patient(60))
         self.assertEqual(bad.returncode, 3)
         self.assertIn(b"line 2", bad.stderr)
         self.assertEqual(len(bad.stdout.splitlines()), 4)
         for line, place in ((b"cat\ta\xff\n", b"line 1: byte 1 of the second text"), (b"c\xfft\ta\n", b"line 1: byte 1 of the first text")):
-            pair = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=line, capture_output=True, timeout=60)
+            pair = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=line, capture_output=True, timeout=patient(60))
             self.assertIn(place, pair.stderr)
         empty = run("classify", folder, "-", input="\n")
         self.assertEqual((empty.returncode, len(empty.stdout.splitlines())), (0, 4), empty.stderr)

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings, wait_for
+from bascule_run import EMOJI, PROGRAM, digest, patient, run, settings, wait_for
 from rank_runs import preloaded, processes_of, ranks_and_launcher
 
 SMALL = {"training__max_steps": "3", "training__save_steps": "1", "data__train_file": f'"{EMOJI}/validation.jsonl"'}
@@ -42,7 +42,7 @@ class Stop(unittest.TestCase):
         for ranks, redirections in itertools.product(bits, ("2>&-", "<&-", ">&-", "<&- >&- 2>&-")):
             with self.subTest(ranks=ranks, redirections=redirections), tempfile.TemporaryDirectory() as folder:
                 toml = settings(folder, distributed__world_size=ranks, **SMALL)
-                done = subprocess.run(closed(toml, redirections), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+                done = subprocess.run(closed(toml, redirections), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patient(120))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 bits[ranks].add(digest(f"{folder}/run/model.safetensors"))
         self.assertEqual([len(found) for found in bits.values()], [1, 1])
@@ -54,7 +54,7 @@ class Stop(unittest.TestCase):
         second = run("run", toml)
         self.assertIsNone(first.poll(), "the first run has ended before the second one")
         first.terminate()
-        self.assertEqual(first.wait(60), 143)
+        self.assertEqual(first.wait(patient(60)), 143)
         self.assertEqual(second.returncode, 2, second.stderr)
         self.assertIn("another run is using this folder; waiting a few seconds", second.stderr.splitlines()[0])
         self.assertIn("another run is using this folder; wait for it to end, or choose another folder", second.stderr.splitlines()[-1])
@@ -66,7 +66,7 @@ class Stop(unittest.TestCase):
                 process = subprocess.Popen(closed(toml, "<&- >&- 2>&-"))
                 wait_for(lambda: (self.folder / f"run{ranks}" / "checkpoint-2").exists())
                 process.terminate()
-                self.assertEqual(process.wait(60), 143)
+                self.assertEqual(process.wait(patient(60)), 143)
                 wait_for(lambda: not processes_of(str(toml)), 10)
 
     def test_a_signal_to_one_rank_alone_stops_the_run_with_its_code(self):
@@ -77,7 +77,7 @@ class Stop(unittest.TestCase):
                 step = newest_checkpoint(self.output)
                 wait_for(lambda: newest_checkpoint(self.output) > step)
                 os.kill(ranks_and_launcher(toml)[0][rank], signal.SIGTERM)
-                error = process.communicate(timeout=60)[1]
+                error = process.communicate(timeout=patient(60))[1]
                 self.assertEqual(process.returncode, 143, error)
                 self.assertIn("run: stopped by SIGTERM after update", error)
 
@@ -88,7 +88,7 @@ class Stop(unittest.TestCase):
         process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=slow)
         wait_for(lambda: len(processes_of(str(toml))) > 1)
         process.terminate()
-        error = process.communicate(timeout=60)[1]
+        error = process.communicate(timeout=patient(60))[1]
         self.assertEqual(process.returncode, 143, error)
         self.expect_nothing_left(toml)
 
@@ -107,7 +107,7 @@ class Stop(unittest.TestCase):
                 wait_for(lambda: list(self.output.glob(".tmp-bascule-checkpoint-*")))
                 process.send_signal(number)
                 began = time.monotonic()
-                rest = process.communicate(timeout=60)[1]
+                rest = process.communicate(timeout=patient(60))[1]
                 self.assertLess(time.monotonic() - began, 20)
                 self.assertEqual(process.returncode, 128 + number, rest)
                 self.assertEqual(rest.count("stopping at once, without saving"), 1, rest)

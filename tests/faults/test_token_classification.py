@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, patient, run, settings
 from run_files import tensors
 
 DATA = ROOT / "tests" / "data"
@@ -124,7 +124,7 @@ class TokenClassification(unittest.TestCase):
         cut = run("classify", folder, "cat " * 60)
         self.assertIn("tokens and is cut to 32", cut.stderr)
         self.assertEqual(run("classify", folder, "a", "b").returncode, 2)
-        bad = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=b"cat\n\xff\n", capture_output=True, timeout=60)
+        bad = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=b"cat\n\xff\n", capture_output=True, timeout=patient(60))
         self.assertEqual(bad.returncode, 3)
         self.assertIn(b"line 2: byte 0 is not UTF-8", bad.stderr)
 
