@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, patient, run
+from bascule_run import PROGRAM, patient, run, wait_for
 from drawing import PIPELINES, digests, drawing, pictures, rows, wait_for_lines
 
 SETTINGS, DATA, DISK = 2, 3, 6
@@ -138,6 +139,12 @@ class Killed(Broken):
                 self.judge_resumed(done)
 
 
+def catches(pid, number):
+    """Whether the process has a handler for the signal."""
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)
+    return bool(int(caught[1], 16) >> (number - 1) & 1)
+
+
 class Stopped(Broken):
     def test_by_a_signal_between_two_calls(self):
         for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
@@ -170,7 +177,7 @@ class Stopped(Broken):
     def test_a_single_picture_by_a_signal(self):
         picture = self.folder / "x.png"
         process = subprocess.Popen([str(PROGRAM), "draw", str(PIPELINES / "sd_v1"), "x", "-o", str(picture), "--steps", "999", "--height", "256", "--width", "256"], stderr=subprocess.PIPE, text=True)
-        time.sleep(0.5)
+        wait_for(lambda: catches(process.pid, signal.SIGTERM))
         process.terminate()
         text = process.communicate(timeout=patient(60))[1]
         self.assertEqual(process.returncode, 143, text)

@@ -144,7 +144,9 @@ TEST(RunStatus, ARunWithoutAStepIsReadyAtItsEndUnlessItFailed) {
     status.open(folder.path(), 1.0, NotifySocket::from_environment());
     ::unsetenv("NOTIFY_SOCKET");
     status.end(state);
-    if (std::string(state) != "failed") EXPECT_EQ(manager.next(), "READY=1\n") << state;
+    if (std::string(state) != "failed") {
+      EXPECT_EQ(manager.next(), "READY=1\n") << state;
+    }
     EXPECT_EQ(manager.next().find("STOPPING=1\n"), 0u) << state;
     EXPECT_EQ(read_json_file(folder.path() + "/" + kStatusFile)["state"], state);
   }
