@@ -9,6 +9,7 @@
 namespace bascule {
 
 const char* journal_error_mark() noexcept {
+  if (std::getenv("BASCULE_LAUNCHER") != nullptr) return kErrorMark;
   const char* const stream = std::getenv("JOURNAL_STREAM");
   struct stat facts = {};
   if (stream == nullptr || fstat(STDERR_FILENO, &facts) != 0) return "";

@@ -26,8 +26,8 @@ namespace {
 int give_up(Group& group, bool json, const Error& error) {
   const std::string rank = group.is_first() ? "" : "rank " + std::to_string(group.rank()) + ": ";
   const int code = exit_code(error.kind());
-  const char* const mark = group.control().has_launcher != 0 ? kErrorMark : journal_error_mark();
-  if (!group.give_up(code, mark + ("bascule: " + rank) + error.what() + "\n", json ? error_document(error) : ""))
+  if (!group.give_up(code, journal_error_mark() + ("bascule: " + rank) + error.what() + "\n",
+                     json ? error_document(error) : ""))
     wait_for_the_end();
   std::fflush(stdout);
   return code;

@@ -192,8 +192,10 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   const RecordedRun& run = sealed.run();
   const Settings& settings = run.settings;
   Report report = make_report(sealed, figures, skipped);
+  if (run.resume.finished)
+    mark_replaced(report.output_dir,
+                  run.resume.finished->folder == report.output_dir ? Replaced::kResults : Replaced::kWeights);
   write_judged(sealed, &report);
-  if (run.resume.finished && run.resume.finished->folder != report.output_dir) mark_weights_replaced(report.output_dir);
   write_run_folder(sealed, report);
   remove_stop_request(settings.run.output_dir.resolved);
   write_run_marker(settings, {true, report.global_step, 0}, run.resume.history, report.provenance,
@@ -243,20 +245,16 @@ int replay_and_finish(SealedRun& sealed, bool json) {
 }
 
 int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes* times, MlperfLog mlperf) {
-  const std::string& folder = run.settings.run.output_dir.resolved;
-  if (group.is_first()) check_tracking_store(run.settings);
-  const std::string finished = group.is_first() ? prepare_folder(run, isa) : "";
-  group.set_phase(RankPhase::kSealing);
-  std::optional<SealedRun> made;
-  try {
-    made.emplace(run, isa, stop_signal(), &say, group, times);
-  } catch (...) {
-    restore_marker(folder, finished);
-    throw;
-  }
-  SealedRun& sealed = *made;
   if (group.is_first()) {
-    if (!run.resume.finished) remove_last_state(folder);
+    mark_folder(run.settings);  // so that nobody takes a store within it for a stranger's file
+    check_tracking_store(run.settings);
+    prepare_folder(run, isa);
+  }
+  group.set_phase(RankPhase::kSealing);
+  SealedRun sealed(run, isa, stop_signal(), &say, group, times);
+  if (group.is_first()) mark_begun(run, isa);
+  sealed.open_files(&say, times);
+  if (group.is_first()) {
     hand_over(std::move(mlperf), &sealed);
     say(times->line());
     say("seal: " + std::string(isa_name(isa)) + ", " +

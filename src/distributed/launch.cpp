@@ -92,7 +92,8 @@ pid_t start(std::vector<std::string> line, int output_end, int error_end) {
   dup2(output_end, STDOUT_FILENO);
   dup2(error_end, STDERR_FILENO);
   execvp(words[0], words.data());
-  std::fprintf(stderr, "bascule: mpirun cannot be started: %s; install openmpi-bin\n", std::strerror(errno));
+  std::fprintf(stderr, "%sbascule: mpirun cannot be started: %s; install openmpi-bin\n", kErrorMark,
+               std::strerror(errno));
   _exit(kFailedExit);  // which is what judge_start takes as said
 }
 

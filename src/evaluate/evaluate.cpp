@@ -16,7 +16,7 @@ class ShownDecoding final : public DecodingWatch {
   ShownDecoding(Progress& progress, Group& group, const volatile int* stop)
       : progress_(progress), group_(group), stop_(stop), began_(monotonic_seconds()) {}
 
-  // One that reaches this rank alone is passed on to all, and to the launcher.
+  // One that reaches this rank alone is passed on to the others of its node.
   int signal() noexcept {
     if (*stop_ != 0) group_.stop_all(*stop_);
     return group_.stop_signal();
@@ -95,7 +95,9 @@ Status Evaluation::run(Stream& stream, const Manifest& manifest, bool keeps_pred
   record->steps = divide_up(manifest.rows(), batch_);
   progress->begin(split_name(record->split), 0, stream.batches_per_epoch(), began);
   BASCULE_TRY(clear());
-  BASCULE_TRY(agreement_.reach(run_own_batches(stream, manifest, threads, stop, progress)));
+  const Status computed = agreement_.reach(run_own_batches(stream, manifest, threads, stop, progress));
+  if (computed.code == StatusCode::kStopped) group_.stop_all(static_cast<int>(computed.detail[0]));  // of every node
+  BASCULE_TRY(computed);
   if (!group_.combine(judge_.taken())) return {StatusCode::kRankFailed, {-1, 0}};
   Status judged = ok_status();
   if (group_.is_first()) {

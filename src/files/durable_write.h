@@ -72,8 +72,8 @@ class OutputFile {
 
 // All: kDiskFailed with errno in detail[0] on failure.
 Status write_all(int descriptor, const void* data, std::size_t bytes) noexcept;  // whatever signals come
-// At the end of a file that was opened with O_APPEND: all or nothing, so that what is appended later does not stand
-// behind a part.
+// At the end of a regular file that was opened with O_APPEND. A write that fails leaves nothing, so that what is
+// appended later does not stand behind a part.
 Status append_all(int descriptor, const void* data, std::size_t bytes) noexcept;
 Status make_folder(const char* path) noexcept;  // one level; it may exist
 Status sync_folder(const char* path) noexcept;

@@ -18,7 +18,7 @@ namespace bascule {
 class LineReader {
  public:
   // Throws Error (kData) if the file cannot be opened, or is none: a folder, a pipe. `longest`: of lines with more
-  // bytes next() gives at least longest + 1, and the rest as a line of its own: a file without line breaks is not held
+  // bytes next() gives at least longest + 1, and the rest in further pieces: a file without line breaks is not held
   // whole.
   explicit LineReader(const std::string& path, std::size_t longest = kAnyLength);
 

@@ -39,6 +39,17 @@ std::int64_t step_of_weights(bool loads_best, const ResumePoint& end) {
   return loads_best && best >= 0 ? best : end.global_step;
 }
 
+// Whether the finished run holds its best weights. By the marker: `end` may be of an evaluation that was killed before
+// it wrote any. A marker that cannot be read as settings is of another version of the program, and of no such
+// evaluation.
+bool held_best(const RunMarker& marker, const ResumePoint& end, const Settings& settings) {
+  try {
+    if (!marker.settings.empty()) return marker_settings(marker, settings.words).training.load_best_model_at_end;
+  } catch (const Error&) {
+  }
+  return value_then(end, kLoadBest) == "true";
+}
+
 [[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& problem) {
   throw Error(ErrorKind::kSettings, where_written(settings, key),
               settings.run.output_dir.shown() + " holds a finished run, and " + problem,
@@ -52,7 +63,7 @@ std::string checkpoint_of_weights(const Settings& settings, std::int64_t global_
     const bool has_last_state = std::filesystem::exists(folder + "/" + kLastStateFolder);
     const std::string state = has_last_state ? kLastStateFolder : name_of_checkpoint(global_step);
     const ResumePoint end = read_checkpoint(folder + "/" + state, global_step);
-    const std::int64_t step = step_of_weights(value_then(end, kLoadBest) == "true", end);
+    const std::int64_t step = step_of_weights(held_best(read_run_marker(folder), end, settings), end);
     return has_checkpoint(folder, step) ? name_of_checkpoint(step) : "";
   } catch (const Error&) {
     return "";  // what cannot be read tells nothing
@@ -99,9 +110,8 @@ void plan_evaluation_again(const Settings& settings, ResumeState* resume) {
            "its final state, after update " + std::to_string(marker.global_step) + ", was not kept: resuming from " +
                name_of_checkpoint(end.global_step) + " would repeat training");
   }
-  // By the marker: last_state/ has the settings of an evaluation that was killed before it wrote its weights.
-  const bool held_best = marker_settings(marker, settings.words).training.load_best_model_at_end;
-  const std::int64_t held = marker.replaces_weights ? kNoWeights : step_of_weights(held_best, end);
+  const std::int64_t held =
+      marker.replaced == Replaced::kWeights ? kNoWeights : step_of_weights(held_best(marker, end, settings), end);
   const std::int64_t wanted = step_of_weights(settings.training.load_best_model_at_end, end);
   if (held != wanted && !has_checkpoint(folder, wanted)) {
     refuse(settings, kLoadBest,

@@ -169,7 +169,7 @@ bool is_finished(const Settings& settings) {
   }
   const std::optional<SettingChange> added = marker.finished ? added_evaluation(marker, settings) : std::nullopt;
   std::optional<ResumePoint> point;
-  const bool is_whole = marker.finished && !marker.replaces_weights;
+  const bool is_whole = marker.finished && marker.replaced == Replaced::kNothing;
   if (training.do_train && !(is_whole && !added && has_same_numbers(marker, settings))) {
     std::vector<std::string> notes;  // are said when the run goes on
     point = last_state_of(settings);
@@ -178,12 +178,12 @@ bool is_finished(const Settings& settings) {
   if (point) check_settings(*point, settings, marker.not_finite_at);
   if (!marker.finished) return false;
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
-  if (marker.replaces_weights && !point) {
+  if (!is_whole && training.do_train && !point) {
     throw Error(ErrorKind::kData, shown,
-                "its weights were being replaced when the program was killed, and no checkpoint has them",
+                "its results were being replaced when the program was killed, and no checkpoint is left",
                 "choose another output_dir to train again");
   }
-  if (!change && !added && !marker.replaces_weights) {
+  if (!change && !added && is_whole) {
     if (marker.trained) check_finished_model(settings, marker.global_step);
     say("run: already finished after " + count_of(marker.global_step, "update") + "; see " + shown);
     return true;
@@ -263,7 +263,7 @@ std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings) {
   return point;
 }
 
-std::string prepare_folder(const RecordedRun& run, Isa isa) {
+void prepare_folder(const RecordedRun& run, Isa isa) {
   for (const std::string& note : run.notes) say(note);
   for (const std::string& note : run.resume.notes) say(note);
   say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
@@ -281,23 +281,22 @@ std::string prepare_folder(const RecordedRun& run, Isa isa) {
   }
   for (const SettingChange& change : run.resume.changes)
     say("resume: " + change.key + " changed from " + change.from + " to " + change.to);
-  // The marker still says that the run is finished, and with which evaluations.
-  if (run.resume.finished) return "";
-  if (before.finished) remove_stop_request(folder);  // it came too late
-  const std::string text = before.finished ? text_of_file(folder + "/" + kRunMarkerFile) : "";
+  if (before.finished) return;
   // Before anything else: it makes the folder known as ours.
   write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.resume.history, provenance_of(run, isa));
   if (run.graphs.trains() && !run.resume.is_over && StopRequest(folder).is_made())
     say("run: a request of `bascule stop` is pending: training ends with the next update; to train on, remove " +
         shown_path(folder) + "/" + kStopRequestFile + " before the start");
-  return text;
 }
 
-void restore_marker(const std::string& output_dir, const std::string& text) noexcept {
-  try {
-    if (!text.empty()) write_output_file(output_dir + "/" + kRunMarkerFile, text);
-  } catch (const Error&) {  // the reason of the refusal is the one to tell
+void mark_begun(const RecordedRun& run, Isa isa) {
+  if (run.resume.finished) return;  // the marker still says with which evaluations the run was finished
+  const std::string& folder = run.settings.run.output_dir.resolved;
+  if (const RunMarker before = read_run_marker(folder); before.finished) {
+    remove_stop_request(folder);  // it came too late
+    write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.resume.history, provenance_of(run, isa));
   }
+  remove_last_state(folder);
 }
 
 }  // namespace bascule

@@ -50,9 +50,11 @@ void mark_folder(const Settings& settings);
 // run begins. Says what is lost by it.
 std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings);
 
-// By rank 0, before anything is sealed: writes the marker, and says what the run is. Returns the text of the marker of
-// a finished run that goes on, which restore_marker() puts back where the start is refused after all; else "".
-std::string prepare_folder(const RecordedRun& run, Isa isa);
-void restore_marker(const std::string& output_dir, const std::string& text) noexcept;
+// By rank 0, before anything is sealed: says what the run is, and writes the marker. That of a finished run stays: the
+// start may still be refused.
+void prepare_folder(const RecordedRun& run, Isa isa);
+// By rank 0, when all ranks are sealed, before the first file of the run changes: a finished run that goes on is no
+// longer marked as finished.
+void mark_begun(const RecordedRun& run, Isa isa);
 
 }  // namespace bascule

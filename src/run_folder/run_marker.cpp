@@ -14,7 +14,7 @@ namespace bascule {
 namespace {
 
 constexpr char kDrawnFrom[] = "drawn_from";
-constexpr char kReplacesWeights[] = "replaces_weights";
+constexpr char kReplaced[] = "replaced", kResults[] = "results", kWeights[] = "weights";
 
 RunMarker marker_of(const Json& json, const std::string& path) {
   RunMarker marker;
@@ -30,7 +30,10 @@ RunMarker marker_of(const Json& json, const std::string& path) {
   // A line of its own: a value has no line breaks.
   marker.draws = marker.settings.find("\n[draw]\n") != std::string::npos;
   marker.global_step = get_int(json, "global_step", path, 0);
-  marker.replaces_weights = get_bool(json, kReplacesWeights, path, false);
+  const std::string replaced = get_string(json, kReplaced, path, "");
+  marker.replaced = replaced == kWeights   ? Replaced::kWeights
+                    : replaced == kResults ? Replaced::kResults
+                                           : Replaced::kNothing;
   marker.not_finite_at = get_int(json, "not_finite_at", path, 0);
   if (find_member(json, kDrawnFrom, path) == nullptr) return marker;
   const Json& drawn_from = get_object(json, kDrawnFrom, path);
@@ -94,10 +97,10 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
   write_output_file(settings.run.output_dir.resolved + "/" + kRunMarkerFile, json_text(json, 2) + "\n");
 }
 
-void mark_weights_replaced(const std::string& output_dir) {
+void mark_replaced(const std::string& output_dir, Replaced what) {
   const std::string path = output_dir + "/" + kRunMarkerFile;
   Json json = read_json_file(path);
-  json[kReplacesWeights] = true;
+  json[kReplaced] = what == Replaced::kWeights ? kWeights : kResults;
   write_output_file(path, json_text(json, 2) + "\n");
 }
 

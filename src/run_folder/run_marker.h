@@ -12,6 +12,9 @@
 
 namespace bascule {
 
+// Of a finished run that is evaluated again: what may be partly of then and partly of now.
+enum class Replaced { kNothing, kResults, kWeights };  // weights: and results
+
 struct RunMarker {
   bool exists = false;
   bool finished = false;
@@ -22,9 +25,9 @@ struct RunMarker {
   // {"data.train_file", "\"/data/rows.jsonl\""}: of the settings that have relative paths, their absolute values.
   std::vector<NamedText> absolute_paths;
   std::int64_t global_step = 0;
-  bool replaces_weights = false;      // of a finished run: weights of another update were being written over its own
-  std::int64_t not_finite_at = 0;     // the update at which values were not finite, which ended the run; 0: none
-  std::vector<NamedText> drawn_from;  // of a run that draws: digests of what it reads, by name
+  Replaced replaced = Replaced::kNothing;  // of a finished run: what another evaluation was writing over
+  std::int64_t not_finite_at = 0;          // the update at which values were not finite, which ended the run; 0: none
+  std::vector<NamedText> drawn_from;       // of a run that draws: digests of what it reads, by name
 };
 
 // How far a run is.
@@ -44,8 +47,8 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
                       const std::vector<NamedText>& provenance, const Json& record = Json(),
                       const std::vector<NamedText>& drawn_from = {});
 
-// A finished run is about to get the weights of another update: until write_run_marker() the folder holds weights of
-// either, or some of both. Throws Error.
-void mark_weights_replaced(const std::string& output_dir);
+// By rank 0, before a finished run's results, or its weights too, are written over: until write_run_marker() the run is
+// not finished. Throws Error.
+void mark_replaced(const std::string& output_dir, Replaced what);
 
 }  // namespace bascule

@@ -60,12 +60,10 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (run.resume.point) loader_->resume(*run.resume.point, group);
   evaluation_.emplace(run, arena, group);
   writers_.emplace(run, *weights_, *loader_, *evaluation_, group);
-  records_->open_files(run, group);
   share_samples();
-  make_hashes(say);
+  make_hashes();
   make_loop(stop);
   meet(group, "loading weights");
-  times->end("writers and logs");
   if (group.is_first()) say_how_it_begins(run, say);
 }
 
@@ -85,13 +83,21 @@ void SealedRun::share_samples() {
                                                run_.graphs[Use::kTrain].recording.gathered_cols);
 }
 
-void SealedRun::make_hashes(void (*say)(const std::string& line)) {
-  const Settings& settings = run_.settings;
-  if (!run_.graphs.trains() || settings.report.hash_steps <= 0) return;
+void SealedRun::make_hashes() {
+  if (!run_.graphs.trains() || run_.settings.report.hash_steps <= 0) return;
   const PlannedRange& memory = run_.plan[kTensorHashes];
   hashes_ = std::make_unique<TensorHashes>(run_.session.parameter_memory(),
                                            Span<std::byte>(memory_->arena().at(memory), memory.bytes));
-  if (!group_.is_first() || run_.resume.finished) return;
+}
+
+void SealedRun::open_files(void (*say)(const std::string& line), StartTimes* times) {
+  records_->open_files(run_, group_);
+  if (group_.is_first() && hashes_ != nullptr && !run_.resume.finished) open_hashes(say);
+  times->end("writers and logs");
+}
+
+void SealedRun::open_hashes(void (*say)(const std::string& line)) {
+  const Settings& settings = run_.settings;
   const std::string kept = hashes_->open(settings.run.output_dir.resolved, records_->position().global_step,
                                          {run_.place.world_size, settings.training.per_device_train_batch_size,
                                           settings.training.gradient_accumulation_steps});

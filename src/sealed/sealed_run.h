@@ -45,6 +45,9 @@ class SealedRun {
   // facts at a time ("weights: ..."), by rank 0. times: is told its phases.
   SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line), Group& group,
             StartTimes* times);
+  // By all ranks, when all are sealed: rank 0 opens the run's logs, from which it cuts what is computed again. Until
+  // then no file of an earlier run has changed. Throws Error{kDisk, kData}.
+  void open_files(void (*say)(const std::string& line), StartTimes* times);
   ~SealedRun();  // nothing works on the arenas any more before they go
   SealedRun(const SealedRun&) = delete;
   SealedRun& operator=(const SealedRun&) = delete;
@@ -70,7 +73,8 @@ class SealedRun {
 
  private:
   void share_samples();
-  void make_hashes(void (*say)(const std::string& line));
+  void make_hashes();
+  void open_hashes(void (*say)(const std::string& line));
   void make_loop(const volatile int* stop);
 
   RecordedRun& run_;

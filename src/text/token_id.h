@@ -9,7 +9,7 @@
 
 namespace bascule {
 
-// Ids are places in tables: one beyond any vocabulary is a fault of the file, not a table of so many texts.
+// More than any vocabulary has. A larger id is a fault of the file; no table is made for it.
 inline constexpr std::int64_t kMostTokenIds = std::int64_t{1} << 22;
 
 // The id that a file gives to a token. Throws Error (kData) unless it is a whole number from 0 to below kMostTokenIds.

@@ -167,9 +167,9 @@ Status TrainingLoop::sum_over_ranks(const Status& computed, std::int64_t* sample
   p_.group.set_phase(RankPhase::kReducing);
   const bool is_asked_to_end = p_.ends_early != nullptr && p_.ends_early->is_made();
   double sums[] = {loss_, static_cast<double>(*samples), is_asked_to_end ? 1.0 : 0.0};
-  if (*p_.stop != 0) p_.group.stop_all(*p_.stop);  // the launcher, too, learns of a signal to this rank alone
-  signal_ = p_.group.stop_signal();
+  signal_ = *p_.stop != 0 ? *p_.stop : p_.group.stop_signal();
   BASCULE_TRY(agreement_.reach(computed, {sums, 3}, &signal_));
+  if (signal_ != 0) p_.group.stop_all(signal_);  // one to a rank alone: the launcher asks its own node
   loss_ = sums[0] * weights_.factor();
   *samples = static_cast<std::int64_t>(sums[1]);
   ends_early_ = sums[2] > 0.0;

@@ -81,5 +81,9 @@ def ranks_and_launcher(toml):
     return own[1:], launcher[0] if launcher else None, own[0]
 
 
+def pid_of_rank(toml, rank):
+    return next(pid for pid in processes_of(str(toml)) if f"OMPI_COMM_WORLD_RANK={rank}".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+
+
 def preloaded(name):
     return str(PROGRAM.parent / "tests" / f"lib{name}.so")

@@ -5,10 +5,11 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 import unittest
 
-from bascule_run import digest, run
+from bascule_run import PROGRAM, digest, run
 from rank_runs import preloaded
 from run_files import scalars
 from small_run import ROWS, small_settings, write_rows
@@ -138,7 +139,12 @@ class AFinishedRun(Case):
 
     def test_has_the_weights_that_were_asked_for_last_whenever_it_was_killed(self):
         last = {"training__load_best_model_at_end": "false", "training__metric_for_best_model": '"loss"'}
-        for created in (".tmp-bascule-last_state/", ".tmp-bascule-model.safetensors", ".tmp-bascule-all_results.json"):
+        self.goes(**last)
+        embeddings = {12: digest(self.output / "embeddings.safetensors")}
+        shutil.rmtree(self.output)
+        self.goes()
+        embeddings[4] = digest(self.output / "embeddings.safetensors")
+        for created in (".tmp-bascule-last_state/", ".tmp-bascule-embeddings.safetensors", ".tmp-bascule-model.safetensors", ".tmp-bascule-all_results.json"):
             for wanted, changes in ((12, last), (4, {})):
                 with self.subTest(created, wanted=wanted):
                     shutil.rmtree(self.output, ignore_errors=True)
@@ -147,19 +153,53 @@ class AFinishedRun(Case):
                     self.assertEqual(run("run", self.settings(**last), env={**os.environ, **full}).returncode, 6)
                     self.goes(**changes)
                     self.assertEqual((self.model(), self.weights_named()), (self.of_checkpoint(wanted), str(wanted)))
+                    self.assertEqual(digest(self.output / "embeddings.safetensors"), embeddings[wanted])
                     self.assertIn("already finished", self.goes(**changes).stderr)
 
+    def test_has_the_results_of_its_own_evaluation_whenever_another_one_was_killed(self):
+        self.goes()
+        results = ("embeddings.safetensors", "validation_results.json")
+        own = [digest(self.output / name) for name in results[:1]] + [losses(self.folder)[4]]
+        full = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create", "FAILING_PATH": ".tmp-bascule-report.html", "FAILING_ERROR": str(errno.ENOSPC)}
+        self.assertEqual(run("run", self.settings(data__validation_file=self.b), env={**os.environ, **full}).returncode, 6)
+        self.assertEqual(json.loads(run("list", self.output, "--json").stdout)["runs"][0]["state"], "stopped")
+        self.goes()
+        self.assertEqual([digest(self.output / "embeddings.safetensors"), read(self.folder, "validation_results.json")["eval_loss"]], own)
+        self.assertEqual(json.loads(run("list", self.output, "--json").stdout)["runs"][0]["state"], "finished")
+
+    def test_names_the_checkpoint_of_the_weights_that_it_held(self):
+        self.goes()
+        full = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create", "FAILING_PATH": ".tmp-bascule-embeddings.safetensors", "FAILING_ERROR": str(errno.ENOSPC)}
+        changes = {"training__load_best_model_at_end": "false", "training__metric_for_best_model": '"loss"'}
+        self.assertEqual(run("run", self.settings(**changes), env={**os.environ, **full}).returncode, 6)
+        marker = json.loads((self.output / "bascule.json").read_text())
+        (self.output / "bascule.json").write_text(json.dumps({key: value for key, value in marker.items() if key != "replaced"}))  # killed a moment before
+        (self.output / "model.safetensors").unlink()
+        self.refused(3, "checkpoint-4, which has the same weights")
+
+    def test_whose_marker_another_version_wrote_is_evaluated_again(self):
+        self.goes()
+        marker = json.loads((self.output / "bascule.json").read_text())
+        (self.output / "bascule.json").write_text(json.dumps({**marker, "settings": marker["settings"].replace("[training]\n", "[training]\nold_key = 3\n")}))
+        self.goes(data__test_file=self.b)
+        self.assertEqual(self.weights_named(), "4")
+
     def test_stays_finished_where_it_is_asked_for_more_and_the_start_is_refused(self):
-        one = {"training__save_total_limit": "1"}
-        self.goes(**one)
-        self.refused(6, "/proc/none", training__max_steps="14", report__tracking='"mlflow"', report__tracking_dir='"/proc/none/store"', **one)
-        foreign = next((self.output / "runs").rglob("events.*")).parent / "events.out.tfevents.notes"
-        foreign.write_text("somebody's notes, which are no events")
-        self.assertEqual(run("run", self.settings(training__max_steps="14", **one)).returncode, 3)
-        foreign.unlink()
-        self.assertIn("already finished", self.goes(**one).stderr)
-        self.assertIn("resuming it with the changes", self.goes(training__max_steps="14", training__save_total_limit="0").stderr)
-        self.assertFalse((self.output / "last_state").exists())
+        limited = ["prlimit", "--memlock=65536:65536", "setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"]
+        may_limit = shutil.which("setpriv") and os.geteuid() == 0
+        for ranks, batch in (("1", "4"), ("2", "2")):
+            shutil.rmtree(self.output, ignore_errors=True)
+            shape = {"training__save_total_limit": "1", "distributed__world_size": ranks, "training__per_device_train_batch_size": batch}
+            self.goes(**shape)
+            self.refused(6, "/proc/none", training__max_steps="14", report__tracking='"mlflow"', report__tracking_dir='"/proc/none/store"', **shape)
+            if may_limit:  # refused at the seal, by one rank or the other
+                before, toml = self.tree(), self.settings(training__max_steps="14", machine__lock_memory="true", **shape)
+                done = subprocess.run([*limited, PROGRAM, "run", toml], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertEqual(self.tree(), before)
+            self.assertIn("already finished", self.goes(**shape).stderr)
+            self.assertIn("resuming it with the changes", self.goes(**{**shape, "training__max_steps": "14", "training__save_total_limit": "0"}).stderr)
+            self.assertFalse((self.output / "last_state").exists())
 
     def test_with_one_checkpoint_is_evaluated_without_training_again(self):
         one = {"training__save_total_limit": "1"}

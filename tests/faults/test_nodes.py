@@ -10,7 +10,7 @@ import unittest
 
 from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, patient, run, settings
 from node_runs import Nodes, on_nodes, ranks_of
-from rank_runs import KILLS, SEED, VALIDATION
+from rank_runs import KILLS, SEED, VALIDATION, pid_of_rank
 
 FILES = ("model.safetensors", "embeddings.safetensors")
 MANY_BUCKETS = {"model__model_name_or_path": f'"{DEMO_MODEL}"', "training__max_steps": "4", "training__save_steps": "0"}  # 9.7 MB of gradients
@@ -109,7 +109,7 @@ class NodesTrain(Nodes):
                 process = subprocess.Popen(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 for line in process.stderr:
                     if "saved checkpoint-7 " in line:
-                        process.send_signal(signal.SIGTERM)
+                        os.kill(process.pid if strategy == "ddp" else pid_of_rank(toml, 1), signal.SIGTERM)  # or of the other machine
                         break
                 error = process.communicate(timeout=patient(30))[1]
                 self.assertEqual(process.returncode, 128 + signal.SIGTERM, error)

@@ -252,6 +252,8 @@ TEST_F(Folder, OfAFinishedRunStaysMarkedWhereItIsOnlyEvaluatedAgain) {
     RecordedRun run(settings_);
     if (again) run.resume.finished.emplace();
     prepare_folder(run, best_isa());
+    EXPECT_TRUE(read_run_marker(folder_.path()).finished) << "the start may still be refused";
+    mark_begun(run, best_isa());
     EXPECT_EQ(read_run_marker(folder_.path()).finished, again);
   }
 }
