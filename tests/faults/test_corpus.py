@@ -205,7 +205,7 @@ class Corpus(unittest.TestCase):
         other_model = {"model__model_name_or_path": f'"{EMOJI}/model"', "model__tokenizer_name": f'"{EMOJI}/tokenizer"', "model__head": '"masked_lm"'}
         for code, changes, said in ((3, texts["bad"], "bad.txt:2: byte 0 of the line is not UTF-8"), (3, texts["nul"], "nul.txt:1: has NUL bytes: it is not a text; remove them"), (3, texts["wide"], "wide.txt: is UTF-16"),
                                     (3, texts["empty"], "has no text"),
-                                    (3, texts["long"], "long.txt:1: the line has 10485760 bytes"), (3, texts["short"], "fewer than one block of 24"),
+                                    (3, texts["long"], "long.txt:1: the line has more than 1048576 bytes"), (3, texts["short"], "fewer than one block of 24"),
                                     (3, {**PAIRS, **texts["one"]}, "has one document"), (2, {"data__dupe_factor": "2"}, "data.dupe_factor"), (2, {**PAIRS, "data__text_layout": '"lines"'}, "data.text_layout"), (2, other_model, "is a text corpus"), (2, {"data__max_seq_length": "4"}, "data.max_seq_length"), (2, {"data__max_predictions_per_seq": "0"}, "max_predictions_per_seq"),
                                     (2, {"data__masking": '"bernoulli"', "data__max_predictions_per_seq": "3"}, "max_predictions_per_seq"),
                                     (2, {"data__train_file": f'"{EMOJI}/train.jsonl"', "data__text_layout": '"lines"'}, "text_layout")):
