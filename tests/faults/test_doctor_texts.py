@@ -58,7 +58,7 @@ class DoctorOfTexts(DoctorTest):
         self.assertEqual(self.findings(self.doctor(self.texts(train, train), limit))["cut_texts", "train"]["what_to_do"], "set data.max_seq_length = 30 to cut none, or 25 to keep 99 % whole")
 
     def test_a_pair_of_texts_counts_whole(self):
-        rows = [{"text": "! " * 200, "other": "? " * 200, "class": name} for name in ("even", "odd")]
+        rows = [{"text": "!" * 200, "other": "?" * 200, "class": name} for name in ("even", "odd")]
         toml = self.texts(rows, rows, data__text_pair_column='"other"')
         findings = self.findings(document := self.doctor(toml, "data.max_seq_length=20"))
         texts = document["splits"][0]["texts"][0]

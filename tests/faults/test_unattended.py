@@ -65,11 +65,12 @@ class Unattended(unittest.TestCase):
                 self.assertEqual(sum("READY=1" in message for message in told), 1)
 
     def test_a_run_with_nothing_left_to_do_is_ready_and_ends_well(self):
-        for number, toml in enumerate((small_settings(self.folder), drawing(self.folder, num_inference_steps="1", batch_size="4", height="32", width="32"))):
+        for number, write in enumerate((small_settings, lambda folder: drawing(folder, num_inference_steps="1", batch_size="4", height="32", width="32"))):
+            toml = write(self.folder)
             for ranks in ("", "distributed.world_size=2"):
                 with self.subTest(number=number, ranks=ranks):
                     shutil.rmtree(self.folder / "run", ignore_errors=True)
-                    command = [toml, *([ranks] if ranks else [])]
+                    command = [toml, *([ranks] if ranks else []), *(["training.per_device_train_batch_size=2"] if ranks and number == 0 else [])]
                     self.assertEqual(run("run", *command).returncode, 0)
                     listener = Listener(address := str(self.folder / f"notify-{number}{ranks}"))
                     done = run("run", *command, env={**os.environ, "NOTIFY_SOCKET": address})

@@ -55,6 +55,12 @@ TEST(LineReader, TellsALineThatIsTooLongBehindAMark) {
     ASSERT_TRUE(reader.next(&line));
     EXPECT_EQ(line.size() > 1000, bytes > 1000) << bytes;
   }
+  // What is read at once, 1 MiB, is more than the longest line, and with the mark not.
+  constexpr std::size_t kLongest = (std::size_t{1} << 20) - 2;
+  LineReader reader(folder.write("a", "\xEF\xBB\xBF" + std::string(kLongest + 100, 'x')), kLongest);
+  std::string_view line;
+  ASSERT_TRUE(reader.next(&line));
+  EXPECT_GT(line.size(), kLongest);
 }
 
 }  // namespace

@@ -271,6 +271,15 @@ TEST(PictureReason, HasTheSizeOfAPictureThatIsTooElongated) {
   EXPECT_EQ(largest & (kGaveUp | kAllLeftOut | kTakenOut), 0);
 }
 
+// A row that was taken out has no picture, and the one behind it has not failed.
+TEST(PictureReason, NamesNoOtherPictureForARowThatWasRemoved) {
+  Manifest manifest = emoji("validation");
+  manifest.take_out({2});
+  const std::string text = describe(Status{StatusCode::kBadSample, {2, kTakenOut | kGaveUp}}, manifest);
+  EXPECT_NE(text.find(": row 3, which was removed: "), std::string::npos) << text;
+  EXPECT_EQ(text.find(".jpg"), std::string::npos) << text;
+}
+
 TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {
   const Manifest manifest = emoji("validation");
   LoaderSettings settings = emoji_settings(manifest);

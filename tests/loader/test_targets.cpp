@@ -9,7 +9,6 @@
 
 #include "src/index/open_manifest.h"
 #include "src/index/row_digests.h"
-#include "src/loader/worker.h"
 #include "src/loader/write_text.h"
 #include "src/text/tokenizer_kinds.h"
 #include "tests/loader/two_texts.h"
@@ -95,8 +94,6 @@ TEST_F(Targets, HaveNumbersOfSkippedRowsThatStayWhenOthersAreTakenOut) {
   ASSERT_EQ(find_bad_rows(pairs, {}, Span<BadRow>(bad)), 2u);
   EXPECT_EQ(bad[0].row, 3);
   EXPECT_EQ(bad[1].row, 5);
-  const std::string removed = describe(Status{StatusCode::kBadSample, {2, kEmptyText | kGaveUp}}, pairs);
-  EXPECT_NE(removed.find(": row 3, which was removed: "), std::string::npos) << removed;
 }
 
 TEST_F(Targets, ArePaddedWherePaddingCounts) {
