@@ -17,12 +17,23 @@
 namespace bascule {
 namespace {
 
+// A run saves what it trains and what it passes on. Anything else was trained by a program that divided the model
+// otherwise, a tied table in two for example, and would be lost.
+void check_all_are_used(const LoadReport& report, const Model& model, const std::string& folder) {
+  const std::string left_out = names_left_out(report, model);
+  if (!left_out.empty())
+    throw Error(ErrorKind::kData, folder, "has tensors that this program does not train: " + left_out,
+                "go on with the program that began the run, or choose another output_dir");
+}
+
 // Weights, states and average of a checkpoint.
 void resume_weights(const RecordedRun& run, Threads& threads, int node, StartWork* work) {
   const ResumePoint& point = *run.resume.point;
   const ParameterMemory memory = run.session.parameter_memory();
   const TensorSource weights = open_hf_weights(point.folder);
-  load_parameters(work, weights, memory, *run.opened.model, static_cast<std::uint64_t>(run.settings.run.seed));
+  const LoadReport report =
+      load_parameters(work, weights, memory, *run.opened.model, static_cast<std::uint64_t>(run.settings.run.seed));
+  check_all_are_used(report, *run.opened.model, point.folder);
   const TensorSource state = open_training_state(point);
   std::vector<WantedTensor> wanted = wanted_states(run.session.training().optimizer_states(), memory, node);
   if (float* const averages = averages_of(run)) {
@@ -48,6 +59,7 @@ void load_finished(const RecordedRun& run, Threads& threads, StartWork* work) {
     const LoadReport report = load_parameters(work, weights, run.session.parameter_memory(), *run.opened.model, 0);
     if (!report.missing.empty())
       throw Error(ErrorKind::kData, finished.folder, "lacks the tensor " + report.missing.front());
+    check_all_are_used(report, *run.opened.model, finished.folder);
     work->run(threads);
     if (float* const averages = averages_of(run)) {
       ParameterMemory memory = run.session.parameter_memory();
