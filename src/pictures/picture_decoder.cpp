@@ -35,7 +35,7 @@ std::string shard_of_picture(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored)) return "";
   for (std::size_t end = path.find(kInShard); end != std::string::npos; end = path.find(kInShard, end + 1)) {
-    const std::string shard = path.substr(0, end + std::strlen(kInShard) - 1);
+    std::string shard = path.substr(0, end + std::strlen(kInShard) - 1);
     if (std::filesystem::is_regular_file(shard, ignored)) return shard;  // not a folder with such a name
   }
   return "";
