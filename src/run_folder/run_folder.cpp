@@ -169,8 +169,7 @@ bool is_finished(const Settings& settings) {
   }
   const std::optional<SettingChange> added = marker.finished ? added_evaluation(marker, settings) : std::nullopt;
   std::optional<ResumePoint> point;
-  const bool is_whole = marker.finished && marker.replaced == Replaced::kNothing;
-  if (training.do_train && !(is_whole && !added && has_same_numbers(marker, settings))) {
+  if (training.do_train && !(marker.is_whole() && !added && has_same_numbers(marker, settings))) {
     std::vector<std::string> notes;  // are said when the run goes on
     point = last_state_of(settings);
     if (!point) point = find_checkpoint(folder, resume_choice(settings.run), CheckpointCheck::kHeaders, &notes);
@@ -178,12 +177,12 @@ bool is_finished(const Settings& settings) {
   if (point) check_settings(*point, settings, marker.not_finite_at);
   if (!marker.finished) return false;
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
-  if (!is_whole && training.do_train && !point) {
+  if (!marker.is_whole() && training.do_train && !point) {
     throw Error(ErrorKind::kData, shown,
                 "its results were being replaced when the program was killed, and no checkpoint is left",
                 "choose another output_dir to train again");
   }
-  if (!change && !added && is_whole) {
+  if (!change && !added && marker.is_whole()) {
     if (marker.trained) check_finished_model(settings, marker.global_step);
     say("run: already finished after " + count_of(marker.global_step, "update") + "; see " + shown);
     return true;

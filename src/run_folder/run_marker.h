@@ -28,6 +28,9 @@ struct RunMarker {
   Replaced replaced = Replaced::kNothing;  // of a finished run: what another evaluation was writing over
   std::int64_t not_finite_at = 0;          // the update at which values were not finite, which ended the run; 0: none
   std::vector<NamedText> drawn_from;       // of a run that draws: digests of what it reads, by name
+
+  // Finished, and with results and weights of one evaluation.
+  bool is_whole() const { return finished && replaced == Replaced::kNothing; }
 };
 
 // How far a run is.

@@ -137,9 +137,8 @@ ListedRun read_listed_run(const std::string& folder) {
   const RunMarker marker = read_run_marker(folder);
   if (!marker.exists) throw Error(ErrorKind::kData, folder, "was removed while it was listed");
   ListedRun run;
-  const bool is_whole = marker.finished && marker.replaced == Replaced::kNothing;
   run.path = shown_path(folder);
-  run.state = is_in_use(folder) ? "running" : is_whole ? "finished" : "stopped";
+  run.state = is_in_use(folder) ? "running" : marker.is_whole() ? "finished" : "stopped";
   run.draws = marker.draws;
   run.settings = settings_of_text(marker.settings);
   for (const NamedText& path : marker.absolute_paths) {

@@ -158,13 +158,13 @@ class AFinishedRun(Case):
 
     def test_has_the_results_of_its_own_evaluation_whenever_another_one_was_killed(self):
         self.goes()
-        results = ("embeddings.safetensors", "validation_results.json")
-        own = [digest(self.output / name) for name in results[:1]] + [losses(self.folder)[4]]
+        results = lambda: (digest(self.output / "embeddings.safetensors"), read(self.folder, "validation_results.json")["eval_loss"])
+        own = results()
         full = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create", "FAILING_PATH": ".tmp-bascule-report.html", "FAILING_ERROR": str(errno.ENOSPC)}
         self.assertEqual(run("run", self.settings(data__validation_file=self.b), env={**os.environ, **full}).returncode, 6)
         self.assertEqual(json.loads(run("list", self.output, "--json").stdout)["runs"][0]["state"], "stopped")
         self.goes()
-        self.assertEqual([digest(self.output / "embeddings.safetensors"), read(self.folder, "validation_results.json")["eval_loss"]], own)
+        self.assertEqual(results(), own)
         self.assertEqual(json.loads(run("list", self.output, "--json").stdout)["runs"][0]["state"], "finished")
 
     def test_names_the_checkpoint_of_the_weights_that_it_held(self):

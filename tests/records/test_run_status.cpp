@@ -120,13 +120,18 @@ class Listener {
   Descriptor socket_;
 };
 
+// The manager listens in the same folder.
+void open_as_service(const std::string& folder, RunStatus* status) {
+  ::setenv("NOTIFY_SOCKET", (folder + "/notify").c_str(), 1);
+  status->open(folder, 1.0, NotifySocket::from_environment());
+  ::unsetenv("NOTIFY_SOCKET");
+}
+
 TEST(RunStatus, TheServiceManagerHearsOnceThatTheRunIsReady) {
   const test::TemporaryFolder folder;
   const Listener manager(folder.path() + "/notify");
-  ::setenv("NOTIFY_SOCKET", (folder.path() + "/notify").c_str(), 1);
   RunStatus status;
-  status.open(folder.path(), 1.0, NotifySocket::from_environment());
-  ::unsetenv("NOTIFY_SOCKET");
+  open_as_service(folder.path(), &status);
   status.begin("train", 0, 7, 100.0);
   for (int number = 1; number <= 3; ++number) status.step({number, 0.5, 8.0, 50.0}, 100.0 + 2.0 * number);
   EXPECT_EQ(manager.next().find("READY=1\nSTATUS=train: step 1 of 7"), 0u);
@@ -139,10 +144,8 @@ TEST(RunStatus, ARunWithoutAStepIsReadyAtItsEndUnlessItFailed) {
   for (const char* const state : {"finished", "stopped", "failed"}) {
     const test::TemporaryFolder folder;
     const Listener manager(folder.path() + "/notify");
-    ::setenv("NOTIFY_SOCKET", (folder.path() + "/notify").c_str(), 1);
     RunStatus status;
-    status.open(folder.path(), 1.0, NotifySocket::from_environment());
-    ::unsetenv("NOTIFY_SOCKET");
+    open_as_service(folder.path(), &status);
     status.end(state);
     if (std::string(state) != "failed") {
       EXPECT_EQ(manager.next(), "READY=1\n") << state;
@@ -156,10 +159,8 @@ TEST(RunStatus, ARunWithoutAStepIsReadyAtItsEndUnlessItFailed) {
 TEST(RunStatus, PicturesAreToldByCall) {
   const test::TemporaryFolder folder;
   const Listener manager(folder.path() + "/notify");
-  ::setenv("NOTIFY_SOCKET", (folder.path() + "/notify").c_str(), 1);
   RunStatus status;
-  status.open(folder.path(), 1.0, NotifySocket::from_environment());
-  ::unsetenv("NOTIFY_SOCKET");
+  open_as_service(folder.path(), &status);
   status.begin("draw", 4, 20, 100.0);
   ProgressStep step;
   step.done = 4;
