@@ -99,6 +99,7 @@ class Limits(unittest.TestCase):
             elif done.returncode != 127:
                 self.refused(done)
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs open files of its own")
     def test_open_files(self):
         """At every limit the last line says what to do, or the run comes to its end; below the first, the program itself cannot be loaded."""
         for files in range(3, 64):
@@ -135,11 +136,13 @@ class Limits(unittest.TestCase):
         self.assertFalse((self.folder / "run").exists())
         self.assertEqual(done(256).returncode, 0)
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
     def test_a_control_group_above_the_own_one_limits_memory(self):
         group = self.group("memory", limit_in_bytes=100 * MIB)
         done = run("run", settings(self.folder, **LARGER), preexec_fn=group.enter)
         self.refused(done, f"{group.outer.name}/memory.limit_in_bytes allows 0.10 GiB")
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
     def test_more_than_a_control_group_has_cannot_be_asked_for(self):
         group = self.group("memory", limit_in_bytes=100 * MIB)
         self.refused(run("run", settings(self.folder, **LARGER, machine__memory_limit_gib="50.0"), preexec_fn=group.enter), " allows 0.10 GiB")
