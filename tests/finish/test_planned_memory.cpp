@@ -14,7 +14,7 @@ constexpr std::size_t kMib = std::size_t{1} << 20;
 
 TEST(PlannedMemory, IsThatOfAllRanksAndWhatTheyShareOnce) {
   const std::vector<PlannedRange> ranges = {{"weights", 5 * kMib, true}, {"activations", 7 * kMib, false}};
-  for (const std::size_t ranks : {1, 3}) {
+  for (const std::size_t ranks : {1U, 3U}) {
     const MemoryPlan plan = make_memory_plan(ranges, 11 * kMib, 13 * kMib, ranks);
     const std::vector<MemoryCategory> memory = planned_memory(plan);
     ASSERT_EQ(memory.size(), 4u);

@@ -49,7 +49,7 @@ TEST(LineReader, HoldsNoLineThatIsTooLong) {
 
 TEST(LineReader, TellsALineThatIsTooLongBehindAMark) {
   const test::TemporaryFolder folder;
-  for (const std::size_t bytes : {999, 1000, 1001, 1002, 1003, 9000}) {
+  for (const std::size_t bytes : {999U, 1000U, 1001U, 1002U, 1003U, 9000U}) {
     LineReader reader(folder.write("a", "\xEF\xBB\xBF" + std::string(bytes, 'x')), 1000);
     std::string_view line;
     ASSERT_TRUE(reader.next(&line));

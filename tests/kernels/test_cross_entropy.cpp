@@ -221,7 +221,8 @@ struct SquaredErrors {
       std::vector<float> row(values.begin() + r * in.cols, values.begin() + (r + 1) * in.cols);
       std::vector<double> expected(truth.begin() + r * in.cols, truth.begin() + (r + 1) * in.cols);
       const std::ptrdiff_t at = in.label[static_cast<std::size_t>(r)];
-      const double error = ulp_error(row[at], expected[at]) * kEpsilon;
+      const double error =
+          ulp_error(row[static_cast<std::size_t>(at)], expected[static_cast<std::size_t>(at)]) * kEpsilon;
       label += error * error;
       row.erase(row.begin() + at);
       expected.erase(expected.begin() + at);

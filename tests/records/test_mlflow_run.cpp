@@ -270,7 +270,7 @@ TEST_F(Mlflow, WhatCannotBeWrittenWholeIsTakenBack) {
   write_with_room_for(first.size() + 5, [&] { return run.step(record(2), 1700000001.0); });
   EXPECT_EQ(text_of(metrics / "loss"), first);
   const Metrics of_words{test::kOfWords, std::size(test::kOfWords)};
-  for (const rlim_t bytes : {0, 5})
+  for (const rlim_t bytes : {0U, 5U})
     write_with_room_for(bytes, [&] { return run.evaluation(evaluation(2), of_words, 1700000001.0); });
   EXPECT_FALSE(fs::exists(metrics / "eval_loss"));
   EXPECT_TRUE(run.step(record(3), 1700000002.0).ok());
