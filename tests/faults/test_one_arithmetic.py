@@ -11,7 +11,8 @@ from bascule_run import PROGRAM, ROOT, digest, run
 from small_run import ROWS, outcome, write_rows
 
 # Those that IEEE 754 or the C standard defines to the bit (nearbyint and rint in the rounding mode that the program sets), and the state of the unit.
-EXACT = {"ceil", "fesetenv", "floor", "fma", "fmod", "fmodf", "ldexp", "llround", "lround", "nearbyint", "nearbyintf", "rint", "round", "sqrt", "trunc"}
+# Compilers differ in which of them they write out: clang calls floorf() and nan(), which marks a value that is missing.
+EXACT = {"ceil", "fesetenv", "floor", "floorf", "fma", "fmod", "fmodf", "ldexp", "llround", "lround", "nan", "nearbyint", "nearbyintf", "rint", "round", "sqrt", "trunc"}
 PICTURES = ROOT / "tests" / "data" / "images"
 
 
