@@ -8,6 +8,7 @@ import importlib.util
 import io
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,7 @@ class OneLine(InAFolder):
         with mock.patch.dict(os.environ, SOURCE_DATE_EPOCH="1700000000"):
             self.assertEqual(make_image.last_commit_seconds(), 1700000000)
 
+    @unittest.skipUnless(shutil.which("git"), "git is not installed")
     def test_sources_without_a_commit(self):
         environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
         with mock.patch.dict(os.environ, environment, clear=True), mock.patch.object(make_image, "ROOT", self.folder), self.refused("no git commit.* set SOURCE_DATE_EPOCH"):

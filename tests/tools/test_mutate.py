@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
 import time
@@ -145,6 +146,7 @@ class Mutate(unittest.TestCase):
             outcomes.usual["plan"] = 1.0
             self.assertEqual(attempt(), (None, ["plan"]))
 
+    @unittest.skipUnless(shutil.which("git"), "git is not installed")
     def test_recorded_cases_are_tried_first_where_the_build_folder_has_none(self):
         faults = [fault(number, "a", "b") for number in (3, 1, 2)]
         with tempfile.TemporaryDirectory() as folder:
