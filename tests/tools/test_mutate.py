@@ -6,7 +6,6 @@ import importlib.util
 import io
 import json
 import pathlib
-import shutil
 import sys
 import tempfile
 import time
@@ -146,13 +145,13 @@ class Mutate(unittest.TestCase):
             outcomes.usual["plan"] = 1.0
             self.assertEqual(attempt(), (None, ["plan"]))
 
-    @unittest.skipUnless(shutil.which("git"), "git is not installed")
     def test_recorded_cases_are_tried_first_where_the_build_folder_has_none(self):
         faults = [fault(number, "a", "b") for number in (3, 1, 2)]
         with tempfile.TemporaryDirectory() as folder:
             recorded, build = pathlib.Path(folder, "noticed_by.json"), pathlib.Path(folder, "build")
             build.mkdir()
-            with unittest.mock.patch.multiple(mutate, RECORDED=recorded, BUILD=build):
+            git = unittest.mock.Mock(return_value=unittest.mock.Mock(stdout="commit"))
+            with unittest.mock.patch.multiple(mutate, RECORDED=recorded, BUILD=build), unittest.mock.patch.object(mutate.subprocess, "run", git):
                 recorded.write_text('{"1": "kernels: A.B", "2": "kernels: A.C", "9": "kernels: A.D"}')
                 (build / "noticed_by.json").write_text('{"2": "kernels: A.E", "3": "kernels: A.F"}')
                 outcomes = mutate.Outcomes(False)
