@@ -66,6 +66,16 @@ TEST_F(Profile, ComesBackAsItWas) {
   EXPECT_EQ(bring_up_json(back, {})["machine"], bring_up_json(run, {})["machine"]);
 }
 
+TEST_F(Profile, BitsThatWereNotCheckedAreNotAsRecorded) {
+  BringUp run = some_bring_up();
+  run.bits = BitsResult{};
+  EXPECT_FALSE(bring_up_json(run, {})["bits"]["as_recorded"].boolean());
+  run.bits.passes = 1;
+  EXPECT_TRUE(bring_up_json(run, {})["bits"]["as_recorded"].boolean());
+  run.bits.none_as_recorded = true;
+  EXPECT_FALSE(bring_up_json(run, {})["bits"]["as_recorded"].boolean());
+}
+
 TEST_F(Profile, CutShortAnywhereItIsOneClearError) {
   const std::string whole = json_text(bring_up_json(some_bring_up(), {}));
   for (std::size_t length = 0; length + 1 < whole.size(); length += 1 + whole.size() / 50) {

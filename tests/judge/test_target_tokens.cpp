@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -78,6 +79,7 @@ struct Judged {
     judge = judge_named("target_tokens").make(shape);
     memory.reset(std::aligned_alloc(64, judge->bytes()));
     own.reset(std::aligned_alloc(64, judge->own_bytes() + 64));
+    std::memset(memory.get(), 0xff, judge->bytes());  // figures of rows that nothing wrote are no numbers
     judge->seal(static_cast<std::byte*>(memory.get()), static_cast<std::byte*>(own.get()), outputs(generates),
                 products);
     judge->begin(manifest->rows(), keeps);
