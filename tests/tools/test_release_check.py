@@ -54,6 +54,10 @@ class ReleaseCheck(unittest.TestCase):
         self.assertIn("| passed: 1 passed |", rows["fourth"])
         self.assertEqual(self.times("third"), 0)
 
+    def test_a_verdict_stands_in_the_table_not_a_figure_before_it(self):
+        self.parts = [self.part("debian", "echo the loader: 2 of 3 slots; echo a bare Debian 12: passed: test demo")]
+        self.assertIn("| passed: a bare Debian 12: passed: test demo |", self.run_tool()[1])
+
     def test_what_is_done_is_not_repeated_unless_asked(self):
         self.run_tool("first", "second")
         code, output = self.run_tool()
