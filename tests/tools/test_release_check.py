@@ -58,6 +58,20 @@ class ReleaseCheck(unittest.TestCase):
         self.parts = [self.part("debian", "echo the loader: 2 of 3 slots; echo a bare Debian 12: passed: test demo")]
         self.assertIn("| passed: a bare Debian 12: passed: test demo |", self.run_tool()[1])
 
+    def test_a_part_that_uses_the_build_folder_has_it_built_first(self):
+        self.parts[0].needs_build = True
+        (self.folder / "Makefile").write_text("tests:\n\t@test ! -e first.ran && echo >> built\n")
+        self.run_tool("first", "second")
+        self.assertEqual((self.folder / "built").read_text(), "\n")
+        self.assertEqual(self.times("first"), 1)
+
+    def test_a_part_whose_build_fails_has_failed(self):
+        self.parts[0].needs_build = True
+        (self.folder / "Makefile").write_text("tests:\n\t@echo it does not compile; exit 1\n")
+        code, output = self.run_tool("first")
+        self.assertEqual((code, self.times("first")), (1, 0))
+        self.assertIn("first: FAILED, exit 2:", output)
+
     def test_what_is_done_is_not_repeated_unless_asked(self):
         self.run_tool("first", "second")
         code, output = self.run_tool()
