@@ -65,6 +65,9 @@ class ReleaseCheck(unittest.TestCase):
         self.assertEqual((self.folder / "built").read_text(), "\n")
         self.assertEqual(self.times("first"), 1)
 
+    def test_parts_that_build_nothing_themselves_have_it_built(self):
+        self.assertEqual({part.name for part in self.tool.parts() if part.needs_build}, {"cases", "kills", "rank-kills", "soak"})
+
     def test_a_part_whose_build_fails_has_failed(self):
         self.parts[0].needs_build = True
         (self.folder / "Makefile").write_text("tests:\n\t@echo it does not compile; exit 1\n")
