@@ -85,6 +85,8 @@ std::string draw_html(const DrawPage& page) {
   FactTable figures;
   figures.rows = page.figures;
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+         "'unsafe-inline'\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
          title + " · Bascule</title>\n<style>" + html_style() + kDrawStyle +
          "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule</div>\n<h1 dir=\"auto\">" +

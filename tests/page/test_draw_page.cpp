@@ -27,6 +27,10 @@ TEST(DrawPage, HoldsThePicturesItself) {
   page.pictures = {{"0.png", "a <cat>", "seed 1", {0x89, 'P', 'N', 'G'}}, {"1.png", "gone", "seed 2", {}}};
   page.all_pictures = 3;
   const std::string html = draw_html(page);
+  const std::size_t policy = html.find(
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+      "'unsafe-inline'\">");
+  EXPECT_LT(policy, html.find("<title>")) << "a browser loads nothing before it";
   EXPECT_NE(html.find("<a href=\"0.png\"><img src=\"data:image/png;base64,iVBORw==\" alt=\"a &lt;cat&gt;\"></a>"),
             std::string::npos);
   EXPECT_NE(html.find("<a href=\"1.png\">1.png</a>"), std::string::npos);
