@@ -128,7 +128,7 @@ THIRD_PARTY = [
     (r"(oneapi/)?dnnl", ["kernels/gemm/onednn_primitives.", "tests/kernels/onednn_bf16."]),
     (r"(jpeglib|jerror|jmorecfg|jconfig|turbojpeg)\.h", ["firmware_shims/codec/"]),
     (r"webp/.*\.h", ["firmware_shims/codec/"]),
-    (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/", "src/pictures/png_writer."]),
+    (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/", "src/pictures/png_writer.", "src/pictures/png_reader."]),
     (r"nlohmann/", ["src/json/"]),
     (r"toml\+\+/", ["src/settings/"]),
     (r"xxhash\.h", ["src/base/digest.cpp", "src/settings/", "src/index/", "src/text/", "src/loader/"]),

@@ -44,7 +44,8 @@ int diff_pictures(const DiffArguments& arguments) {
     throw Error(ErrorKind::kData, arguments.b, "has no picture in common with " + shown_path(arguments.a));
   const bool is_equal = parting.kind == PictureParting::Kind::kNone;
   if (arguments.json) {
-    Json document = {{"equal", is_equal},
+    Json document = {{"compared", kPictureLogFile},
+                     {"equal", is_equal},
                      {"pictures", static_cast<std::uint64_t>(parting.common)},
                      {"equal_pictures", static_cast<std::uint64_t>(parting.equal)},
                      {"pictures_of_a_alone", static_cast<std::uint64_t>(parting.only_a)},
@@ -67,6 +68,11 @@ int diff_pictures(const DiffArguments& arguments) {
   if (!arguments.json && parting.only_a + parting.only_b > 0)
     std::printf("not compared: %zu that only the first run has, %zu that only the second has\n", parting.only_a,
                 parting.only_b);
+  if (!arguments.json)
+    std::printf(
+        "compared: %s of both runs, not the files of the pictures, which `bascule reproduce --check` compares "
+        "with each run's record\n",
+        kPictureLogFile);
   return is_equal ? 0 : exit_code(ErrorKind::kNotAsRecorded);
 }
 
@@ -83,7 +89,8 @@ int diff_command(const DiffArguments& arguments) {
   const Parting parting = find_parting(a, b);
   const bool is_equal = parting.step == 0;
   if (arguments.json) {
-    Json document = {{"equal", is_equal},
+    Json document = {{"compared", kTensorHashesFile},
+                     {"equal", is_equal},
                      {"equal_updates", parting.equal_updates},
                      {"first_update", parting.first_common},
                      {"last_update", parting.last_common}};
@@ -111,6 +118,7 @@ int diff_command(const DiffArguments& arguments) {
     const std::string note = division_note(parting.division_of_a, parting.division_of_b);
     if (!note.empty()) std::printf("%s\n", note.c_str());
   }
+  if (!arguments.json) std::printf("compared: %s of both runs\n", kTensorHashesFile);
   return is_equal ? 0 : exit_code(ErrorKind::kNotAsRecorded);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/run_drawing.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 #include <memory>
@@ -55,6 +56,10 @@ bool is_done(const RecordedDrawRun& run, bool json) {
 void say_run(const RecordedDrawRun& run) {
   const std::size_t pictures = run.list.pictures.size();
   for (const std::string& note : run.notes) say(note);
+  constexpr std::size_t kSaid = 10;
+  const std::vector<std::string> again = run.files->drawn_again();
+  for (std::size_t i = 0; i < std::min(again.size(), kSaid); ++i) say("run: " + again[i] + "; it is drawn again");
+  if (again.size() > kSaid) say("run: and " + std::to_string(again.size() - kSaid) + " more pictures are drawn again");
   say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
       count_of(pictures, "picture") + " of " + std::to_string(run.options.width) + " x " +
       std::to_string(run.options.height));

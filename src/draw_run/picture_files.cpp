@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <string_view>
 #include <system_error>
 
 #include "src/base/align.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
+#include "src/base/sha256.h"
 #include "src/files/durable_write.h"
+#include "src/files/input_file.h"
 #include "src/files/temporary_name.h"
+#include "src/pictures/png_reader.h"
 
 namespace bascule {
 namespace {
@@ -22,19 +23,6 @@ std::size_t longest_text(const PictureList& list) {
   std::size_t longest = 1;
   for (const DrawnText& text : list.texts) longest = std::max(longest, text.text.size());
   return longest;
-}
-
-// A file that ends as a PNG file does, and is no link to one elsewhere.
-bool is_whole_png(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::regular) return false;
-  constexpr std::string_view kBegin = "\x89PNG\r\n\x1a\n", kEnd = "IEND\xae\x42\x60\x82";
-  std::ifstream file(path, std::ios::binary);
-  std::string begin(kBegin.size(), '\0'), end(kEnd.size(), '\0');
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end);
-  file.read(end.data(), static_cast<std::streamsize>(end.size()));
-  return file && begin == kBegin && end == kEnd;
 }
 
 constexpr std::size_t kPngTexts = 3;  // prompt, seed, settings digest
@@ -73,7 +61,7 @@ PictureLogView PictureFiles::row_of(const DrawnPicture& picture, const PictureNa
   return {name.text(),
           text(listed.prompt),
           is_guided_ ? text(listed.negative) : std::string_view(),
-          static_cast<std::int64_t>(listed.seed),
+          listed.seed,
           picture.seconds,
           picture.digest,
           listed.noise,
@@ -89,9 +77,12 @@ void PictureFiles::read_done() {
   for (std::size_t n = 0; n < is_done_.size(); ++n) numbers[PictureName(n, is_done_.size()).text()] = n;
   for (std::size_t line = 0; line < rows.size(); ++line) {
     const PictureLogRow& row = rows[line];
-    if (!is_whole_png(folder_ + "/" + row.file)) continue;
     const auto found = numbers.find(row.file);
     if (found != numbers.end() && is_done_[found->second]) continue;
+    if (const std::string problem = problem_of(row.file, row.digest, nullptr); !problem.empty()) {
+      if (found != numbers.end()) problems_[found->second] = problem;
+      continue;
+    }
     if (found == numbers.end() || !is_of_list(row, found->second))
       throw Error(ErrorKind::kSettings, path + ":" + std::to_string(line + 1),
                   row.file + " was drawn of another prompt or seed than the settings have for it",
@@ -102,6 +93,7 @@ void PictureFiles::read_done() {
                       std::to_string(digests_) + " here",
                   kDamagedLineAdvice);
     is_done_[found->second] = true;
+    problems_.erase(found->second);
     done_.push_back({found->second, row.seconds, row.digest});
     found_.push_back(row);
   }
@@ -111,6 +103,43 @@ bool PictureFiles::is_of_list(const PictureLogRow& row, std::size_t number) cons
   const PictureLogView expected = row_of({number, row.seconds, row.digest}, PictureName(number, is_done_.size()), {});
   return row.prompt == expected.prompt && row.negative_prompt == expected.negative_prompt &&
          row.seed == expected.seed && row.noise == expected.noise;
+}
+
+std::string PictureFiles::problem_of(const std::string& name, std::uint64_t digest, std::string* content) const {
+  const std::string path = folder_ + "/" + name;
+  std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::symlink_status(path, error).type();
+  if (type == std::filesystem::file_type::not_found) return "is missing";
+  if (type != std::filesystem::file_type::regular) return "is not a file";  // but a link to one elsewhere
+  std::string file;
+  try {
+    file = text_of_file(path, static_cast<std::int64_t>(png_.bytes()));  // ours fit
+  } catch (const Error& failure) {
+    return failure.problem();
+  }
+  const std::vector<std::uint8_t> pixels = png_pixels(file, width_, height_);
+  if (pixels.empty()) return "is damaged";
+  if (digest_of(pixels.data(), pixels.size()) != digest) return "shows another picture";
+  if (content != nullptr) *content = std::move(file);
+  return "";
+}
+
+std::vector<std::string> PictureFiles::drawn_again() const {
+  std::vector<std::string> lines;
+  for (const auto& [number, problem] : problems_)
+    lines.push_back(std::string(PictureName(number, is_done_.size()).text()) + " " + problem);
+  return lines;
+}
+
+std::string PictureFiles::checked_sum(const DrawnPicture& picture) const {
+  const std::string name = PictureName(picture.number, is_done_.size()).text();
+  std::string content;
+  if (const std::string problem = problem_of(name, picture.digest, &content); !problem.empty())
+    throw Error(ErrorKind::kData, folder_ + "/" + name, problem + ": it was changed while the run drew",
+                "run the same command again, which draws it again");
+  Sha256 sum;
+  sum.add(content.data(), content.size());
+  return sum.hex();
 }
 
 std::vector<std::int64_t> PictureFiles::missing() const {
@@ -180,6 +209,14 @@ void PictureFiles::put_in_order() {
   }
   std::sort(done_.begin(), done_.end(),
             [](const DrawnPicture& a, const DrawnPicture& b) { return a.number < b.number; });
+  const bool is_known = std::equal(rows.begin(), rows.end(), done_.begin(), done_.end(),
+                                   [this](const PictureLogRow& row, const DrawnPicture& picture) {
+                                     return row.file == PictureName(picture.number, is_done_.size()).text() &&
+                                            row.digest == picture.digest;
+                                   });
+  if (!is_known)
+    throw Error(ErrorKind::kData, folder_ + "/" + kPictureLogFile, "was changed while the run drew",
+                "run the same command again: pictures without a line are drawn again");
 }
 
 }  // namespace bascule

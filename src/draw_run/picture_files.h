@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run that draws leaves of its pictures: NNNNN.png of each, and images.jsonl with a line of each, in the order
 // in which they were made, and of a run that is over in the order of the list. A picture is done once its line is
-// there, and its file: both are written whole or not at all.
+// there, and its file: both are written whole or not at all. What another start has left counts as far as it was
+// checked: the line by its checksum, the file by the digest of its pixels, which the line has.
 //
 //   PictureFiles files(list, width, height, digests, settings);   // before the seal: reads what is there
 //   files.seal(memory); files.open();                             // files.bytes() of it
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,9 +44,12 @@ class PictureFiles {
                const Settings& settings);
 
   std::size_t bytes() const noexcept;
-  // Reads images.jsonl. A line without a whole file does not count: its picture is drawn again. Throws Error kData for
-  // a line that is none, kSettings for a picture that the list does not have as the line says.
+  // Reads images.jsonl and the pictures. A line does not count without a whole file of its pixels: the picture is drawn
+  // again, and drawn_again() says so. Throws Error kData for a line that is none, kSettings for a picture that the list
+  // does not have as the line says.
   void read_done();
+  // "00003.png is damaged": of each picture that is drawn again although it has a line.
+  std::vector<std::string> drawn_again() const;
   const std::vector<DrawnPicture>& done() const { return done_; }
   // In the order in which they are drawn: all of a prompt one after another, so that its text is encoded once.
   std::vector<std::int64_t> missing() const;
@@ -59,11 +64,16 @@ class PictureFiles {
   // The line, once the file is there: then the picture is done.
   Status log(const DrawnPicture& picture, Span<const std::uint64_t> latents) noexcept;
 
-  // Finish phase: done() and images.jsonl in the order of the list, whoever drew what when. Throws Error kDisk.
+  // Finish phase: done() and images.jsonl in the order of the list, whoever drew what when. Throws Error kDisk, and
+  // kData where images.jsonl has other lines than this process has read or written.
   void put_in_order();
+  // SHA-256 of the picture's file. Throws Error kData where its pixels are not those that were drawn or found.
+  std::string checked_sum(const DrawnPicture& picture) const;
 
  private:
   bool is_of_list(const PictureLogRow& row, std::size_t number) const;
+  // "" where the file has the pixels of that digest, and then, unless it is null, *content is the file's.
+  std::string problem_of(const std::string& name, std::uint64_t digest, std::string* content) const;
   PictureLogView row_of(const DrawnPicture& picture, const PictureName& name,
                         Span<const std::uint64_t> latents) const noexcept;
   void write_anew(const std::vector<PictureLogRow>& rows);
@@ -82,7 +92,8 @@ class PictureFiles {
   std::vector<DrawnPicture> done_;
   std::vector<PictureLogRow> found_;  // the rows of done_ that were there
   std::vector<bool> is_done_;
-  std::size_t lines_ = 0;  // of images.jsonl, counted or not
+  std::map<std::size_t, std::string> problems_;  // of pictures that have a line and are not done
+  std::size_t lines_ = 0;                        // of images.jsonl, counted or not
 };
 
 }  // namespace bascule

@@ -218,6 +218,14 @@ std::int64_t get_int(const Json& object, const std::string& key, const std::stri
   return member == nullptr ? fallback : as_int(*member, key, where);
 }
 
+std::uint64_t get_unsigned(const Json& object, const std::string& key, const std::string& where) {
+  const Json& value = require_member(object, key, where);
+  if (const auto* const large = std::get_if<std::uint64_t>(&value.value())) return *large;
+  if (!value.is_integer() || value.integer() < 0)
+    wrong_type(where, key, value, "an integer from 0 to 18446744073709551615");
+  return static_cast<std::uint64_t>(value.integer());
+}
+
 double get_number(const Json& object, const std::string& key, const std::string& where) {
   return as_number(require_member(object, key, where), key, where);
 }

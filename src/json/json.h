@@ -38,6 +38,7 @@ const Json* find_member(const Json& object, const std::string& key, const std::s
 // integers (1.0 is none) and fit into 64 bits. The forms with a fallback take absent or null for it.
 std::int64_t get_int(const Json& object, const std::string& key, const std::string& where);
 std::int64_t get_int(const Json& object, const std::string& key, const std::string& where, std::int64_t fallback);
+std::uint64_t get_unsigned(const Json& object, const std::string& key, const std::string& where);
 double get_number(const Json& object, const std::string& key, const std::string& where);
 double get_number(const Json& object, const std::string& key, const std::string& where, double fallback);
 bool get_bool(const Json& object, const std::string& key, const std::string& where);

@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 
+#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/open_files.h"
 #include "src/files/durable_write.h"
@@ -23,6 +26,9 @@ constexpr std::size_t kOtherBytes = 2048;  // of a line beside the prompts: keys
 constexpr std::size_t kMostEscape = 6;     // \u001f
 constexpr std::size_t kDigits = 16;
 constexpr std::size_t kDigestBytes = kDigits + 4;  // in a list: quotes, comma, space
+constexpr std::string_view kMembers[] = {"file",    "prompt", "negative_prompt", "seed", "noise",
+                                         "seconds", "digest", "latents",         "check"};
+constexpr char kCheck[] = ", \"check\": \"";
 
 struct HexDigits {
   char text[kDigits];
@@ -50,14 +56,28 @@ std::vector<std::uint64_t> digests_of(const Json& list, const std::string& where
   return digests;
 }
 
+// A bit that changes the member's name makes another member of it, which no line has.
+void check_line(std::string_view line, const Json& json, const std::string& where) {
+  for (const auto& [key, value] : json.items()) {
+    if (std::find(std::begin(kMembers), std::end(kMembers), key) == std::end(kMembers))
+      throw Error(ErrorKind::kData, where, "has an unknown member \"" + key + "\"");
+  }
+  if (!json.contains("check")) return;
+  const std::string_view content = line.substr(0, line.rfind(kCheck));
+  const HexDigits digest(digest_of(content.data(), content.size()));
+  if (line.substr(content.size()) != kCheck + std::string(digest.text, kDigits) + "\"}")
+    throw Error(ErrorKind::kData, where, "does not have its checksum");
+}
+
 PictureLogRow row_of(std::string_view line, const std::string& path, std::int64_t number) {
   const Json json = parse_json(line, path, number);
   const std::string where = path + ":" + std::to_string(number);
   if (!json.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object");
+  check_line(line, json, where);
   return {get_string(json, "file", where),
           get_string(json, "prompt", where),
           get_string(json, "negative_prompt", where),
-          get_int(json, "seed", where),
+          get_unsigned(json, "seed", where),
           get_number(json, "seconds", where),
           digest_of_text(get_string(json, "digest", where), "digest", where),
           get_int(json, "noise", where),
@@ -106,13 +126,16 @@ Status PictureLog::append(const PictureLogView& row) noexcept {
   line.key("file").string(row.file);
   line.key("prompt").string(row.prompt);
   line.key("negative_prompt").string(row.negative_prompt);
-  line.key("seed").integer(row.seed);
+  char seed[20];
+  line.key("seed").raw({seed, static_cast<std::size_t>(std::to_chars(seed, std::end(seed), row.seed).ptr - seed)});
   line.key("noise").integer(row.noise);
   line.key("seconds").number(row.seconds);
   line.key("digest").string({digest.text, kDigits});
   line.key("latents").begin_array();
   for (const std::uint64_t one : row.latents) line.string({HexDigits(one).text, kDigits});
   line.end_array();
+  const HexDigits check(digest_of(line.text().data(), line.text().size()));
+  line.key("check").string({check.text, kDigits});
   line.end_object().line_break();
   if (line.overflowed()) return {StatusCode::kDiskFailed, {EOVERFLOW, 0}};
   Status status = write_all(file_.number(), line.text().data(), line.text().size());

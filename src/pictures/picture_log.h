@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // images.jsonl: a line for every picture that a run has written. A line is on the disk when append() returns, so a run
-// that is killed leaves whole lines and at most a cut one behind them, which open() removes.
+// that is killed leaves whole lines and at most a cut one behind them, which open() removes. Each ends with a checksum
+// of itself, as most of what it says cannot be told from the picture.
 //
 //   PictureLog log(1024, 51);                         // before the seal
 //   log.seal(memory);                                 // log.bytes() of it
@@ -24,12 +25,13 @@ namespace bascule {
 inline constexpr char kPictureLogFile[] = "images.jsonl";
 
 // {"file": "00000.png", "prompt": "...", "negative_prompt": "...", "seed": 42, "noise": 0, "seconds": 1.23,
-//  "digest": "16 digits", "latents": ["16 digits", ...]}
+//  "digest": "16 digits", "latents": ["16 digits", ...], "check": "16 digits"}
+// check: XXH3 of the line before this member. Lines of earlier versions have none.
 template <typename Text, typename Digests>
 struct PictureLogLine {
   Text file;  // texts are UTF-8: read_picture_log() refuses others
   Text prompt, negative_prompt;
-  std::int64_t seed = 0;
+  std::uint64_t seed = 0;
   double seconds = 0.0;      // that drawing it took; finite
   std::uint64_t digest = 0;  // of the pixels
   std::int64_t noise = 0;    // the number of the noise under the seed
@@ -62,7 +64,7 @@ class PictureLog {
 };
 
 // The rows of whole lines; none without the file. Before the seal. Throws Error kData that names the line for one that
-// is not as above.
+// is not as above, or does not have its checksum.
 std::vector<PictureLogRow> read_picture_log(const std::string& path);
 
 // What to do about a damaged line.

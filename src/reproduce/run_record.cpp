@@ -17,7 +17,6 @@
 #include "src/judge/predictions.h"
 #include "src/machine/machine_json.h"
 #include "src/pictures/preprocessor.h"
-#include "src/reproduce/drawn_pictures.h"
 #include "src/reproduce/picture_list.h"
 #include "src/runtime/loaded_files.h"
 #include "src/settings/absolute_paths.h"
@@ -178,8 +177,9 @@ RunRecord make_record(const RecordedDrawRun& run, const DrawResults& results) {
   RunRecord record = begin_record(run.settings);
   for (const std::string& path : draw_input_paths(run)) record.model_files.push_back(summed(path));
   const std::string folder = run.settings.run.output_dir.resolved + "/";
-  for (const PictureLogRow& row : drawn_pictures(folder))
-    record.results.push_back({row.file, sha256_of_file(folder + row.file)});
+  for (const DrawnPicture& picture : run.files->done())
+    record.results.push_back(
+        {PictureName(picture.number, run.list.pictures.size()).text(), run.files->checked_sum(picture)});
   record.results.push_back({kPictureLogFile, sha256_of_file(folder + kPictureLogFile)});
   // With the warm-up where there was nothing else.
   const bool is_timed = results.timed_pictures > 0;

@@ -72,7 +72,7 @@ RecordedPace pace_of(const Report& report, std::int64_t warmup_steps);
 
 // After the run's folder was written, in which it puts the list of pictures.
 RunRecord make_record(SealedRun& sealed, const Report& report);
-// The same of a run that draws, once images.jsonl is in order.
+// The same of a run that draws, once images.jsonl is in order. Throws Error kData for a picture that was changed since.
 RunRecord make_record(const RecordedDrawRun& run, const DrawResults& results);
 
 Json record_json(const RunRecord& record);

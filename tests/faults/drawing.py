@@ -56,6 +56,11 @@ def rows(run_folder):
     return [json.loads(line) for line in text.splitlines()]
 
 
+def timeless(lines):
+    """The lines of images.jsonl without the seconds, and without the checksum, which is also of them."""
+    return [{key: value for key, value in line.items() if key not in ("seconds", "check")} for line in lines]
+
+
 def digests(lines):
     """{file: digests of its pixels and of its latents} of the lines of images.jsonl."""
     return {row["file"]: (row["digest"], row["latents"]) for row in lines}

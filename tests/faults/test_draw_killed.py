@@ -17,6 +17,7 @@ import unittest
 
 from bascule_run import PROGRAM, patient, run, wait_for
 from drawing import PIPELINES, digests, drawing, pictures, rows, wait_for_lines
+from flipped_bits import flip
 
 SETTINGS, DATA, DISK = 2, 3, 6
 
@@ -38,9 +39,13 @@ def left(folder):
 
 
 def left_of_broken(folder):
+    return pictures(folder / "run"), digests(rows_so_far(folder))  # a kill may leave a cut line behind them
+
+
+def rows_so_far(folder):
+    """The whole lines of a run that is drawing."""
     text = (folder / "run" / "images.jsonl").read_text()
-    whole = [json.loads(line) for line in text.split("\n")[:-1]]  # a kill may leave a cut line behind them
-    return pictures(folder / "run"), digests(whole)
+    return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
 def leftovers(folder):
@@ -251,7 +256,7 @@ class Damaged(Broken):
         self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
         path = self.folder / "run" / "images.jsonl"
         lines = path.read_text().splitlines(keepends=True)
-        third = json.loads(lines[2])
+        third = {key: value for key, value in json.loads(lines[2]).items() if key != "check"}  # as an earlier version wrote it
         for words, line in (("images.jsonl:3:", "no JSON"), ("images.jsonl:3: is not a JSON object", "[]"), ("images.jsonl:3: \"digest\" is missing", json.dumps({**third, "digest": None})),
                             ("images.jsonl:3: latents has 0 digests, but a picture has 10 here", json.dumps({**third, "latents": []}))):
             with self.subTest(words=words):
@@ -307,6 +312,55 @@ class Damaged(Broken):
         link.unlink()
         link.symlink_to(self.folder / "run" / "00008.png")
         self.judge_resumed(run("run", long_drawing(self.folder)), 21)
+
+    def test_pictures_that_are_not_those_of_their_lines_are_drawn_again_and_said(self):
+        """A bit of the pixels, of a text, of the last checksum of the pixels; two pictures exchanged; another of another size."""
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        output = self.folder / "run"
+        data = (output / "00001.png").read_bytes()
+        for name, byte in (("00001.png", data.index(b"IDAT") + 90), ("00004.png", data.index(b"prompt") + 8), ("00006.png", -13)):
+            flip(output / name, byte, 2)
+        first, second = (output / "00010.png").read_bytes(), (output / "00011.png").read_bytes()
+        (output / "00010.png").write_bytes(second)
+        (output / "00011.png").write_bytes(first)
+        self.assertEqual(run("draw", PIPELINES / "sd_v1", "x", "--steps", "1", "--height", "16", "--width", "24", "-o", output / "00013.png").returncode, 0)
+        (output / "00015.png").unlink()
+        (output / "00016.png").unlink()
+        done = run("run", long_drawing(self.folder))
+        self.judge_resumed(done, 24 - 8)
+        said = [line[14:] for line in done.stderr.splitlines() if "drawn again" in line]
+        expected = [f"{name}.png {problem}" for name, problem in (("00001", "is damaged"), ("00004", "is damaged"), ("00006", "is damaged"), ("00010", "shows another picture"),
+                                                                 ("00011", "shows another picture"), ("00013", "is damaged"), ("00015", "is missing"), ("00016", "is missing"))]
+        self.assertEqual(said, [f"{text}; it is drawn again" for text in expected])
+        self.assertEqual(run("reproduce", output, "--check").returncode, 0)
+
+    def test_a_line_with_a_bit_changed_is_refused(self):
+        """Nothing else would show it: a picture does not tell the latents that it was decoded from."""
+        self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
+        path = self.folder / "run" / "images.jsonl"
+        whole = path.read_text()
+        third = whole.splitlines(keepends=True)[2]
+        digest = json.loads(third)["latents"][1]
+        for changed in (third.replace(digest, digest[:-1] + ("1" if digest[-1] == "0" else "0")), third.replace('"check"', '"chekk"')):
+            path.write_text(whole.replace(third, changed))
+            for command in (("run", long_drawing(self.folder)), ("diff", self.folder / "run", self.folder / "run")):
+                done = run(*command)
+                self.assertEqual(done.returncode, DATA, done.stderr)
+                self.assertRegex(done.stderr, r'images.jsonl:3: (does not have its checksum|has an unknown member "chekk"); restore it, or remove the line: its picture is drawn again')
+        path.write_text(whole.replace(third, ""))
+        self.judge_resumed(run("run", long_drawing(self.folder)), 23)
+
+    def test_the_record_takes_in_no_picture_that_was_changed_while_the_run_drew(self):
+        toml = long_drawing(self.folder, batch_size="1")
+        process = start(toml, env={**os.environ, "LD_PRELOAD": str(PROGRAM.parent / "tests" / "libslow_fsync.so")})
+        wait_for_lines(self.folder, 3, process)
+        name = rows_so_far(self.folder)[0]["file"]
+        (self.folder / "run" / name).write_bytes(b"another")
+        text = process.communicate(timeout=patient(60))[1]
+        self.assertEqual(process.returncode, DATA, text)
+        self.assertIn(f"{name}: is damaged: it was changed while the run drew; run the same command again, which draws it again", text)
+        self.assertNotIn("record", json.loads((self.folder / "run" / "bascule.json").read_text()))
+        self.judge_resumed(run("run", toml), 23)
 
     def test_never_leaves_what_is_not_of_the_run(self):
         self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)

@@ -16,7 +16,7 @@ import time
 import unittest
 
 from bascule_run import PROGRAM, patient, run
-from drawing import PIPELINES, copy_pipeline, damage, drawing, pictures, rows, wait_for_lines
+from drawing import PIPELINES, copy_pipeline, damage, drawing, pictures, rows, timeless, wait_for_lines
 from rank_runs import KILLS, SEED, preloaded, processes_of, ranks_and_launcher
 
 SETTINGS, DATA, RANK, DISK = 2, 3, 5, 6
@@ -31,7 +31,7 @@ def ranks_drawing(folder, ranks, tables="", **keys):
 
 def left(folder):
     """Pictures, their lines and results, without what depends on time, memory or ranks: each of these encodes its own texts."""
-    lines = [{key: value for key, value in row.items() if key != "seconds"} for row in rows(folder / "run")]
+    lines = timeless(rows(folder / "run"))
     results = json.loads((folder / "run" / "all_results.json").read_text())
     results = {key: value for key, value in results.items() if key == "calls_per_picture" or not key.endswith(OF_TIME)}
     del results["texts_encoded"]

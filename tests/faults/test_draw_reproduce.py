@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from bascule_run import run
-from drawing import change, copy_pipeline, drawing, rows
+from drawing import change, copy_pipeline, drawing, rows, timeless
 from small_run import small_settings
 
 DATA, NOT_AS_RECORDED = 3, 7
@@ -49,8 +49,7 @@ class Recorded(unittest.TestCase):
                 document = json.loads(done.stdout)
                 self.assertEqual((document["equal_bits"], document["equal_pictures"], document["promise"]), (True, 4, "bits"))
                 again = self.folder.parent / f"again-{number}"
-                cut = [{key: value for key, value in row.items() if key != "seconds"} for row in rows(again)]
-                self.assertEqual(cut, [{key: value for key, value in row.items() if key != "seconds"} for row in rows(self.folder / "run")])
+                self.assertEqual(timeless(rows(again)), timeless(rows(self.folder / "run")))
         done = run("reproduce", self.folder / "run")
         self.assertIn("equal bits: 4 pictures are as recorded\n", done.stdout)
         self.assertRegex(done.stdout, r"throughput: .* pictures/s; recorded")
@@ -111,6 +110,7 @@ class Diff(unittest.TestCase):
     def test_where_two_runs_part(self):
         a = self.draw("a")
         self.assertTrue(self.diff(a, self.draw("b", batch_size="3"), 0, "equal: the latents after every call, and the pixels, of 4 pictures")["equal"])
+        self.assertEqual(self.diff(a, a, 0, "\ncompared: images.jsonl of both runs, not the files of the pictures")["compared"], "images.jsonl")
         document = self.diff(a, self.draw("c", guidance_scale="7.25"), NOT_AS_RECORDED, "00000.png: the latents differ after call 1 of 3\nit is the first in the order of the list; 4 of 4 pictures differ")
         self.assertEqual((document["kind"], document["picture"], document["call"], document["calls"], document["equal_pictures"]), ("latents", "00000.png", 1, 3, 0))
         self.diff(a, self.draw("d", seed="43"), NOT_AS_RECORDED, "00000.png: the noise that it begins with differs")

@@ -23,7 +23,7 @@ using Row = PictureLogRow;
 constexpr char kFox[] =
     "{\"file\": \"00000.png\", \"prompt\": \"a fox\", \"negative_prompt\": \"\", \"seed\": 42, "
     "\"noise\": 7, \"seconds\": 1.23, \"digest\": \"00000000000000ff\", \"latents\": [\"0000000000000abc\", "
-    "\"ffffffffffffffff\"]}\n";
+    "\"ffffffffffffffff\"], \"check\": \"ed3c589330594ecb\"}\n";
 
 PictureLogView view_of(const Row& row) {
   return {row.file,    row.prompt, row.negative_prompt, row.seed,
@@ -34,19 +34,12 @@ const Row kRows[] = {{"00000.png", "a fox", "", 42, 1.23, 0xff, 7, {0xabc, ~std:
                      {"00001.png",
                       "a \"quoted\" \\ fox,\n\ttwo lines\x01\x7f",
                       "na\xC3\xAFve \xF0\x9F\xA6\x8A",
-                      -1,
+                      std::numeric_limits<std::uint64_t>::max(),
                       0.1,
                       ~std::uint64_t{0},
                       0,
                       {}},
-                     {"00002.png",
-                      "",
-                      "\xE2\x80\xA8",
-                      std::numeric_limits<std::int64_t>::max(),
-                      1e-300,
-                      0x0123456789abcdef,
-                      1,
-                      {1, 2, 3}}};
+                     {"00002.png", "", "\xE2\x80\xA8", 0, 1e-300, 0x0123456789abcdef, 1, {1, 2, 3}}};
 
 class PictureLogFile : public ::testing::Test {
  protected:
@@ -111,7 +104,7 @@ TEST_F(PictureLogFile, GoesOnBehindTheLastWholeLineWhereverTheRunWasKilled) {
 }
 
 TEST_F(PictureLogFile, AWholeLineThatIsNoRowIsRefusedByItsNumber) {
-  const std::string fox = kFox;
+  const std::string whole = kFox, fox = whole.substr(0, whole.find(", \"check\"")) + "}\n";  // of an earlier version
   const auto refusal = [&](const std::string& line) {
     folder_.write(kPictureLogFile, fox + line + "\n" + fox);
     const std::string error = error_of([&] { read_picture_log(path()); });
@@ -126,15 +119,29 @@ TEST_F(PictureLogFile, AWholeLineThatIsNoRowIsRefusedByItsNumber) {
   refusal(fox.substr(0, 40));
   refusal(changed("a fox", "\xFF"));
   EXPECT_NE(refusal("[1]").find("is not a JSON object"), std::string::npos);
-  EXPECT_NE(refusal(changed("\"seed\"", "\"need\"")).find("seed"), std::string::npos);
-  EXPECT_NE(refusal(changed("42", "\"42\"")).find("seed"), std::string::npos);
+  EXPECT_NE(refusal(changed("\"seed\"", "\"need\"")).find("unknown member \"need\""), std::string::npos);
+  EXPECT_NE(refusal(changed("\"seed\": 42, ", "")).find("seed"), std::string::npos);
+  for (const char* seed : {"\"42\"", "-1", "18446744073709551616"})
+    EXPECT_NE(refusal(changed("42", seed)).find("seed"), std::string::npos);
   EXPECT_NE(refusal(changed("1.23", "null")).find("seconds"), std::string::npos);
   for (const char* digest : {"ff", "00000000000000fg", "000000000000000ff", "-0000000000000ff"})
     EXPECT_NE(refusal(changed("00000000000000ff", digest)).find("must be 16 hexadecimal digits"), std::string::npos);
   EXPECT_NE(refusal(changed("0000000000000abc", "abc")).find("latents: \"abc\": must be 16"), std::string::npos);
   EXPECT_NE(refusal(changed("\"0000000000000abc\"", "1")).find("latents has a member that is no text"),
             std::string::npos);
-  EXPECT_NE(refusal(changed("\"latents\"", "\"patents\"")).find("latents"), std::string::npos);
+  EXPECT_NE(refusal(changed("\"latents\"", "\"patents\"")).find("unknown member \"patents\""), std::string::npos);
+}
+
+// What no picture tells: a digest of its latents, the seconds.
+TEST_F(PictureLogFile, ALineWithAnyBitChangedIsRefused) {
+  const std::string fox = kFox;
+  for (std::size_t i = 0; i + 1 < fox.size(); ++i) {
+    std::string changed = fox;
+    changed[i] = static_cast<char>(changed[i] ^ 1 << i % 7);
+    folder_.write(kPictureLogFile, changed);
+    if (changed.find('\n') + 1 != changed.size()) continue;  // two lines of it
+    EXPECT_NE(error_of([&] { read_picture_log(path()); }), "no error") << changed;
+  }
 }
 
 TEST_F(PictureLogFile, ALineFitsWhateverIsEscapedOrIsNotWritten) {
@@ -147,7 +154,7 @@ TEST_F(PictureLogFile, ALineFitsWhateverIsEscapedOrIsNotWritten) {
   ASSERT_TRUE(log.append({name,
                           longest,
                           longest,
-                          std::numeric_limits<std::int64_t>::min(),
+                          std::numeric_limits<std::uint64_t>::max(),
                           -1.2345678901234567e-300,
                           1,
                           std::numeric_limits<std::int64_t>::min(),

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/pictures/png_reader.h"
 #include "tests/support/files.h"
 #include "tests/support/png_checksums.h"
 #include "tests/support/temporary_folder.h"
@@ -139,6 +140,20 @@ TEST(PngFile, HoldsTexts) {
     EXPECT_EQ(found[i].first, is_utf8 ? "iTXt" : "tEXt");
     EXPECT_EQ(found[i].second, joined(kTexts[i], is_utf8 ? five : zero));
   }
+}
+
+TEST(PngFile, IsReadBackAndNotWithAnyBitChanged) {
+  const Picture picture = sample(9, 7);
+  const std::string file = png_content(picture.view(), kTexts);
+  EXPECT_EQ(png_pixels(file, 9, 7), picture.pixels);
+  EXPECT_TRUE(png_pixels(file, 7, 9).empty()) << "of another size";
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    std::string changed = file;
+    changed[i] = static_cast<char>(changed[i] ^ 1 << i % 8);
+    EXPECT_TRUE(png_pixels(changed, 9, 7).empty()) << "byte " << i;
+    EXPECT_TRUE(png_pixels(file.substr(0, i), 9, 7).empty()) << "cut to " << i;
+  }
+  EXPECT_TRUE(png_pixels(file + "\n", 9, 7).empty()) << "with a byte behind it";
 }
 
 TEST(PngFile, RefusesTextsThatPngCannotHold) {
