@@ -133,6 +133,21 @@ CLI::Option* as_output_folder(CLI::Option* option) {
   return as_path(option)->each([name = option->get_name()](const std::string& path) { check_folder_of(name, path); });
 }
 
+// CLI11 would read 010 as eight and 0x10 as sixteen, and turn what is too large for the type into its largest.
+CLI::Option* as_integer(CLI::Option* option, std::uint64_t least, std::uint64_t most) {
+  const auto read = [=](std::string& text) {
+    std::uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [after, failure] = std::from_chars(text.data(), end, number);
+    if (failure != std::errc() || after != end || number < least || number > most)
+      return "\"" + text + "\" is not a decimal integer from " + std::to_string(least) + " to " + std::to_string(most);
+    text = std::to_string(number);
+    return std::string();
+  };
+  const std::string range = "INT in [" + std::to_string(least) + " - " + std::to_string(most) + "]";
+  return option->type_name("INT")->transform(CLI::Validator(read, range));
+}
+
 CLI::Option* in_range(CLI::Option* option, double least, double most) {
   const auto problem = [](std::string& text) {
     return std::isnan(std::strtod(text.c_str(), nullptr)) ? "Value " + text + " is not a number" : std::string();

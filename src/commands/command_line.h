@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -53,6 +54,9 @@ CLI::Option* as_folder(CLI::Option* option);
 // must be a file, which is checked before any work is done.
 CLI::Option* as_output_file(CLI::Option* option);
 CLI::Option* as_output_folder(CLI::Option* option);
+
+// An integer from `least` to `most`, in decimal: 010 is ten. All options that take one are read here.
+CLI::Option* as_integer(CLI::Option* option, std::uint64_t least, std::uint64_t most);
 
 // A number from `least` to `most`, and one: NaN is in every range that only compares.
 CLI::Option* in_range(CLI::Option* option, double least, double most);

@@ -111,7 +111,7 @@ void add_verify(CLI::App& app, Chosen* chosen) {
       "--isa", arguments->isa,
       "instruction set: auto, avx2, avx512, avx512_bf16 or scalar (plain C++, for checking, not for speed)");
   add_precision(command, &arguments->precision)->excludes(bits);
-  command->add_option("--threads", arguments->threads, "compute threads; 0: every core")->check(CLI::Range(0, 1024));
+  as_integer(command->add_option("--threads", arguments->threads, "compute threads; 0: every core"), 0, 1024);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });
 }
@@ -121,10 +121,9 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       app.add_subcommand("bench", "Measure training, evaluation or drawing beside this machine's limits");
   auto arguments = std::make_shared<BenchArguments>();
   add_settings(command, &arguments->settings);
-  command->add_option("--steps", arguments->steps, "number of updates, batches or replays to measure")
-      ->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", arguments->warmup, "so many before them are not measured")
-      ->check(CLI::Range(0, 1000000));
+  as_integer(command->add_option("--steps", arguments->steps, "number of updates, batches or replays to measure"), 1,
+             1'000'000);
+  as_integer(command->add_option("--warmup", arguments->warmup, "so many before them are not measured"), 0, 1'000'000);
   struct AxisOption {
     BenchAxis axis;
     const char* option;
@@ -146,8 +145,9 @@ void add_bench(CLI::App& app, Chosen* chosen) {
                    "train: measure updates; evaluate: batches of the evaluation; generate: texts written for them; "
                    "draw: prompts, calls of the UNet, and decoding; default: draw or train where the run does")
       ->check(CLI::IsMember({"train", "evaluate", "generate", "draw"}));
-  command->add_option("--new-tokens", arguments->new_tokens, "with --use generate: every text has so many tokens")
-      ->check(CLI::Range(1, 65535));
+  as_integer(
+      command->add_option("--new-tokens", arguments->new_tokens, "with --use generate: every text has so many tokens"),
+      1, 65535);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
     const AxisOption* chosen_axis = nullptr;
@@ -190,8 +190,8 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
   auto arguments = std::make_shared<TokenizeArguments>();
   auto padding = std::make_shared<std::string>();
   as_path(command->add_option("--model", arguments->model, "folder with the tokenizer's files"))->required();
-  CLI::Option* length = command->add_option("--max-length", arguments->max_length, "truncate to this many ids")
-                            ->check(CLI::Range(1, 1 << 20));
+  CLI::Option* length =
+      as_integer(command->add_option("--max-length", arguments->max_length, "truncate to this many ids"), 1, 1 << 20);
   CLI::Option* pad = command
                          ->add_option("--padding", *padding,
                                       "max_length: pad to --max-length; longest: pad to the longest text; without a "
@@ -211,8 +211,8 @@ void add_decode(CLI::App& app, Chosen* chosen) {
       app.add_subcommand("decode", "Decode JPEG, PNG and WebP files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
   auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
-  CLI::Option* size = command->add_option("--size", arguments->size, "side of the square, pixels; default: the model's")
-                          ->check(CLI::Range(1, 4096));
+  CLI::Option* size = as_integer(
+      command->add_option("--size", arguments->size, "side of the square, pixels; default: the model's"), 1, 4096);
   command
       ->add_option(
           "--preprocessing", arguments->preprocessing,
@@ -245,7 +245,7 @@ void add_search(CLI::App& app, Chosen* chosen) {
   command->add_option("query", arguments->query, "text, or path of a picture");
   as_path(command->add_option("--picture", arguments->picture, "search captions for this picture"));
   as_path(command->add_option("--images", arguments->images, "search the pictures in this folder and its subfolders"));
-  command->add_option("--top", arguments->top, "number of results")->check(CLI::Range(1, 1000));
+  as_integer(command->add_option("--top", arguments->top, "number of results"), 1, 1000);
   as_output_file(
       command->add_option("--html", arguments->html, "page of results to write (default: search.html in the folder)"));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
@@ -274,8 +274,7 @@ void add_classify(CLI::App& app, Chosen* chosen) {
           "JPEG, PNG and WebP files; or a text, or two that are a pair; - alone: the lines of standard input; a tab "
           "separates the texts of a pair")
       ->required();
-  command->add_option("--top", arguments->top, "number of classes for each picture or text")
-      ->check(CLI::Range(1, 1000));
+  as_integer(command->add_option("--top", arguments->top, "number of classes for each picture or text"), 1, 1000);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return classify_command(*arguments); }; });
 }
@@ -288,7 +287,7 @@ void add_fill(CLI::App& app, Chosen* chosen) {
       ->required();
   command->add_option("text", arguments->text, "text with the tokenizer's mask token, such as [MASK] or <mask>")
       ->required();
-  command->add_option("--top", arguments->top, "number of tokens for each mask")->check(CLI::Range(1, 1000));
+  as_integer(command->add_option("--top", arguments->top, "number of tokens for each mask"), 1, 1000);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return fill_command(*arguments); }; });
 }
@@ -306,7 +305,7 @@ void add_generate(CLI::App& app, Chosen* chosen) {
                           "task_specific_params.summarization.prefix of config.json");
   struct Number {
     const char *option, *key, *help;
-    std::int64_t least;
+    std::uint64_t least;
     std::optional<std::int64_t> value = {};
   };
   auto numbers = std::make_shared<std::vector<Number>>(
@@ -318,18 +317,17 @@ void add_generate(CLI::App& app, Chosen* chosen) {
                           {"--no-repeat-ngram-size", "no_repeat_ngram_size",
                            "never write so many tokens twice in the same order; 0: no rule", 0}});
   for (Number& number : *numbers)
-    command->add_option(number.option, number.value, number.help)
-        ->check(CLI::Range(number.least, std::int64_t{1} << 20));
+    as_integer(command->add_option(number.option, number.value, number.help), number.least, 1 << 20);
   auto penalty = std::make_shared<std::optional<double>>();
   command->add_option("--length-penalty", *penalty,
                       "beams are ranked by log probability / length ^ this; above 0 favours long texts");
   command->add_option("--early-stopping", *stopping, "when beam search ends: false, true or never")
       ->check(CLI::IsMember({"false", "true", "never"}));
-  command->add_option("--batch", arguments->batch, "texts worked on together")->check(CLI::Range(1, 4096));
-  command
-      ->add_option("--max-source-length", arguments->max_source_length,
-                   "truncate texts to so many tokens; default: as the run that made the folder, else 512")
-      ->check(CLI::Range(1, 65536));
+  as_integer(command->add_option("--batch", arguments->batch, "texts worked on together"), 1, 4096);
+  as_integer(
+      command->add_option("--max-source-length", arguments->max_source_length,
+                          "truncate texts to so many tokens; default: as the run that made the folder, else 512"),
+      1, 65536);
   add_precision(command, &arguments->precision);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->footer("Options that are not given are those of generation_config.json, else of config.json.");
@@ -354,19 +352,21 @@ void add_draw(CLI::App& app, Chosen* chosen) {
   command->add_option("prompt", *prompt, "text to draw")->required();
   as_output_file(command->add_option("-o,--output", arguments->output, "PNG file to write"))->capture_default_str();
   command->add_option("--negative-prompt", draw.negative_prompt, "text that the picture shall not show");
-  command->add_option("--steps", draw.num_inference_steps, "steps of the scheduler")->check(CLI::Range(1, 1000));
-  command
-      ->add_option("--guidance-scale", draw.guidance_scale,
-                   "factor on the difference that the prompt makes; 1 or less: without guidance")
-      ->check(CLI::Range(0.0, 1000.0));
-  command->add_option("--height", draw.height, "pixels; default: the size that the model was trained with")
-      ->check(CLI::Range(8, 8192));
-  command->add_option("--width", draw.width, "the same")->check(CLI::Range(8, 8192));
+  as_integer(command->add_option("--steps", draw.num_inference_steps, "steps of the scheduler"), 1, 1000);
+  in_range(command->add_option("--guidance-scale", draw.guidance_scale,
+                               "factor on the difference that the prompt makes; 1 or less: without guidance"),
+           0.0, 1000.0);
+  as_integer(command->add_option("--height", draw.height, "pixels; default: the size that the model was trained with"),
+             8, 8192);
+  as_integer(command->add_option("--width", draw.width, "the same"), 8, 8192);
   command->add_option("--scheduler", draw.scheduler, "pndm, ddim, euler or default, that of the folder");
   command->add_option("--timestep-spacing", draw.timestep_spacing, "leading, linspace or trailing");
   add_precision(command, &arguments->precision);
-  command->add_option("--seed", arguments->seed, "seed of the noise that the picture begins with")
-      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+  as_integer(command->add_option("--seed", arguments->seed, "seed of the noise that the picture begins with"), 0,
+             std::numeric_limits<std::uint64_t>::max());
+  as_integer(command->add_option("--noise", arguments->noise,
+                                 "number of the noise under that seed, as images.jsonl of a run names it"),
+             0, kLargestNoise);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
     arguments->draw.prompts = {*prompt};

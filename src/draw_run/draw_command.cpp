@@ -55,7 +55,7 @@ Settings settings_of(const DrawArguments& arguments) {
   settings.model.precision = read_number_type(arguments.precision);
   settings.draw = arguments.draw;
   settings.draw.is_given = true;
-  settings.run.seed = arguments.seed;
+  settings.run.seed = static_cast<std::int64_t>(arguments.seed);  // which the list of pictures undoes
   return settings;
 }
 
@@ -65,6 +65,7 @@ int draw_command(const DrawArguments& arguments, const volatile int* stop) {
   const Settings settings = settings_of(arguments);
   check_settings(settings);
   const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
+  run->list.pictures.front().noise = arguments.noise;
   for (const std::string& note : run->notes) say(note);
   check_drawing_fits(*run, read_process_limits());
   SealedDrawRun sealed(*run, choose_isa("auto"), [](const std::string&) {});
@@ -93,6 +94,7 @@ int draw_command(const DrawArguments& arguments, const volatile int* stop) {
                                    {"width", run->options.width},
                                    {"height", run->options.height},
                                    {"seed", arguments.seed},
+                                   {"noise", arguments.noise},
                                    {"seconds", seconds}})
                             .c_str());
   } else {

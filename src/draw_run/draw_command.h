@@ -12,7 +12,8 @@ namespace bascule {
 struct DrawArguments {
   std::string folder;                  // of a pipeline
   std::string output = "picture.png";  // the file to write, not in `folder`
-  std::int64_t seed = 42;
+  std::uint64_t seed = 42;
+  std::int64_t noise = 0;             // its number under the seed
   DrawSettings draw;                  // with one prompt
   std::string precision = "float32";  // or "bf16"
   bool json = false;

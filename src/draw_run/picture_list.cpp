@@ -18,7 +18,8 @@ namespace {
 struct PromptRow {
   std::string prompt;
   std::string negative;
-  std::optional<std::int64_t> seed;
+  std::optional<std::uint64_t> seed;
+  std::optional<std::int64_t> noise;  // of its first picture
   std::string where;
 };
 
@@ -31,7 +32,16 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 constexpr std::size_t kMostLineBytes = std::size_t{1} << 16;
 
-// {"prompt": "...", "negative_prompt": "...", "seed": 1}
+// What says which noise a picture begins with, and is written beside no other noise.
+const Json* noise_member(const Json& json, const char* key, const std::string& where, const DrawSettings& draw) {
+  const Json* const member = find_member(json, key, where);
+  if (member != nullptr && draw.latents_file.is_given())
+    throw Error(ErrorKind::kData, where, std::string(key) + " has no effect: the noise is that of draw.latents_file",
+                "remove one of them");
+  return member;
+}
+
+// {"prompt": "...", "negative_prompt": "...", "seed": 1, "noise": 2}
 PromptRow row_of_json(const std::string& line, std::int64_t number, const std::string& where,
                       const DrawSettings& draw) {
   const Json json = parse_json(line, draw.prompts_file.shown(), number);
@@ -39,21 +49,21 @@ PromptRow row_of_json(const std::string& line, std::int64_t number, const std::s
   PromptRow row;
   row.where = where;
   for (const auto& [key, value] : json.items()) {
-    if (key != "prompt" && key != "negative_prompt" && key != "seed")
-      throw Error(ErrorKind::kData, where, "unknown key \"" + key + "\"", "known: prompt, negative_prompt, seed");
+    if (key != "prompt" && key != "negative_prompt" && key != "seed" && key != "noise")
+      throw Error(ErrorKind::kData, where, "unknown key \"" + key + "\"",
+                  "known: prompt, negative_prompt, seed, noise");
   }
   row.prompt = get_string(json, "prompt", where);
   row.negative = get_string(json, "negative_prompt", where, draw.negative_prompt);
   if (draw.guidance_scale <= 1.0 && find_member(json, "negative_prompt", where) != nullptr)
     throw Error(ErrorKind::kData, where, "negative_prompt has no effect without guidance",
                 "remove it, or set draw.guidance_scale above 1");
-  const Json* const seed = find_member(json, "seed", where);
-  if (seed != nullptr && !seed->is_null()) {
-    row.seed = get_int(json, "seed", where);
-    if (*row.seed < 0) throw Error(ErrorKind::kData, where, "seed is negative");
-    if (draw.latents_file.is_given())
-      throw Error(ErrorKind::kData, where, "seed has no effect: the noise is that of draw.latents_file",
-                  "remove one of them");
+  if (noise_member(json, "seed", where, draw) != nullptr) row.seed = get_unsigned(json, "seed", where);
+  if (noise_member(json, "noise", where, draw) != nullptr) {
+    row.noise = get_int(json, "noise", where);
+    if (*row.noise < 0 || *row.noise > kLargestNoise)
+      throw Error(ErrorKind::kData, where, "noise is " + std::to_string(*row.noise),
+                  "write a number from 0 to " + std::to_string(kLargestNoise));
   }
   return row;
 }
@@ -76,7 +86,8 @@ std::vector<PromptRow> rows_of_file(const DrawSettings& draw) {
     if (line.size() > kMostLineBytes)
       throw Error(ErrorKind::kData, where, "has " + std::to_string(line.size()) + " bytes in one line",
                   "a model reads less than a hundred words of a prompt");
-    rows.push_back(is_json ? row_of_json(line, number, where, draw) : PromptRow{line, draw.negative_prompt, {}, where});
+    rows.push_back(is_json ? row_of_json(line, number, where, draw)
+                           : PromptRow{line, draw.negative_prompt, {}, {}, where});
   }
   if (rows.empty()) throw Error(ErrorKind::kData, draw.prompts_file.shown(), "has no prompt");
   return rows;
@@ -87,7 +98,7 @@ std::vector<PromptRow> rows_of(const Settings& settings) {
   if (draw.prompts_file.is_given()) return rows_of_file(draw);
   std::vector<PromptRow> rows;
   for (const std::string& prompt : draw.prompts)
-    rows.push_back({prompt, draw.negative_prompt, {}, where_written(settings, "draw.prompts")});
+    rows.push_back({prompt, draw.negative_prompt, {}, {}, where_written(settings, "draw.prompts")});
   return rows;
 }
 
@@ -119,10 +130,11 @@ PictureList list_pictures(const Settings& settings, const PromptTokenizer& token
     ListedPicture picture;
     picture.prompt = number_of(row.prompt, row.where);
     picture.negative = is_guided ? number_of(row.negative, row.where) : picture.prompt;
+    picture.seed = row.seed.value_or(static_cast<std::uint64_t>(settings.run.seed));
+    picture.noise = row.noise.value_or(row.seed ? 0 : static_cast<std::int64_t>(list.pictures.size()));
     for (std::size_t i = 0; i < each; ++i) {
-      picture.seed = static_cast<std::uint64_t>(row.seed.value_or(settings.run.seed));
-      picture.noise = static_cast<std::int64_t>(row.seed ? i : list.pictures.size());
       list.pictures.push_back(picture);
+      ++picture.noise;
     }
   }
   return list;

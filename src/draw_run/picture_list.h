@@ -17,6 +17,9 @@ struct DrawnText {
   std::vector<std::int32_t> ids;
 };
 
+// Of a picture that is alone or first in its row: the numbers of all that may follow are integers too.
+inline constexpr std::int64_t kLargestNoise = (std::int64_t{1} << 62) - 1;
+
 struct ListedPicture {
   std::int32_t prompt = 0, negative = 0;  // numbers of texts; negative: "" without guidance
   std::uint64_t seed = 0;
@@ -30,7 +33,8 @@ struct PictureList {
 };
 
 // A picture's noise is that of (seed, its number in the list), or, where its row of prompts_file has a seed of its own,
-// of (that seed, its number among the row's pictures): it then does not depend on its place in the list.
+// of (that seed, its number among the row's pictures): it then does not depend on its place in the list. A row that has
+// a number of the noise counts from that one.
 // Throws Error kSettings for the settings, kData naming the file and the line.
 PictureList list_pictures(const Settings& settings, const PromptTokenizer& tokenizer);
 

@@ -15,8 +15,8 @@ constexpr Key kDrawKeys[] = {
      nullptr, "run"},
     {kDrawTable, "prompts", WordsKey{member<&Draw::prompts>()}, kNumbers, "texts to draw"},
     {kDrawTable, "prompts_file", path<&Draw::prompts_file>(), kSameFiles,
-     "file of texts to draw: one a line, or `.jsonl` rows with `prompt` and, where a row has them, `negative_prompt` "
-     "and `seed`"},
+     "file of texts to draw: one a line, or `.jsonl` rows with `prompt` and, where a row has them, `negative_prompt`, "
+     "`seed` and `noise`"},
     {kDrawTable, "negative_prompt", text<&Draw::negative_prompt>(true), kNumbers,
      "text that pictures shall not show, of all prompts without one of their own"},
     {kDrawTable, "num_images_per_prompt", integer<&Draw::num_images_per_prompt>(1, kMany), kNumbers,

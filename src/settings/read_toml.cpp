@@ -3,12 +3,15 @@
 // the command line take the place of the file's.
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <system_error>
 #include <utility>
+#include <variant>
 
 #include <toml++/toml.h>
 
@@ -118,6 +121,18 @@ struct GivenKey {
   bool is_groups() const { return table + "." + name == kGroupsTable; }
 };
 
+// As TOML writes it: without the zeros before it. key: of an integer.
+std::string decimal_text(const Key& key, const std::string& text) {
+  const std::size_t sign = text.rfind('-', 0) == 0 ? 1 : 0, first = text.find_first_not_of('0', sign);
+  if (text.size() == sign || text.find_first_not_of("0123456789", sign) != std::string::npos) return text;
+  const std::string decimal = text.substr(0, sign) + (first == std::string::npos ? "0" : text.substr(first));
+  std::int64_t number = 0;
+  if (std::from_chars(decimal.data(), decimal.data() + decimal.size(), number).ec != std::errc())
+    refuse(kCommandLinePlace, qualified_name(key) + " = " + cut(text) + " is out of range",
+           "write " + allowed_values(key, {}));
+  return decimal;
+}
+
 // TOML, or else a string.
 toml::table value_of(const std::string& text) {
   try {
@@ -159,8 +174,9 @@ GivenKey given_key(const std::string& argument) {
   if (dot != std::string::npos) given.table = name.substr(0, dot);
   given.name = name.substr(dot + 1);  // of npos: all of it
   check_table(given);
-  if (!given.is_groups()) (void)key_of(given.table, given.name, kCommandLinePlace);
-  given.document = value_of(value);
+  const Key* const key = given.is_groups() ? nullptr : &key_of(given.table, given.name, kCommandLinePlace);
+  const bool is_integer = key != nullptr && std::holds_alternative<IntegerKey>(key->kind);
+  given.document = value_of(is_integer ? decimal_text(*key, value) : value);
   return given;
 }
 

@@ -81,7 +81,7 @@ TEST_F(PictureLists, LinesOfATextFileArePrompts) {
 TEST_F(PictureLists, RowsOfAJsonFileHaveTextsAndSeedsOfTheirOwn) {
   const PictureList list = of_file("p.jsonl",
                                    "{\"prompt\": \"cat\"}\r\n\n"
-                                   "{\"prompt\": \"dog\", \"negative_prompt\": \"\", \"seed\": 9223372036854775807}\n"
+                                   "{\"prompt\": \"dog\", \"negative_prompt\": \"\", \"seed\": 18446744073709551615}\n"
                                    "{\"prompt\": \"\", \"seed\": null}\n",
                                    "num_images_per_prompt = 2\nnegative_prompt = \"blurry\"\nseed = 4\n");
   EXPECT_EQ(prompts(list), (Texts{"cat", "cat", "dog", "dog", "", ""}));
@@ -92,9 +92,21 @@ TEST_F(PictureLists, RowsOfAJsonFileHaveTextsAndSeedsOfTheirOwn) {
     noise.emplace_back(picture.seed, picture.noise);
   }
   EXPECT_EQ(negatives, (Texts{"blurry", "blurry", "", "", "blurry", "blurry"}));
-  const std::uint64_t own = 9223372036854775807u;
+  const std::uint64_t own = 18446744073709551615u;
   EXPECT_EQ(noise,
             (std::vector<std::pair<std::uint64_t, std::int64_t>>{{4, 0}, {4, 1}, {own, 0}, {own, 1}, {4, 4}, {4, 5}}));
+}
+
+// So that one picture of a list can be drawn alone.
+TEST_F(PictureLists, ARowMayNameTheNumberOfItsNoise) {
+  const PictureList list = of_file("p.jsonl",
+                                   "{\"prompt\": \"cat\", \"noise\": 7}\n{\"prompt\": \"dog\"}\n"
+                                   "{\"prompt\": \"hen\", \"seed\": 5, \"noise\": 2}\n",
+                                   "num_images_per_prompt = 2\nseed = 4\n");
+  std::vector<std::pair<std::uint64_t, std::int64_t>> noise;
+  for (const ListedPicture& picture : list.pictures) noise.emplace_back(picture.seed, picture.noise);
+  EXPECT_EQ(noise,
+            (std::vector<std::pair<std::uint64_t, std::int64_t>>{{4, 7}, {4, 8}, {4, 2}, {4, 3}, {5, 2}, {5, 3}}));
 }
 
 TEST_F(PictureLists, ABadRowIsRefusedByItsLine) {
@@ -104,10 +116,13 @@ TEST_F(PictureLists, ABadRowIsRefusedByItsLine) {
       {"{\"negative_prompt\": \"a\"}", "\"prompt\""},
       {"{\"prompt\": null}", "\"prompt\""},
       {"{\"prompt\": \"a\", \"negative_prompt\": [\"b\"]}", "\"negative_prompt\""},
-      {"{\"prompt\": \"a\", \"seed\": -1}", "seed is negative"},
+      {"{\"prompt\": \"a\", \"seed\": -1}", "\"seed\" is -1; it must be an integer from 0 to 18446744073709551615"},
+      {"{\"prompt\": \"a\", \"noise\": -1}", "noise is -1"},
+      {"{\"prompt\": \"a\", \"noise\": 4611686018427387904}", "write a number from 0 to 4611686018427387903"},
+      {"{\"prompt\": \"a\", \"noise\": 0.5}", "\"noise\""},
       {"{\"prompt\": \"a\", \"seed\": 1.5}", "\"seed\""},
       {"{\"prompt\": \"a\", \"seed\": \"1\"}", "\"seed\""},
-      {"{\"prompt\": \"a\", \"seed\": 9223372036854775808}", "\"seed\""},
+      {"{\"prompt\": \"a\", \"seed\": 18446744073709551616}", "\"seed\""},
       {"[\"a\"]", "is not a JSON object"},
       {"a cat", "not JSON"},
       {"{\"prompt\": \"a\"", "not JSON"},
@@ -122,6 +137,9 @@ TEST_F(PictureLists, ABadRowIsRefusedByItsLine) {
             std::string::npos);
   EXPECT_NE(refusal("p.jsonl", "{\"prompt\": \"a\", \"seed\": 3}\n", ":1", "latents_file = \"l\"\n")
                 .find("seed has no effect"),
+            std::string::npos);
+  EXPECT_NE(refusal("p.jsonl", "{\"prompt\": \"a\", \"noise\": 3}\n", ":1", "latents_file = \"l\"\n")
+                .find("noise has no effect"),
             std::string::npos);
   EXPECT_NE(refusal("p.jsonl", "{\"prompt\": \"a\\u0000b\"}\n", ":1").find("has a NUL character"), std::string::npos);
   EXPECT_NE(refusal("p.txt", std::string("a\nb\0c\n", 6), ":2").find("has a NUL character"), std::string::npos);

@@ -341,6 +341,19 @@ class CommandLine(unittest.TestCase):
         self.refused(["plan", settings(self.folder), "--memory-gib", "nan"], "plan: --memory-gib: Value nan is not a number; see `bascule plan --help`")
         self.refused(["bringup", "--long", "NaN"], "bringup: --long: Value NaN is not a number; see `bascule bringup --help`")
 
+    def test_integers_are_decimal_and_in_their_range(self):
+        """Every option that takes one, as the help of its command names it."""
+        commands = {"verify": 1, "bench": 3, "tokenize": 1, "decode": 1, "search": 1, "classify": 1, "fill": 1, "generate": 8, "draw": 5}
+        for command, count in commands.items():
+            options = re.findall(r"(--[a-z-]+) U?INT:INT in \[(\d+) - (\d+)\]", run(command, "--help").stdout)
+            self.assertEqual(len(options), count, options)
+            for option, least, most in options:
+                for text in ("0x10", str(int(most) + 1)):
+                    self.refused([command, f"{option}={text}"], f'{command}: {option}: "{text}" is not a decimal integer from {least} to {most}; see `bascule {command} --help`')
+        for text in ("0", "1e1", "+5", "5.0", "-5"):
+            self.refused(["search", f"--top={text}"], f'search: --top: "{text}" is not a decimal integer from 1 to 1000; see `bascule search --help`')
+        self.refused(["draw", "--guidance-scale=nan"], "draw: --guidance-scale: Value nan is not a number; see `bascule draw --help`")
+
     def test_a_file_of_another_format_is_not_searched_as_a_text(self):
         toml = settings(self.folder, training__max_steps="1", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')
         self.assertEqual(run("run", toml).returncode, 0)

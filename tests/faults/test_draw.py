@@ -13,7 +13,7 @@ import time
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, instruction_sets, is_sanitized, patient, run, settings
-from drawing import PIPELINES, change, copy_pipeline, damage, digests, drawing, pictures, rows
+from drawing import PIPELINES, change, copy_pipeline, damage, digests, drawing, pictures, pixels, rows
 from small_run import small_settings
 
 SETTINGS, DATA, MEMORY = 2, 3, 4
@@ -122,6 +122,27 @@ class Results(Drawing):
         plain = self.run_well("draw", V2, "", "--steps", 1, cwd=self.folder)
         self.assertEqual(plain.stdout, "picture.png\n")
         self.assertEqual(texts_of(self.folder / "picture.png")[1][:2], (32, 32))
+
+    def test_a_picture_of_a_list_is_drawn_alone_by_the_number_of_its_noise(self):
+        """With the command, and as a row of a file; a seed may be as large as Diffusers takes it, and 010 is ten."""
+        largest = 2**64 - 1
+        (self.folder / "p.jsonl").write_text(f'{{"prompt": "a red heart", "noise": 3}}\n{{"prompt": "a cat", "seed": {largest}, "noise": 5}}\n{{"prompt": "a cat", "seed": {2**63}}}\n')
+        self.run_well("run", drawing(self.folder, seed="10"))
+        whole = self.folder / "whole"
+        (self.folder / "run").rename(whole)
+        self.assertEqual([row["noise"] for row in rows(whole)], [0, 1, 2, 3])
+        self.run_well("run", drawing(self.folder, seed="10", prompts_file='"p.jsonl"', num_images_per_prompt="1"))
+        alone = self.folder / "run"
+        self.assertEqual(pixels(alone / "00000.png"), pixels(whole / "00003.png"))
+        self.assertEqual([(row["seed"], row["noise"]) for row in rows(alone)], [(10, 3), (largest, 5), (2**63, 0)])
+        for number, prompt, *options in ((0, "a red heart", "--seed", "010", "--noise", "3"), (1, "a cat", "--seed", largest, "--noise", "05"), (2, "a cat", "--seed", 2**63)):
+            picture = self.folder / f"{number}.png"
+            document = json.loads(self.run_well("draw", V1, prompt, "-o", picture, "--steps", "02", "--json", *options).stdout)
+            self.assertEqual((document["seed"], document["noise"]), tuple(rows(alone)[number][key] for key in ("seed", "noise")))
+            self.assertEqual(pixels(picture), pixels(alone / f"0000{number}.png"))
+        self.assertNotEqual(pixels(alone / "00001.png"), pixels(alone / "00002.png"))
+        again = self.run_well("run", self.folder / "run.toml")
+        self.assertIn("already finished", again.stderr)
 
     def test_bf16_takes_less_memory_and_goes_through_every_command(self):
         toml = drawing(self.folder, prompts='["a cat"]', num_images_per_prompt="1")

@@ -95,6 +95,9 @@ TEST(CommandLineKeys, AreTomlOrElseStrings) {
   EXPECT_EQ(settings.data.augment, Augment::kCropFlip);
   EXPECT_EQ(settings.data.random_resized_crop_scale.least, 0.1);
   EXPECT_EQ(with_keys({"training.seed= 7 "}).run.seed, 7);
+  EXPECT_EQ(with_keys({"training.seed=010"}).run.seed, 10) << "TOML takes no zeros before an integer";
+  EXPECT_EQ(with_keys({"training.seed=000"}).run.seed, 0);
+  EXPECT_EQ(with_keys({"data.caption_column=010"}).data.caption_column, "010");
   EXPECT_EQ(with_keys({"data.caption_column=1\n[report]\nhtml = false"}).data.caption_column,
             "1\n[report]\nhtml = false");
 }
@@ -240,6 +243,11 @@ TEST(CommandLineKeys, AreRefusedWithTheAdviceOfTheFile) {
   EXPECT_EQ(refusal_with({"training.seed=7", "training.seed=7"}),
             "command line: training.seed is given twice; give it once");
   EXPECT_EQ(refusal_with({"training.seed=-1"}),
+            "command line: training.seed = -1 is out of range; write an integer from 0 to 9223372036854775807");
+  EXPECT_EQ(refusal_with({"training.seed=9223372036854775808"}),
+            "command line: training.seed = 9223372036854775808 is out of range; write an integer from 0 to "
+            "9223372036854775807");
+  EXPECT_EQ(refusal_with({"training.seed=-0001"}),
             "command line: training.seed = -1 is out of range; write an integer from 0 to 9223372036854775807");
   EXPECT_EQ(refusal_with({"training.seed=ten"}),
             "command line: training.seed = \"ten\" is a string; write an integer from 0 to 9223372036854775807");
