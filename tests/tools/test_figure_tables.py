@@ -2,10 +2,12 @@
 """The tables of tools/README.md: comparisons write their figures into rows; rows of tools/figures say machine, commit and day; a file of tools/bench becomes rows with its machine and commit."""
 import importlib.machinery
 import importlib.util
+import json
 import pathlib
 import re
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
@@ -31,6 +33,7 @@ TABLE = {"name": "t", "columns": ["subject", "measured", "comparison"],
          "row": [{"subject": "a model", "measured": "1", "comparison": "`vit`", **BEFORE}, {"subject": "two", "measured": "2", "comparison": "`bert`, `bert-large`", **BEFORE},
                  {"subject": "\"other\" – a | b", "measured": "3", "comparison": "`bascule bench FILE`", **BEFORE}]}
 NOW = {"machine": "a new one", "commit": "ba9876543210", "date": "2026-02-02"}
+ARGUMENTS = types.SimpleNamespace(python="python", reference=pathlib.Path("reference"), steps=3)
 OURS, PEER = [(4.0, 1024, 0.9, 400.0), (4.2, 1024, 0.9, 400.0), (4.4, 1024, 0.9, 400.0)], [(2.0, 2048), (2.0, 2048), (2.0, 2048)]
 
 
@@ -52,6 +55,21 @@ class Recording(unittest.TestCase):
         table = self.record("vit")
         measured = "ViT-B/16: 4.20 samples/s, 400 GFLOP/s, 90 % of the ceiling, 2.10 times as fast (2.00 to 2.20) as the peer's 2.00 samples/s, 50 % of the memory"
         self.assertEqual(table["row"], [{"subject": "a model", "measured": measured, "comparison": "`vit`", **NOW}, *TABLE["row"][1:]])
+
+    def test_of_each_peer_the_figure_is_taken_that_ours_is_compared_with(self):
+        """The members of their lines that are rates or times, each with a value of its own."""
+        stage = {"seconds": {"text": 0.5, "unet": 0.25, "vae": 0.125}}
+        printed = {"peer_vit.py": {"seconds_per_step": 8.0, "samples_per_second": 4.0}, "peer_bert.py": {"seconds_per_step": 32.3, "samples_per_second": 0.99, "tokens_per_second": 126.4},
+                   "peer_t5.py": {"samples_per_second": 0.5, "tokens_per_second": 64.0}, "peer_sequences.py": {"samples_per_second": 3.0}, "peer_sd.py": {**stage, "seconds_per_picture": 2.0}}
+        expected = {"vit": 4.0, "vit-optimizers": 4.0, "bert": 0.99, "bert-lengths": 0.99, "bert-sequences": 3.0, "t5-small": 0.5, "t5-generate": 64.0, "t5-beams": 64.0,
+                    "sd-unet": 4.0, "sd-vae": 8.0, "sd-picture": 0.5}
+        for name, rate in expected.items():
+            for line in filter(lambda line: line.peer, compare_families.COMPARISONS[name]):
+                answer = f"a warning\n{json.dumps({**printed[pathlib.Path(line.peer[0]).name], 'peak_rss_mib': 7})}\n"
+                with self.subTest(line=line.name), mock.patch.object(compare_families, "output_of", return_value=answer):
+                    self.assertEqual(compare_families.measure_peer(ARGUMENTS, line), (rate, 7))
+        of_evaluation = [compare_families.rate_of_peer(line, printed[line.peer[0]]) for line in compare_families.COMPARISONS["evaluation"]]
+        self.assertEqual(of_evaluation, [4.0, 0.99, 0.5])
 
     def test_a_comparison_without_a_row_gets_one(self):
         table = self.record("t5-base")
