@@ -4,7 +4,7 @@ import hashlib
 import json
 
 # Parts of the keys of result files that say how long something took or how much was in use.
-MEASURED = ("runtime", "per_second", "memory", "loader")
+MEASURED = ("runtime", "seconds", "per_second", "memory", "resident", "library_allocations", "loader")
 
 
 def tensors_digest(path):
@@ -16,8 +16,8 @@ def tensors_digest(path):
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + data[8 + length:]).hexdigest()
 
 
-def predictions_digest(path):
-    """Of the lines of predictions.jsonl, without what is not computed: where the file of a text corpus lies, and names of classes."""
+def predictions(path):
+    """The lines of predictions.jsonl, without what is not computed: where the file of a text corpus lies, and names of classes."""
     lines = [json.loads(line) for line in path.read_text().split("\n") if line]
     for line in lines:
         line.pop("begins", None)
@@ -26,21 +26,33 @@ def predictions_digest(path):
         for one in predicted if isinstance(predicted, list) else ():
             if isinstance(one, dict):  # a class with its score; else a word's tag
                 one.pop("class_name", None)
-    return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
+    return lines
 
 
-def digests(folder):
-    """Digest by file of a finished run."""
+def picture_digest(path):
+    """Of a PNG file without its text chunks, which hold a digest of the settings and so of paths."""
+    data = path.read_bytes()
+    return hashlib.sha256(data[:33] + data[data.index(b"IDAT"):]).hexdigest()
+
+
+def contents(folder):
+    """What the files of a finished run hold, by their names: a digest as text, or a document without what was measured."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if path.suffix == ".safetensors":
             found[name] = tensors_digest(path)
         elif path.name == "predictions.jsonl":
-            found[name] = predictions_digest(path)
+            found[name] = predictions(path)
+        elif path.suffix == ".png":
+            found[name] = picture_digest(path)
+        elif path.name == "images.jsonl":
+            found[name] = [{key: value for key, value in json.loads(line).items() if key != "seconds"} for line in path.read_text().splitlines()]
         elif path.name == "all_results.json":
-            values = json.loads(path.read_text())
-            for key in [key for key in values if any(part in key for part in MEASURED)]:
-                del values[key]
-            found[name] = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+            found[name] = {key: value for key, value in json.loads(path.read_text()).items() if not any(part in key for part in MEASURED)}
     return found
+
+
+def digests(folder):
+    """Digest by file of a finished run."""
+    return {name: value if isinstance(value, str) else hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest() for name, value in contents(folder).items()}
