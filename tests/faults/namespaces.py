@@ -120,4 +120,4 @@ class TwoNodes:
     def files(self, number):
         """What lies in the machine's own /dev/shm and /tmp; folders that were kept there are left out."""
         found = subprocess.run(self.command(number, ["find", "/dev/shm", "/tmp", "-xdev", "-mindepth", "1"]), check=True, capture_output=True, text=True)
-        return [path for path in found.stdout.split() if not any(kept == path or kept.startswith(path + "/") for kept in self.kept)]
+        return [path for path in found.stdout.splitlines() if not any(kept == path or kept.startswith(path + "/") for kept in self.kept)]

@@ -3,10 +3,14 @@
 
 BASCULE_KILLS sets how often each failure is tried (1); BASCULE_TEST_SEED repeats the instants.
 """
+import atexit
+import functools
 import json
 import os
 import pathlib
+import re
 import struct
+import tempfile
 
 from bascule_run import EMOJI, PROGRAM, settings
 
@@ -85,5 +89,14 @@ def pid_of_rank(toml, rank):
     return next(pid for pid in processes_of(str(toml)) if f"OMPI_COMM_WORLD_RANK={rank}".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
 
 
+@functools.lru_cache(maxsize=None)
 def preloaded(name):
-    return str(PROGRAM.parent / "tests" / f"lib{name}.so")
+    """A library of tests/faults as LD_PRELOAD names it. A space or a colon would end its path there: then by a link, in a folder that two simulated machines share."""
+    library = PROGRAM.parent / "tests" / f"lib{name}.so"
+    if not re.search(r"[\s:]", str(library)):
+        return str(library)
+    folder = tempfile.TemporaryDirectory(dir="/var/tmp")
+    atexit.register(folder.cleanup)
+    link = pathlib.Path(folder.name) / library.name
+    link.symlink_to(library)
+    return str(link)

@@ -7,13 +7,12 @@ import tempfile
 import unittest
 
 from bascule_run import PROGRAM, is_sanitized, patient
+from rank_runs import preloaded
 from small_run import DATA, ROWS, small_settings, write_rows
 
 
-def preloaded(toml, library, **environment):
-    library = PROGRAM.parent / "tests" / library
-    assert library.exists(), library
-    return subprocess.run([str(PROGRAM), "run", str(toml)], capture_output=True, text=True, timeout=patient(300), check=False, env={**os.environ, "LD_PRELOAD": str(library), **environment})
+def run_with(toml, library, **environment):
+    return subprocess.run([str(PROGRAM), "run", str(toml)], capture_output=True, text=True, timeout=patient(300), check=False, env={**os.environ, "LD_PRELOAD": preloaded(library), **environment})
 
 
 class Allocations(unittest.TestCase):
@@ -26,8 +25,8 @@ class Allocations(unittest.TestCase):
                 for number, row in enumerate(ROWS[:5]):
                     (folder / f"validation-{number}.jpg").symlink_to((DATA / "run_goldens" / row["image"]).resolve())
                     rows.append({**row, "image": str(folder / f"validation-{number}.jpg")})
-                done = preloaded(small_settings(folder, data__validation_file=write_rows(folder / "validation.jsonl", rows), training__eval_steps="2" if phase == "evaluation" else "0", training__save_steps="2"),
-                                 "libstdc++_allocates.so", ALLOCATE_IN=phase)
+                done = run_with(small_settings(folder, data__validation_file=write_rows(folder / "validation.jsonl", rows), training__eval_steps="2" if phase == "evaluation" else "0", training__save_steps="2"),
+                                 "stdc++_allocates", ALLOCATE_IN=phase)
                 self.assertIn(reached, done.stderr)
                 if phase == "":
                     self.assertEqual(done.returncode, 0, done.stderr)
@@ -41,7 +40,7 @@ class Checkpoints(unittest.TestCase):
     def actions(self, folder, **changes):
         """What a run did to the disk: (word, path relative to output_dir, other path)."""
         log = pathlib.Path(folder) / "actions"
-        done = preloaded(small_settings(folder, **changes), "libdisk_order.so", DISK_ORDER_LOG=str(log))
+        done = run_with(small_settings(folder, **changes), "disk_order", DISK_ORDER_LOG=str(log))
         self.assertEqual(done.returncode, 0, done.stderr)
         output, found = f"{folder}/run", []
         for line in log.read_text().splitlines():

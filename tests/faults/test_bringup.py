@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 from bascule_run import PROGRAM, is_sanitized, patient
+from rank_runs import preloaded
 from test_limits import ControlGroup
 
 SETTINGS, DATA, DISK, NOT_AS_RECORDED = 2, 3, 6, 7
@@ -110,7 +111,7 @@ class BringUp(unittest.TestCase):
 
     def test_a_slow_fsync(self):
         self.save("--only", "disk")
-        environment = {**os.environ, "LD_PRELOAD": str(PROGRAM.parent / "tests/libslow_fsync.so")}
+        environment = {**os.environ, "LD_PRELOAD": preloaded("slow_fsync")}
         done = self.bringup("--only", "disk", "--against", self.profile, env=environment)
         names, worse = self.causes(done)
         self.assertTrue(worse)

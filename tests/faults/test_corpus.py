@@ -12,11 +12,12 @@ import time
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, patient, run, settings
+from rank_runs import preloaded
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
 DISK = 6
 # A file system of its own below the folder, with less room than the tokens need.
-FULL = "mkdir -p {folder}/disk && mount -t tmpfs -o size=64k none {folder}/disk || exit 77; {program} run {toml}"
+FULL = 'mkdir -p {folder}/disk && mount -t tmpfs -o size=64k none {folder}/disk || exit 77; "{program}" run {toml}'
 
 
 def write_text(path, documents=60):
@@ -156,7 +157,7 @@ class Corpus(unittest.TestCase):
         self.weights(training__num_train_epochs="0.5", training__lr_schedule_steps="30")
         kept = [path for path in (self.folder / "one/run").iterdir() if path.name.startswith(".tokens-")]
         self.assertEqual(len(kept), 1)
-        text_is_unreadable = {**os.environ, "LD_PRELOAD": str(PROGRAM.parent / "tests/libfailing_file.so"), "FAILING_CALL": "open", "FAILING_PATH": "train.txt", "FAILING_ERROR": "13"}
+        text_is_unreadable = {**os.environ, "LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "open", "FAILING_PATH": "train.txt", "FAILING_ERROR": "13"}
         longer = self.settings(training__num_train_epochs="1", training__lr_schedule_steps="30")
         done = run("run", longer, env=text_is_unreadable)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from bascule_run import DEMO_MODEL, PROGRAM, patient, settings
+from rank_runs import preloaded
 
 DISK = 6
 # A file system of its own below the folder, on which checkpoints are of 28 MB and the finished model of 10.
@@ -15,7 +16,7 @@ SCRIPT = """
 mkdir -p {folder}/disk
 mount -t tmpfs -o size={size} none {folder}/disk || exit 77
 {before}
-{environment} {program} run {toml} 2> {folder}/log
+{environment} "{program}" run {toml} 2> {folder}/log
 code=$?
 cat {folder}/log
 ls {folder}/disk/run
@@ -59,7 +60,7 @@ class DiskFull(unittest.TestCase):
         self.assertIn("checkpoint-12", done.stdout.splitlines())
 
     def test_leaves_the_checkpoint_before_whole(self):
-        done = self.run_on("45m", environment=f"LD_PRELOAD={PROGRAM.parent}/tests/libmuch_space.so")
+        done = self.run_on("45m", environment=f"LD_PRELOAD={preloaded('much_space')}")
         self.assertEqual(done.returncode, DISK, done.stdout + done.stderr)
         self.assertIn("No space left on device; free space on this file system; run the same command again to resume from the newest complete checkpoint", done.stdout)
         self.assertIn("checkpoint-3\n", done.stdout)
@@ -67,7 +68,7 @@ class DiskFull(unittest.TestCase):
         self.assertNotIn(".tmp-bascule-checkpoint-6", done.stdout.splitlines())
 
     def test_names_the_file_of_hashes(self):
-        done = self.run_on("800k", environment=f"LD_PRELOAD={PROGRAM.parent}/tests/libmuch_space.so", report__hash_steps="1", training__max_steps="200", training__save_steps="0",
+        done = self.run_on("800k", environment=f"LD_PRELOAD={preloaded('much_space')}", report__hash_steps="1", training__max_steps="200", training__save_steps="0",
                            training__per_device_train_batch_size="2")
         self.assertEqual(done.returncode, DISK, done.stdout + done.stderr)
         self.assertIn("disk/run/tensor_hashes.bin: cannot be written: No space left on device", done.stdout)

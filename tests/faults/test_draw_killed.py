@@ -18,6 +18,7 @@ import unittest
 from bascule_run import PROGRAM, patient, run, wait_for
 from drawing import PIPELINES, digests, drawing, pictures, rows, wait_for_lines
 from flipped_bits import flip
+from rank_runs import preloaded
 
 SETTINGS, DATA, DISK = 2, 3, 6
 
@@ -170,7 +171,7 @@ class Stopped(Broken):
 
     def test_by_a_signal_while_a_batch_is_written(self):
         """The batch is written to its end, and no other is begun."""
-        slow = {**os.environ, "LD_PRELOAD": str(PROGRAM.parent / "tests" / "libslow_fsync.so")}
+        slow = {**os.environ, "LD_PRELOAD": preloaded("slow_fsync")}
         process = start(long_drawing(self.folder), env=slow)
         wait_for_lines(self.folder, 6, process)
         process.send_signal(signal.SIGTERM)
@@ -210,11 +211,11 @@ class WithoutDisk(Broken):
         script = f"""
 mkdir -p {self.folder}/disk
 mount -t tmpfs -o size=64k none {self.folder}/disk || exit 77
-{PROGRAM} run {long_drawing(self.folder, output_dir=f'"{self.folder}/disk/run"')} 2> {self.folder}/log
+"{PROGRAM}" run {long_drawing(self.folder, output_dir=f'"{self.folder}/disk/run"')} 2> {self.folder}/log
 code=$?
 cp -r {self.folder}/disk/run {self.folder}/run
 mount -o remount,size=1m {self.folder}/disk
-{PROGRAM} run {self.folder}/run.toml || exit 1
+"{PROGRAM}" run {self.folder}/run.toml || exit 1
 cp -r {self.folder}/disk/run {self.folder}/resumed
 exit $code
 """

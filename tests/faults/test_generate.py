@@ -195,12 +195,12 @@ class Generate(unittest.TestCase):
 
     def test_a_closed_pipe_is_no_failure(self):
         texts = "".join("cat\n" for _ in range(300))
-        done = subprocess.run(f"printf '{texts}' | {PROGRAM} generate {self.run_folder} - | head -1", shell=True, capture_output=True, text=True, check=False)
+        done = subprocess.run(f"printf '{texts}' | '{PROGRAM}' generate {self.run_folder} - | head -1", shell=True, capture_output=True, text=True, check=False)
         self.assertEqual(done.stdout, self.generate("cat"))
         self.assertNotIn("bug", done.stderr)
 
     def test_it_ends_when_nobody_reads_on(self):
-        done = subprocess.run(["timeout", "60", "bash", "-c", f"yes cat | {PROGRAM} generate {self.run_folder} - | head -1"], capture_output=True, text=True, check=False)
+        done = subprocess.run(["timeout", "60", "bash", "-c", f"yes cat | '{PROGRAM}' generate {self.run_folder} - | head -1"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, self.generate("cat")))
 
     def test_damaged_weights_are_no_text(self):

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from bascule_run import PROGRAM, ROOT, digest, run
+from rank_runs import preloaded
 from small_run import ROWS, outcome, write_rows
 
 # Those that IEEE 754 or the C standard defines to the bit (nearbyint and rint in the rounding mode that the program sets), and the state of the unit.
@@ -37,7 +38,7 @@ class OneArithmetic(unittest.TestCase):
 
     def test_the_c_library_s_choice_of_code_and_fast_mathematics_change_nothing(self):
         environments = {"": {}, "of a CPU without AVX2 and FMA": {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA"},
-                        "of fast mathematics": {"LD_PRELOAD": str(PROGRAM.parent / "tests" / "libfast_math.so")}}
+                        "of fast mathematics": {"LD_PRELOAD": preloaded("fast_math")}}
         for model, head in (("itc_add", "contrastive"), ("mlm_tied", "masked_lm")):
             found = {}
             for name, environment in environments.items():
@@ -57,7 +58,7 @@ class OneArithmetic(unittest.TestCase):
         for preprocessing in ("training", "processor"):
             for size in (32, 224):  # decoded to a fraction of their size, and not
                 digests, answers = set(), set()
-                for changes in ({}, {"JSIMD_FORCENONE": "1", "LD_PRELOAD": str(PROGRAM.parent / "tests" / "libplain_webp.so")}, {"JSIMD_FORCESSE2": "1"}):
+                for changes in ({}, {"JSIMD_FORCENONE": "1", "LD_PRELOAD": preloaded("plain_webp")}, {"JSIMD_FORCESSE2": "1"}):
                     with self.subTest(preprocessing=preprocessing, size=size, changes=changes), tempfile.TemporaryDirectory() as folder:
                         pixels = pathlib.Path(folder) / "pixels.safetensors"
                         done = run("decode", "--preprocessing", preprocessing, "--size", size, "--output", pixels, *files, env={**os.environ, **changes})
