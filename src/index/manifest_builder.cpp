@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
 #include "src/base/utf8.h"
 #include "src/index/index_file.h"
 #include "src/index/manifest_readers.h"
@@ -34,11 +35,18 @@ constexpr std::int64_t kMostLines = std::numeric_limits<std::uint32_t>::max();
 constexpr char kHowToWrite[] = "write texts in UTF-8";
 
 std::string shown_label(const ManifestLabel& label) {
-  if (!label.name.empty()) return "\"" + std::string(label.name.substr(0, 40)) + "\"";
-  if (!label.value) return std::to_string(label.number);
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", static_cast<double>(*label.value));
-  return text;
+  if (!label.name.empty()) return "\"" + std::string(label.name.substr(0, utf8_cut(label.name, 40))) + "\"";
+  return label.value ? label.written : std::to_string(label.number);
+}
+
+// "nan" of rows.csv:2 is a name; 1E5 of rows.csv:2 was read as the number 100000.
+std::string label_as_read(const ManifestLabel& label, const std::string& where) {
+  const std::string shown = shown_label(label) + " of " + shown_path(where);
+  if (!label.name.empty()) return shown + " is a name";
+  char number[32];
+  std::snprintf(number, sizeof number, "%.9g", static_cast<double>(label.value.value_or(0.0f)));
+  const bool is_as_written = !label.value || label.written == number;
+  return shown + (is_as_written ? " is a number" : " was read as the number " + std::string(number));
 }
 
 // "https://host/a.jpg"
@@ -151,15 +159,14 @@ void ManifestBuilder::add_text(std::string_view text) {
   manifest_.figures_.longest_text_bytes = std::max<std::uint64_t>(manifest_.figures_.longest_text_bytes, text.size());
 }
 
-// Labels are names, or none is.
-void ManifestBuilder::check_kind(const ManifestLabel& label, bool is_first, const Where& where) const {
+// Labels are names, or none is. Either of two that differ may be the wrong one: both are shown.
+void ManifestBuilder::check_kind(const ManifestLabel& label, bool is_first, const Where& where) {
+  if (is_first) first_label_ = label_as_read(label, where());
   const bool is_named = !label.name.empty();
   if (is_first || is_named != class_numbers_.empty()) return;
   throw Error{ErrorKind::kData, where(),
-              "label " + shown_label(label) +
-                  (is_named ? " is a name, but the rows before have class numbers"
-                            : " is a number, but the rows before have class names"),
-              "use names or numbers throughout"};
+              "label " + shown_label(label) + (is_named ? " is a name, but " : " is a number, but ") + first_label_,
+              "use names or numbers throughout; in a .jsonl file a string is always a name"};
 }
 
 void ManifestBuilder::add_label(const ManifestLabel& label, const Where& where) {
@@ -173,8 +180,8 @@ void ManifestBuilder::add_label(const ManifestLabel& label, const Where& where) 
     std::memcpy(bytes, &value, sizeof value);
     has_decimal_labels_ = has_decimal_labels_ || label.is_decimal;
     if (label.value && !label.is_decimal && !no_class_)
-      no_class_ =
-          Error{ErrorKind::kData, where(), "label \"" + label_name_ + "\" is " + shown_label(label), label_advice_};
+      no_class_ = Error{ErrorKind::kData, where(), "label \"" + label_name_ + "\" is " + label.written,
+                        label_advice_ + on_leading_zeros(label.written)};
   } else {
     const int number = is_named ? number_of_name(label.name, where) : label.number;
     std::memcpy(bytes, &number, sizeof number);  // little-endian: the first bytes alone are a smaller label

@@ -22,6 +22,7 @@ struct ManifestLabel {
   std::string_view name = {};
   std::optional<float> value = {};  // of a number that is no class number
   bool is_decimal = false;          // it is written as 2.5, 3.0 or 1e-3
+  std::string written = {};         // the value as the data have it, for messages
 
   bool is_any() const { return number >= 0 || !name.empty() || value.has_value(); }
 };
@@ -57,7 +58,7 @@ class ManifestBuilder {
   using Where = std::function<std::string()>;  // of a row, for messages
 
   void add_text(std::string_view text);
-  void check_kind(const ManifestLabel& label, bool is_first, const Where& where) const;
+  void check_kind(const ManifestLabel& label, bool is_first, const Where& where);
   void add_row(std::string_view text, std::string_view second_text, const ManifestLabel& label, const Where& where);
   void add_label(const ManifestLabel& label, const Where& where);
   // Whether labels are stored as values although, as far as is known, they are class numbers.
@@ -80,6 +81,7 @@ class ManifestBuilder {
   bool has_decimal_labels_ = false;
   std::string label_name_, label_advice_;               // for messages
   std::optional<Error> no_class_;                       // of the first integer that is no class number
+  std::string first_label_;                             // for messages: where it is and how it was read
   std::unordered_map<std::string, int> class_numbers_;  // of names, in order of first use
   const DataFile* current_ = nullptr;
   std::string joined_;                // a picture's path behind its prefix

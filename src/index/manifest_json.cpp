@@ -258,6 +258,7 @@ ManifestLabel class_of_text(std::string_view text, const ManifestColumns& column
 
 // A label where labels may be values: any number that a float holds.
 ManifestLabel value_of_text(std::string_view text) noexcept {
+  const std::string_view written = text;
   const bool has_plus = !text.empty() && text[0] == '+';
   if (has_plus) text.remove_prefix(1);
   const std::size_t sign = !has_plus && !text.empty() && text[0] == '-' ? 1 : 0;
@@ -268,7 +269,7 @@ ManifestLabel value_of_text(std::string_view text) noexcept {
   if (!begins || read.ec != std::errc() || read.ptr != end) return {};
   if (!(std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max()))) return {};
   const bool is_decimal = text.find_first_of(".eE") != std::string_view::npos;
-  return {-1, {}, static_cast<float>(value), is_decimal};
+  return {-1, {}, static_cast<float>(value), is_decimal, std::string(written)};
 }
 
 }  // namespace
@@ -280,6 +281,11 @@ std::string labels_to_use(const ManifestColumns& columns) {
                                                          " number from 0 to " + std::to_string(columns.classes - 1);
   if (columns.values != LabelValues::kNone) return numbers + ", or names or decimal numbers in every row";
   return columns.named_classes ? numbers + ", or names in every row" : numbers;
+}
+
+std::string on_leading_zeros(std::string_view label) {
+  const bool has_them = label.size() > 1 && label[0] == '0' && std::all_of(label.begin(), label.end(), is_digit);
+  return has_them ? "; a class number has no leading zeros" : "";
 }
 
 ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept {

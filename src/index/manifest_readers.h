@@ -51,6 +51,8 @@ ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, 
 ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept;
 // "use 0 or 1"
 std::string labels_to_use(const ManifestColumns& columns);
+// "; a class number has no leading zeros" for a label that has some, else "".
+std::string on_leading_zeros(std::string_view label);
 // The Error for a row or header that lacks a column. setting: its key in [data], such as "image_column". present: the
 // columns that there are, as people are to read them.
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting,

@@ -226,7 +226,8 @@ class ShardReader {
     const std::string_view value = without_line_break(text.contents);
     const ManifestLabel label = label_of_text(value, columns_);
     if (label.is_any()) return label;
-    throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"", labels_to_use(columns_));
+    throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"",
+                 labels_to_use(columns_) + on_leading_zeros(value));
   }
 
   ManifestBuilder* builder_;

@@ -227,7 +227,7 @@ class SequenceClassification(unittest.TestCase):
                 ({"data__label_column": '"label"'}, 'no column "label"'),
                 (data("several", lambda number, row: [0, 2]), "several labels at once are not supported"),
                 (data("one", lambda number, row: 1), "all rows have the same class"),
-                (data("mixed", lambda number, row: 1 if number > 3 else "a"), "is a number, but the rows before have class names"),
+                (data("mixed", lambda number, row: 1 if number > 3 else "a"), 'is a number, but "a" of '),
                 ({"data__validation_file": f'"{self.folder}/values-validation.jsonl"'}, "labels are values, but those of"),
                 ({"kind": "numbers", "data__validation_file": f'"{self.folder}/names-validation.jsonl"'}, "labels are names, but those of"),
                 ({"kind": "values", "training__label_smoothing_factor": "0.1"}, "the labels are values, not classes"),

@@ -138,14 +138,47 @@ TEST(LabelValues, NamesStayNamesAndAreNotMixedWithNumbers) {
     EXPECT_EQ(manifest.class_names().size(), 2u);
   }
   EXPECT_NE(refusal_of(folder.write("b.jsonl", json_rows({"2.5", "\"cat\""})), columns)
-                .find(":2: label \"cat\" is a name, but the rows before have class numbers"),
+                .find(":2: label \"cat\" is a name, but 2.5 of " + folder.path() + "/b.jsonl:1 is a number"),
             std::string::npos);
   EXPECT_NE(refusal_of(folder.write("b.jsonl", json_rows({"\"cat\"", "2.5"})), columns)
-                .find(":2: label 2.5 is a number, but the rows before have class names"),
+                .find(":2: label 2.5 is a number, but \"cat\" of " + folder.path() + "/b.jsonl:1 is a name"),
             std::string::npos);
   for (const char* const label : {"1e999", "inf", ".", "1.5x"}) {
     const std::string path = folder.write("c.csv", csv_rows({"1.5", label}));
     EXPECT_NE(refusal_of(path, columns), "") << label;
+  }
+}
+
+// The label that the writer did not mean may be the earlier one: a code that reads as a number, a missing value.
+TEST(LabelValues, AMixtureShowsHowTheFirstLabelWasRead) {
+  const TemporaryFolder folder;
+  const ManifestColumns columns = columns_with(LabelValues::kIfDecimal);
+  const std::string first = folder.path() + "/a.csv:2 ";
+  for (const auto& [labels, problem] : {
+           std::pair{std::vector<std::string>{"1E5", "2F7"},
+                     "label \"2F7\" is a name, but 1E5 of " + first + "was read as the number 100000"},
+           {{"nan", "1.5"}, "label 1.5 is a number, but \"nan\" of " + first + "is a name"},
+           {{"nan", "7"}, "label 7 is a number, but \"nan\" of " + first + "is a name"},
+           {{"7", "cat"}, "label \"cat\" is a name, but 7 of " + first + "is a number"},
+           {{"0.50", "cat"}, "label \"cat\" is a name, but 0.50 of " + first + "was read as the number 0.5"},
+       })
+    EXPECT_EQ(refusal_of(folder.write("a.csv", csv_rows(labels)), columns),
+              folder.path() + "/a.csv:3: " + problem +
+                  "; use names or numbers throughout; in a .jsonl file a string is always a name");
+}
+
+TEST(LabelValues, AreShownAsTheyAreWritten) {
+  const TemporaryFolder folder;
+  const std::string zeros = "; a class number has no leading zeros";
+  for (const auto& [label, more] :
+       {std::pair<std::string, std::string>{"01", zeros}, {"000", zeros}, {"+1", ""}, {"16777217", ""}, {"-0", ""}}) {
+    const std::string path = folder.write("a.csv", csv_rows({label, "2"}));
+    EXPECT_EQ(refusal_of(path, columns_with(LabelValues::kIfDecimal)),
+              path + ":2: label \"label\" is " + label +
+                  "; use a class number from 0 to 9, or names or decimal numbers in every row" + more);
+    EXPECT_EQ(refusal_of(path, columns_with(LabelValues::kNone)),
+              path + ":2: label \"label\" is \"" + label + "\"; use a class number from 0 to 9, or names in every row" +
+                  more);
   }
 }
 

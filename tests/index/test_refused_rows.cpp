@@ -69,7 +69,8 @@ TEST_F(Refused, LinesAreLeftOut) {
   ASSERT_EQ(refused.errors.size(), 5U);
   EXPECT_EQ(problems_of(refused)[0], "rows.jsonl:2: the row does not end on its line");
   EXPECT_EQ(problems_of(refused)[1], "rows.jsonl:3: not a JSON object");
-  EXPECT_EQ(problems_of(refused)[3], "rows.jsonl:5: label 3 is a number, but the rows before have class names");
+  EXPECT_EQ(problems_of(refused)[3],
+            "rows.jsonl:5: label 3 is a number, but \"x\" of " + folder.path() + "/rows.jsonl:1 is a name");
 }
 
 TEST_F(Refused, ElementsOfAnArrayAreLeftOut) {

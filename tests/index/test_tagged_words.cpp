@@ -130,7 +130,7 @@ TEST(TaggedWords, ThatAreWrongAreRefused) {
       {"{\"tokens\": [\"a\"], \"ner_tags\": \"O\"}", "column \"ner_tags\" is \"O\", not a list of tags"},
       {"{\"tokens\": [\"a\"]}", "no column \"ner_tags\""},
       {"{\"words\": [\"a\"], \"ner_tags\": [\"O\"]}", "no column \"tokens\""},
-      {"{\"tokens\": [\"a\", \"b\"], \"ner_tags\": [\"O\", 1]}", "is a number, but the rows before have class names"},
+      {"{\"tokens\": [\"a\", \"b\"], \"ner_tags\": [\"O\", 1]}", "label 1 is a number, but \"O\" of "},
   };
   for (const auto& one : kWrong) {
     try {
