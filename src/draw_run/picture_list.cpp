@@ -21,6 +21,7 @@ struct PromptRow {
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> noise;  // of its first picture
   std::string where;
+  std::string where_negative;
 };
 
 constexpr std::size_t kMostPictures = 10'000'000;
@@ -43,11 +44,12 @@ const Json* noise_member(const Json& json, const char* key, const std::string& w
 
 // {"prompt": "...", "negative_prompt": "...", "seed": 1, "noise": 2}
 PromptRow row_of_json(const std::string& line, std::int64_t number, const std::string& where,
-                      const DrawSettings& draw) {
+                      const std::string& where_negative, const DrawSettings& draw) {
   const Json json = parse_json(line, draw.prompts_file.shown(), number);
   if (!json.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object", "write {\"prompt\": \"...\"}");
   PromptRow row;
   row.where = where;
+  row.where_negative = find_member(json, "negative_prompt", where) == nullptr ? where_negative : where;
   for (const auto& [key, value] : json.items()) {
     if (key != "prompt" && key != "negative_prompt" && key != "seed" && key != "noise")
       throw Error(ErrorKind::kData, where, "unknown key \"" + key + "\"",
@@ -68,7 +70,8 @@ PromptRow row_of_json(const std::string& line, std::int64_t number, const std::s
   return row;
 }
 
-std::vector<PromptRow> rows_of_file(const DrawSettings& draw) {
+// where_negative: the place of draw.negative_prompt.
+std::vector<PromptRow> rows_of_file(const DrawSettings& draw, const std::string& where_negative) {
   const std::string& path = draw.prompts_file.resolved;
   const bool is_json = ends_with(path, ".jsonl");
   const std::string text = text_of_file(path, kMostBytes);
@@ -86,8 +89,8 @@ std::vector<PromptRow> rows_of_file(const DrawSettings& draw) {
     if (line.size() > kMostLineBytes)
       throw Error(ErrorKind::kData, where, "has " + std::to_string(line.size()) + " bytes in one line",
                   "a model reads less than a hundred words of a prompt");
-    rows.push_back(is_json ? row_of_json(line, number, where, draw)
-                           : PromptRow{line, draw.negative_prompt, {}, {}, where});
+    rows.push_back(is_json ? row_of_json(line, number, where, where_negative, draw)
+                           : PromptRow{line, draw.negative_prompt, {}, {}, where, where_negative});
   }
   if (rows.empty()) throw Error(ErrorKind::kData, draw.prompts_file.shown(), "has no prompt");
   return rows;
@@ -95,10 +98,11 @@ std::vector<PromptRow> rows_of_file(const DrawSettings& draw) {
 
 std::vector<PromptRow> rows_of(const Settings& settings) {
   const DrawSettings& draw = settings.draw;
-  if (draw.prompts_file.is_given()) return rows_of_file(draw);
+  const std::string where_negative = where_written(settings, "draw.negative_prompt");
+  if (draw.prompts_file.is_given()) return rows_of_file(draw, where_negative);
   std::vector<PromptRow> rows;
   for (const std::string& prompt : draw.prompts)
-    rows.push_back({prompt, draw.negative_prompt, {}, {}, where_written(settings, "draw.prompts")});
+    rows.push_back({prompt, draw.negative_prompt, {}, {}, where_written(settings, "draw.prompts"), where_negative});
   return rows;
 }
 
@@ -112,14 +116,14 @@ PictureList list_pictures(const Settings& settings, const PromptTokenizer& token
                 "the run would draw more than " + std::to_string(kMostPictures) + " pictures", "draw fewer");
   PictureList list;
   std::map<std::string, std::int32_t> numbers;
-  const auto number_of = [&](const std::string& text, const std::string& where) {
+  const auto number_of = [&](const std::string& text, const char* name, const std::string& where) {
     if (text.find('\0') != std::string::npos)
       throw Error(ErrorKind::kData, where, "has a NUL character", "remove it: the file of a picture cannot hold it");
     const auto [found, is_new] = numbers.try_emplace(text, static_cast<std::int32_t>(list.texts.size()));
     if (is_new) {
       EncodedPrompt encoded = tokenizer.encode(text, where);
       if (encoded.tokens_cut > 0)
-        list.notes.push_back(where + ": cut by " + count_of(encoded.tokens_cut, "token") +
+        list.notes.push_back(where + ": " + name + " cut by " + count_of(encoded.tokens_cut, "token") +
                              " to the length that the model reads: \"" + encoded.text_cut + "\"");
       list.texts.push_back({text, std::move(encoded.ids)});
     }
@@ -128,8 +132,8 @@ PictureList list_pictures(const Settings& settings, const PromptTokenizer& token
   const bool is_guided = settings.draw.guidance_scale > 1.0;
   for (const PromptRow& row : rows) {
     ListedPicture picture;
-    picture.prompt = number_of(row.prompt, row.where);
-    picture.negative = is_guided ? number_of(row.negative, row.where) : picture.prompt;
+    picture.prompt = number_of(row.prompt, "prompt", row.where);
+    picture.negative = is_guided ? number_of(row.negative, "negative prompt", row.where_negative) : picture.prompt;
     picture.seed = row.seed.value_or(static_cast<std::uint64_t>(settings.run.seed));
     picture.noise = row.noise.value_or(row.seed ? 0 : static_cast<std::int64_t>(list.pictures.size()));
     for (std::size_t i = 0; i < each; ++i) {

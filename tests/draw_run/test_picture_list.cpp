@@ -164,11 +164,31 @@ TEST_F(PictureLists, ALongTextIsCutAndSaid) {
   for (int i = 0; i < 76; ++i) text += "cat ";
   const PictureList list = list_of("prompts = [\"" + text + "\", \"" + text + "\"]\nnum_images_per_prompt = 2\n");
   ASSERT_EQ(list.notes.size(), 1u);
-  EXPECT_NE(list.notes[0].find("test.toml:5:11: cut by 1 token to the length that the model reads: \"cat\""),
+  EXPECT_NE(list.notes[0].find("test.toml:5:11: prompt cut by 1 token to the length that the model reads: \"cat\""),
             std::string::npos)
       << list.notes[0];
   EXPECT_EQ(list.texts[0].ids.size(), 77u);
   EXPECT_EQ(list_of("prompts = [\"" + text.substr(4) + "\"]\n").notes, Texts{});
+}
+
+// Its place is that of draw.negative_prompt, or of the row that has one.
+TEST_F(PictureLists, ACutNegativePromptIsNamedAtItsOwnPlace) {
+  std::string text;
+  for (int i = 0; i < 76; ++i) text += "cat ";
+  const std::string in_settings = "test.toml:6:19: negative prompt cut by 1 token ";
+  const std::string settings = "\nnegative_prompt = \"" + text + "\"\n";
+  for (const Texts& notes :
+       {list_of("prompts = [\"dog\"]" + settings).notes, of_file("p.txt", "dog\ncat\n", settings.substr(1)).notes}) {
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_NE(notes[0].find(in_settings), std::string::npos) << notes[0];
+  }
+  const Texts notes =
+      of_file("p.jsonl", "{\"prompt\": \"dog\"}\n{\"prompt\": \"cat\", \"negative_prompt\": \"cat " + text + "\"}\n",
+              settings.substr(1))
+          .notes;
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_NE(notes[0].find(in_settings), std::string::npos) << notes[0];
+  EXPECT_NE(notes[1].find("p.jsonl:2: negative prompt cut by 2 tokens "), std::string::npos) << notes[1];
 }
 
 TEST_F(PictureLists, MorePicturesThanARunMayDrawAreRefused) {

@@ -203,7 +203,7 @@ class Results(Drawing):
 
     def test_a_long_prompt_is_cut_and_said(self):
         done = self.run_well("run", drawing(self.folder, prompts=f'["{"cat " * 80}end"]', num_images_per_prompt="1"))
-        self.assertRegex(done.stderr, r'run\.toml:\d+:\d+: cut by 6 tokens to the length that the model reads: "cat cat cat cat cat end"')
+        self.assertRegex(done.stderr, r'run\.toml:\d+:\d+: prompt cut by 6 tokens to the length that the model reads: "cat cat cat cat cat end"')
         self.assertEqual(len(pictures(self.folder / "run")), 1)
         done = self.run_well("draw", V1, "cat " * 80, "-o", self.folder / "x.png", "--steps", 1)
         self.assertIn("cut by 5 tokens", done.stderr)
