@@ -4,11 +4,14 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <optional>
+#include <string>
 
 #include "src/base/journal.h"
 #include "src/base/open_files.h"
 #include "src/json/error_json.h"
 #include "src/json/json.h"
+#include "src/text/name_forms.h"
 
 namespace bascule {
 
@@ -29,13 +32,28 @@ Error unreadable(const std::filesystem::filesystem_error& failure) {
 
 void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
 
-int report_error(const Error& error, bool json) noexcept {
+namespace {
+
+void print_error(const Error& error, bool json) noexcept {
   std::fprintf(stderr, "%sbascule: %s\n", journal_error_mark(), error.what());
   try {
     if (json) std::fputs(error_document(error).c_str(), stdout);
   } catch (const std::exception&) {
     // Out of memory: the line has been said.
   }
+}
+
+}  // namespace
+
+int report_error(const Error& error, bool json) noexcept {
+  std::optional<Error> with_note;
+  try {
+    const std::string note = note_on_other_form(error.where());
+    if (!note.empty()) with_note.emplace(error.kind(), error.where(), error.problem() + note, kOtherFormAdvice);
+  } catch (const std::exception&) {
+    // Out of memory: without the note.
+  }
+  print_error(with_note ? *with_note : error, json);
   return exit_code(error.kind());
 }
 

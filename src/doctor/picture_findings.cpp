@@ -9,6 +9,7 @@
 #include "src/doctor/pictures.h"
 #include "src/doctor/say.h"
 #include "src/loader/media.h"
+#include "src/text/name_forms.h"
 
 namespace bascule {
 namespace {
@@ -48,7 +49,8 @@ void find_those(const OpenedData& opened, const SplitPictures& pictures, const P
     if (!check.is_one(record)) continue;
     if (++finding.count > static_cast<std::int64_t>(kMostExamples)) continue;
     const std::string place = location(opened, pictures.split, static_cast<std::int64_t>(picture));
-    finding.examples.push_back({shown_path(place) + ": " + check.says(record), {}});
+    const std::string note = record.reason == -ENOENT ? note_on_other_form(place) : "";
+    finding.examples.push_back({shown_path(place) + ": " + check.says(record) + note, {}});
     if (record.width > 0) finding.examples.back().pictures.push_back(place);
   }
   if (finding.count == 0) return;

@@ -22,6 +22,7 @@
 #include "src/index/index_file.h"
 #include "src/index/manifest_builder.h"
 #include "src/index/manifest_readers.h"
+#include "src/text/name_forms.h"
 
 namespace bascule {
 namespace {
@@ -281,11 +282,13 @@ void Manifest::measure_pictures(MissingPictures missing) {
       if (reason == ENOENT && missing == MissingPictures::kAreSkipped) {
         missing_.push_back(image_id(row));
       } else {
-        problem = std::generic_category().message(reason);
+        const std::string note = reason == ENOENT ? note_on_other_form(picture_location(image_id(row))) : "";
+        problem = std::generic_category().message(reason) + note;
         if (reason == ENOENT)
-          what_to_do =
-              "restore it, remove the row, or set data.on_bad_sample = \"skip\"; if the training data of a checkpoint "
-              "had it, only restoring it or another output_dir helps";
+          what_to_do = !note.empty() ? kOtherFormAdvice
+                                     : "restore it, remove the row, or set data.on_bad_sample = \"skip\"; if the "
+                                       "training data of a checkpoint had it, only restoring it or another output_dir "
+                                       "helps";
       }
     } else if (!S_ISREG(facts.st_mode)) {
       problem = "not a file";
@@ -301,7 +304,9 @@ void Manifest::measure_pictures(MissingPictures missing) {
                                       : what_to_do);
   }
   if (missing_.size() == sizes.size()) {
-    refuse_picture(0, std::generic_category().message(ENOENT) + ", and no other picture was found either",
+    refuse_picture(0,
+                   std::generic_category().message(ENOENT) + note_on_other_form(picture_location(image_id(0))) +
+                       ", and no other picture was found either",
                    "check the paths; relative ones start from " + shown_path(files_.folder));
   }
   store_->picture_bytes = std::move(sizes);

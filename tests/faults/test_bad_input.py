@@ -6,6 +6,7 @@ import re
 import shutil
 import struct
 import tempfile
+import unicodedata
 import unittest
 
 from bascule_run import EMOJI, ROOT, run, settings
@@ -77,6 +78,24 @@ class BadInput(unittest.TestCase):
         (self.folder / "run").mkdir(exist_ok=True)
         (self.folder / "run" / "thesis.tex").write_text("mine")
         self.refused(SETTINGS, "run.toml:", ": run contains other files", toml="config/run.toml", cwd=self.folder)
+
+    def test_a_name_in_another_unicode_form_is_said(self):
+        form = "but the same name exists in another Unicode form; rename the file, or copy its name from a list of the folder"
+        other = lambda name: unicodedata.normalize("NFD", name)
+        shutil.copy(EMOJI / "images" / "1f004.jpg", self.folder / other("caf\u00e9.jpg"))
+        row = {"image": "caf\u00e9.jpg", "caption": "x"}
+        rows = self.manifest(row, row)
+        self.refused(DATA, "rows.jsonl:1: ", "No such file or directory, " + form, data__train_file=rows)
+        self.refused(DATA, "rows.jsonl:1: ", "No such file or directory, but the same name exists in another Unicode form, and no other picture",
+                     data__train_file=rows, data__on_bad_sample='"skip"')
+        diagnosis = run("doctor", "--json", settings(self.folder, data__train_file=self.manifest(self.good_row(), row))).stdout
+        self.assertIn("the file is missing, but the same name exists in another Unicode form", diagnosis)
+        (self.folder / other("h\u00e9") / "\u304c").mkdir(parents=True)  # one character of two differs
+        (self.folder / other("h\u00e9") / "\u304c" / "rows.jsonl").touch()
+        self.refused(DATA, "rows.jsonl: cannot be ", "No such file or directory, " + form, data__train_file=f'"{self.folder}/h\u00e9/\u304c/rows.jsonl"')
+        shutil.copy(settings(self.folder), self.folder / other("r\u00fcn.toml"))
+        self.refused(SETTINGS, form, toml=self.folder / "r\u00fcn.toml")
+        self.refused(DATA, "h\u00eb.jsonl: cannot be read: No such file or directory", data__train_file=f'"{self.folder}/h\u00eb.jsonl"')
 
     def test_paths_that_a_shell_would_expand(self):
         self.refused(SETTINGS, "run.toml:", 'training.output_dir = "~/runs": "~" is not expanded', training__output_dir='"~/runs"')
