@@ -136,7 +136,8 @@ const char* media_engine_status_text(media_engine_status status) {
     case MEDIA_ENGINE_PICTURE_UNSUPPORTED:
       return "this kind of JPEG is not supported (8 bits per sample with 1, 3 or 4 components are)";
     case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the JPEG file is truncated";
-    case MEDIA_ENGINE_PICTURE_DAMAGED: return "the compressed picture data is damaged";
+    case MEDIA_ENGINE_PICTURE_DAMAGED:
+      return "the compressed picture data is damaged; if a viewer shows the picture whole, save it again there";
     case MEDIA_ENGINE_PICTURE_TOO_MANY_PIXELS: return "the picture has more pixels than allowed";
     case MEDIA_ENGINE_PICTURE_TOO_MANY_SCANS: return "the JPEG file has more scans than allowed";
     case MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK: return "the JPEG file has more pixels times scans than allowed";

@@ -67,10 +67,18 @@ void JpegReader::give_up(Verdict verdict) {
 
 void JpegReader::on_error(j_common_ptr cinfo) { reader_of(cinfo).give_up(verdict_of_error(cinfo->err->msg_code)); }
 
+// Some cameras write bytes before a restart marker. They say nothing about the samples where the data expect this
+// marker: the next message then traces it.
 void JpegReader::on_message(j_common_ptr cinfo, int level) {
-  if (level >= 0) return;
   JpegReader& reader = reader_of(cinfo);
-  const Verdict verdict = verdict_of_warning(cinfo->err->msg_code, reader.jpeg_.input_scan_number);
+  const int code = cinfo->err->msg_code;
+  if (reader.skipped_before_restart_ && code != JTRC_RST)
+    reader.give_up({MEDIA_ENGINE_PICTURE_DAMAGED, JWRN_EXTRANEOUS_DATA});
+  const int scans_begun = reader.jpeg_.input_scan_number;
+  reader.skipped_before_restart_ =
+      code == JWRN_EXTRANEOUS_DATA && scans_begun > 0 && is_restart_marker(cinfo->err->msg_parm.i[1]);
+  if (level >= 0 || reader.skipped_before_restart_) return;
+  const Verdict verdict = verdict_of_warning(code, scans_begun);
   if (!verdict.ok()) reader.give_up(verdict);
 }
 
@@ -122,6 +130,7 @@ Verdict JpegReader::read_header(Arena* arena, const std::uint8_t* bytes, std::si
   orientation_ = OrientationFinder{};
   limits_ = &limits;
   stop_ = stop;
+  skipped_before_restart_ = false;
   jpeg_.image_width = 0;
   jpeg_.image_height = 0;
   source_.next_input_byte = bytes;

@@ -66,6 +66,7 @@ class JpegReader final : public PictureReader {
   std::jmp_buf give_up_;
   Verdict verdict_;
   OrientationFinder orientation_;
+  bool skipped_before_restart_;  // the last message warned of bytes before a restart marker
   const Limits* limits_;
   const std::atomic<bool>* stop_;
   int shrink_;

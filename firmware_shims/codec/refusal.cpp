@@ -66,6 +66,8 @@ Verdict verdict_of_header(std::uint32_t width, std::uint32_t height, int compone
   return {};
 }
 
+bool is_restart_marker(int marker) noexcept { return marker >= JPEG_RST0 && marker < JPEG_RST0 + 8; }
+
 // Entropy-coded data holds FF only before 00 (a stuffed byte), a restart marker or a fill byte; any other marker ends
 // it.
 std::uint32_t count_scans(const std::uint8_t* bytes, std::size_t size) noexcept {
@@ -78,7 +80,7 @@ std::uint32_t count_scans(const std::uint8_t* bytes, std::size_t size) noexcept 
     const std::uint8_t marker = bytes[at];
     if (marker == 0xFF) continue;
     ++at;
-    if (marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7)) continue;
+    if (marker == 0x00 || marker == 0x01 || is_restart_marker(marker)) continue;
     if (marker == 0xD9) return scans;
     if (marker == 0xDA) ++scans;
     if (at + 2 > size) return scans;

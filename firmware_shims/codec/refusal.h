@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which pictures are refused, and as what. A picture is refused at the first sign of damage, also where its pixels
 // would not be looked at; libjpeg's warnings that say nothing about the samples (odd JFIF version, odd Adobe marker,
-// junk between header segments) are let pass.
+// junk between header segments or before the restart marker that the data expect) are let pass.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,8 @@ Verdict verdict_of_bytes(const std::uint8_t* bytes, std::size_t size) noexcept;
 // The verdict on a header. `scans` is 1 for a picture of a single scan.
 Verdict verdict_of_header(std::uint32_t width, std::uint32_t height, int components, std::uint32_t scans,
                           const Limits& limits) noexcept;
+
+bool is_restart_marker(int marker) noexcept;
 
 // The scans that the rest of a file announces, from the first byte after its first SOS segment on (that scan included),
 // up to its end marker.

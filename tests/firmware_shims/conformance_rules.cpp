@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "tests/firmware_shims/conformance_engine.h"
 #include "tests/firmware_shims/encode_jpeg.h"
@@ -161,6 +162,54 @@ TEST(Conformance, LimitsRefuseBeforeTheFirstPixelAndWhateverRunsBeside) {
     EXPECT_EQ(status_with([](media_engine_config& c) { c.max_scan_megapixels = 11; }, progressive), MEDIA_ENGINE_OK);
     EXPECT_EQ(status_with([](media_engine_config& c) { c.max_scan_megapixels = 10; }, progressive),
               MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK);
+  }
+}
+
+// With the bytes inserted before each restart marker.
+Bytes with_bytes_before_restarts(const Bytes& jpeg, const Bytes& inserted) {
+  const Bytes scan_begin = {0xFF, 0xDA};
+  const auto data = std::search(jpeg.begin(), jpeg.end(), scan_begin.begin(), scan_begin.end());
+  Bytes out;
+  for (auto at = jpeg.begin(); at != jpeg.end(); ++at) {
+    const bool is_restart = at >= data && at + 1 != jpeg.end() && *at == 0xFF && (at[1] & 0xF8) == 0xD0;
+    if (is_restart) out.insert(out.end(), inserted.begin(), inserted.end());
+    out.push_back(*at);
+  }
+  return out;
+}
+
+// As some cameras write them. Pillow shows the picture, since libjpeg finds the marker that it expects.
+TEST(Conformance, BytesBeforeAnExpectedRestartMarkerChangeNothing) {
+  EngineOnTest engine(config_of(1, 1));
+  const auto decode = [&](const Bytes& jpeg, std::vector<float>* pixels = nullptr) {
+    const Request request(jpeg, MEDIA_ENGINE_PROCESSOR, kSide, true);
+    const media_engine_status status = status_of(run_alone(engine.get(), request));
+    if (pixels != nullptr) *pixels = request.pixels;
+    return status;
+  };
+  // In a progressive file libjpeg may count fewer bytes before the marker that ends the scan.
+  const std::pair<const char*, Bytes> padded_files[] = {{"rst_rows.jpg", Bytes(1)},
+                                                        {"rst_3b.jpg", {0x00, 0x12, 0x34}},
+                                                        {"rst_1b_444.jpg", {0xFF, 0x00, 0x34}},
+                                                        {"prog_422_rst.jpg", Bytes(12, 0x55)}};
+  for (const auto& [name, inserted] : padded_files) {
+    std::vector<float> whole, padded;
+    const Bytes jpeg = picture(name);
+    ASSERT_EQ(decode(jpeg, &whole), MEDIA_ENGINE_OK) << name;
+    EXPECT_EQ(decode(with_bytes_before_restarts(jpeg, inserted), &padded), MEDIA_ENGINE_OK) << name;
+    EXPECT_EQ(padded, whole) << name;
+  }
+  // Other markers, a restart marker out of turn, and one that nothing expects after the last row.
+  EXPECT_EQ(decode(picture("bad_scan_junk_before_eoi.jpg")), MEDIA_ENGINE_PICTURE_DAMAGED);
+  EXPECT_EQ(decode(with_bytes_before_restarts(picture("bad_rst_order.jpg"), {0x00})), MEDIA_ENGINE_PICTURE_DAMAGED);
+  for (std::uint8_t marker = 0xD0; marker <= 0xD7; ++marker) {
+    for (const std::size_t before : {0u, 30u}) {
+      Bytes after_rows(before);
+      after_rows.insert(after_rows.end(), {0xFF, marker});
+      Bytes jpeg = picture("rst_rows.jpg");
+      jpeg.insert(jpeg.end() - 2, after_rows.begin(), after_rows.end());
+      EXPECT_EQ(decode(jpeg), before == 0 ? MEDIA_ENGINE_OK : MEDIA_ENGINE_PICTURE_DAMAGED) << int{marker};
+    }
   }
 }
 

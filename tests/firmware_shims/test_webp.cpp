@@ -98,7 +98,7 @@ TEST(Webp, EachKindOfDamageHasItsWord) {
     return media_engine_picture_text(status_of(done), done.detail);
   };
   const std::string truncated = "the WebP file is truncated", broken = "a header of the WebP file is broken",
-                    damaged = "the compressed picture data is damaged";
+                    damaged = media_engine_status_text(MEDIA_ENGINE_PICTURE_DAMAGED);
   EXPECT_EQ(text_of("bad_only_signature.webp"), truncated);
   EXPECT_EQ(text_of("bad_cut_in_header.webp"), truncated);
   EXPECT_EQ(text_of("bad_cut_in_pixels.webp"), truncated);
