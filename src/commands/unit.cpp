@@ -2,8 +2,10 @@
 #include "src/commands/unit.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <set>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -45,7 +47,8 @@ struct UnitFacts {
   std::string state_folder;                   // in /var/lib
   std::string results;                        // output_dir, if it lies elsewhere
   std::string user_comment;                   // on these three
-  bool has_ranks = true, generates_code = true, locks_memory = true, reads_homes = true, reads_temporary_files = false;
+  std::set<std::string> mounted;              // paths in /tmp and /var/tmp that it reads
+  bool has_ranks = true, generates_code = true, locks_memory = true, reads_homes = true;
 };
 
 class Unit {
@@ -92,16 +95,57 @@ std::string plain_name(const std::string& path) {
   return name.empty() || name.front() == '.' ? "run" : name;
 }
 
-std::int64_t checkpoint_bytes(const RecordedRun& run) {
-  const int moments = run.settings.training.ema_decay > 0.0 ? 3 : 2;  // and the average
-  std::int64_t elements = 0;
-  const ParameterSet& parameters = run.session.parameters();
-  for (int p = 0; p < parameters.size(); ++p)
-    elements += (parameters[p].trained ? 1 + moments : 1) * parameters[p].elements();
-  return elements * static_cast<std::int64_t>(sizeof(float));
+bool begins_with(const std::string& path, const std::string& folder) { return path.rfind(folder, 0) == 0; }
+
+// Where the paths lie, where they lead if they are links, and where links lead that a folder among them holds.
+std::set<std::string> places_of(const std::vector<std::string>& paths) {
+  std::set<std::string> places;
+  const auto add = [&](const std::string& path) {
+    std::error_code failed;
+    places.insert(path);
+    places.insert(std::filesystem::weakly_canonical(path, failed).string());
+  };
+  for (const std::string& path : paths) {
+    if (path.empty()) continue;
+    add(absolute_path(path));
+    std::error_code no_folder, ignored;
+    for (std::filesystem::directory_iterator entry(path, no_folder), end; !no_folder && entry != end;
+         entry.increment(no_folder)) {
+      if (entry->is_symlink(ignored)) add(absolute_path(entry->path().string()));
+    }
+  }
+  return places;
 }
 
-bool begins_with(const std::string& path, const std::string& folder) { return path.rfind(folder, 0) == 0; }
+// Of places below folders of temporary files, what these hold: "/tmp/clone".
+std::set<std::string> temporary_of(const std::set<std::string>& places) {
+  std::set<std::string> held;
+  for (const std::string& place : places) {
+    for (const std::string folder : {"/tmp/", "/var/tmp/"}) {
+      if (begins_with(place, folder)) held.insert(place.substr(0, place.find('/', folder.size())));
+    }
+  }
+  return held;
+}
+
+// The service runs as a user of its own, which neither owns these places nor is in a group of theirs.
+void warn_of_closed(const std::set<std::string>& places) {
+  namespace fs = std::filesystem;
+  std::set<std::string> closed;
+  for (const std::string& place : places) {
+    for (fs::path path = place; path != path.root_path(); path = path.parent_path()) {
+      std::error_code failed;
+      const fs::file_status status = fs::status(path, failed);
+      const fs::perms needed = fs::is_directory(status) ? fs::perms::others_exec : fs::perms::others_read;
+      if (fs::exists(status) && (status.permissions() & needed) == fs::perms::none) closed.insert(path.string());
+    }
+  }
+  for (const std::string& path : closed)
+    std::fprintf(stderr,
+                 "bascule: warning: --unit: %s: the service, which has a user of its own, may not read it; allow it "
+                 "(chmod o+rX), or use another place\n",
+                 path.c_str());
+}
 
 // As many as the run has threads, of those that the process may use: "0 1 2".
 std::string cores_of(const UnitRun& run, const std::vector<int>& usable) {
@@ -134,7 +178,8 @@ void add_limits(Unit* unit, const UnitFacts& facts) {
 void add_sandbox(Unit* unit, const UnitFacts& facts) {
   unit->set("ProtectSystem", "strict");
   unit->set("ProtectHome", facts.reads_homes ? "read-only" : "yes");
-  if (!facts.reads_temporary_files) unit->set("PrivateTmp", "yes");
+  unit->set("PrivateTmp", "yes");  // as systemd does for a dynamic user, whatever a unit says
+  for (const std::string& path : facts.mounted) unit->set("BindReadOnlyPaths", path_value(path));
   for (const char* key : {"NoNewPrivileges", "PrivateDevices", "PrivateUsers", "PrivateIPC", "PrivateMounts",
                           "PrivateNetwork", "ProtectClock", "ProtectControlGroups", "ProtectHostname",
                           "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "RestrictNamespaces",
@@ -208,13 +253,9 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   const std::string& output = settings.run.output_dir.resolved;
   std::vector<std::string> paths = run.reads;
   for (const std::string& path : {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
-                                  output, settings.origin.file})
+                                  settings.origin.file, place.program})
     paths.push_back(path);
-  const auto reads = [&](const char* folder) {
-    return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
-      return !path.empty() && begins_with(absolute_path(path) + "/", folder);
-    });
-  };
+  std::set<std::string> places = places_of(paths);
   UnitFacts facts;
   facts.name = plain_name(output);
   facts.start = word(place.program) + " run";
@@ -233,8 +274,13 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   facts.has_ranks = settings.distributed.world_size > 1;
   facts.generates_code = settings.machine.products != Products::kOurs;
   facts.locks_memory = settings.machine.lock_memory;
-  facts.reads_homes = reads("/home/") || reads("/root/");
-  facts.reads_temporary_files = reads("/tmp/") || reads("/var/tmp/");
+  facts.mounted = temporary_of(places);
+  places.merge(places_of({std::filesystem::path(output).parent_path().string()}));
+  facts.reads_homes = std::any_of(places.begin(), places.end(), [](const std::string& place) {
+    const std::string path = place + "/";
+    return begins_with(path, "/home/") || begins_with(path, "/root/") || begins_with(path, "/run/user/");
+  });
+  warn_of_closed(places);
   return facts;
 }
 
@@ -262,7 +308,8 @@ void add_folders(const Manifest& manifest, std::set<std::string>* folders) {
 
 std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   check_tracking(run.settings);
-  const std::int64_t bytes = checkpoint_bytes(run);
+  const bool saves = run.graphs.trains();
+  const std::int64_t bytes = saves ? demand_of_tensors(run).checkpoint_bytes : 0;
   std::set<std::string> reads;
   for (const RecordedSplit& split : run.data.splits) add_folders(*split.manifest, &reads);
   for (const PathSetting* path : {&run.settings.run.resume_checkpoint, &run.settings.distributed.hostfile})
@@ -270,9 +317,10 @@ std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   return text_of(facts_of({run.settings,
                            run.plan,
                            run.threads,
-                           "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
-                               " MiB on a disk that writes 32 MiB a second.",
-                           run.graphs.trains() ? bytes / kSlowDiskBytes : 0,
+                           saves ? "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
+                                       " MiB on a disk that writes 32 MiB a second."
+                                 : "The batch under way.",
+                           bytes / kSlowDiskBytes,
                            {reads.begin(), reads.end()}},
                           place));
 }
@@ -299,6 +347,7 @@ std::string template_unit_text(const std::string& program) {
   facts.state_folder = "bascule/%i";
   facts.user_comment =
       "output_dir of the settings is " + std::string(kResultsFolder) + "/%i, the one folder where it may write.";
+  facts.mounted = temporary_of({program});
   return text_of(facts);
 }
 

@@ -11,6 +11,7 @@
 
 #include "src/json/json.h"
 #include "src/run/run_facts.h"
+#include "src/sealed/disk_demand.h"
 #include "tests/run/demo_run.h"
 
 namespace bascule::test {
@@ -82,17 +83,38 @@ TEST(Unit, StartsAfterDisksOfOtherMachinesAreMounted) {
     EXPECT_LT(unit.find("\nAfter=remote-fs.target\n"), unit.find("[Service]")) << unit;
 }
 
-TEST(Unit, HomesAreReadWhereFilesOfTheRunLieInThem) {
-  const auto line_for = [](const std::string& model) {
-    Settings settings;
-    settings.model.model_name_or_path.resolved = model;
-    settings.run.output_dir.resolved = "/srv/run";
-    const RecordedRun run(settings);
-    return line_of(unit_text(run, kPlace), "ProtectHome");
-  };
-  EXPECT_EQ(line_for("/root/model"), "ProtectHome=read-only");
-  EXPECT_EQ(line_for("/home/someone/model"), "ProtectHome=read-only");
-  EXPECT_EQ(line_for("/srv/home/model"), "ProtectHome=yes");
+// The unit of a run that reads this model, with this program.
+std::string unit_reading(const std::string& model, const std::string& program = "/bin/bascule") {
+  Settings settings;
+  settings.model.model_name_or_path.resolved = model;
+  settings.run.output_dir.resolved = "/srv/run";
+  return unit_text(RecordedRun(settings), UnitPlace{program, "/run.toml", {0}});
+}
+
+TEST(Unit, HomesAreReadWhereTheProgramOrFilesOfTheRunLieInThem) {
+  const auto homes = [](const std::string& unit) { return line_of(unit, "ProtectHome"); };
+  for (const char* const home : {"/root", "/home/someone", "/run/user/1000"}) {
+    EXPECT_EQ(homes(unit_reading(std::string(home) + "/model")), "ProtectHome=read-only");
+    EXPECT_EQ(homes(unit_reading("/srv/model", std::string(home) + "/clone/build/bascule")), "ProtectHome=read-only");
+  }
+  EXPECT_EQ(homes(unit_reading("/srv/home/model")), "ProtectHome=yes");
+  EXPECT_EQ(homes(unit_reading("/homes/model", "/run/users/bascule")), "ProtectHome=yes");
+  // Where a link leads, and a link in a folder.
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/root", folder.path() + "/model");
+  EXPECT_EQ(homes(unit_reading(folder.path() + "/model")), "ProtectHome=read-only");
+  EXPECT_EQ(homes(unit_reading(folder.path())), "ProtectHome=read-only");
+}
+
+// systemd gives a dynamic user a /tmp and a /var/tmp of its own, whatever PrivateTmp says.
+TEST(Unit, WhatItReadsOfTemporaryFilesIsMountedIntoItsOwn) {
+  for (const std::string folder : {"/tmp/", "/var/tmp/"}) {
+    for (const std::string& unit :
+         {unit_reading(folder + "a b/model"), unit_reading("/srv/model", folder + "a b/build/bascule")})
+      EXPECT_NE(unit.find("\nPrivateTmp=yes\nBindReadOnlyPaths=" + folder + "a\\ b\n"), std::string::npos) << unit;
+  }
+  EXPECT_EQ(unit_reading("/tmpfiles/model").find("BindReadOnlyPaths"), std::string::npos);
+  EXPECT_NE(template_unit_text("/tmp/tree/bin/bascule").find("\nBindReadOnlyPaths=/tmp/tree\n"), std::string::npos);
 }
 
 TEST(Unit, TheAverageOfTheWeightsIsInTheCheckpointToo) {
@@ -100,6 +122,20 @@ TEST(Unit, TheAverageOfTheWeightsIsInTheCheckpointToo) {
   DemoRun run("", "max_steps = 3\nema_decay = 0.9\n[distributed]\ntimeout_seconds = 30\n", "", model.folder());
   const std::int64_t seconds = 4 * 4 * count_parameters(run->session.parameters()).all / (std::int64_t{32} << 20);
   EXPECT_EQ(value_of(unit_text(*run, kPlace), "TimeoutStopSec"), 30 + seconds + 10);
+}
+
+// Adafactor keeps a row and a column of a matrix in place of two moments.
+TEST(Unit, ACheckpointHasTheStatesOfTheRunsOptimizer) {
+  const LargeModel model;
+  const auto seconds = [&](const char* optimizer) {
+    DemoRun run("", "max_steps = 3\n" + std::string(optimizer) + "[distributed]\ntimeout_seconds = 30\n", "",
+                model.folder());
+    const std::int64_t bytes = demand_of_tensors(*run).checkpoint_bytes;
+    const std::string unit = unit_text(*run, kPlace);
+    EXPECT_NE(unit.find("a checkpoint of " + std::to_string(bytes >> 20) + " MiB"), std::string::npos) << unit;
+    return value_of(unit, "TimeoutStopSec") - 40;
+  };
+  EXPECT_LT(2 * seconds("optimizer = \"adafactor\"\n"), seconds(""));
 }
 
 TEST(Unit, ARunThatTrainsNothingSavesNothing) {

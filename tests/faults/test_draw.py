@@ -184,7 +184,7 @@ class Results(Drawing):
         unit = (self.folder / "a.service").read_text()
         self.assertIn(f'ExecStart="{PROGRAM}" run "{toml}"\n', unit)
         self.assertIn("TimeoutStopSec=71\n", unit)
-        self.assertNotIn("PrivateTmp", unit)  # the prompts are in /tmp
+        self.assertIn(f"\nBindReadOnlyPaths=/tmp/{self.folder.parts[2]}\n", unit)  # the prompts are in /tmp
         self.assert_refused(SETTINGS, "p.txt", arguments=("plan", toml, "--unit", self.folder / "p.txt"))
         self.assertEqual((self.folder / "p.txt").read_text(), "a cat\n")
 

@@ -210,6 +210,19 @@ class Unattended(unittest.TestCase):
             text = self.unit(data__train_file=write_rows(self.folder / "rows.jsonl", [{**ROWS[0], "image": str(image)}, *ROWS[1:]]))[1]
             self.assertIn("\nProtectHome=" + ("read-only" if has_home else "yes") + "\n", text)
 
+    def test_the_unit_warns_of_what_the_user_of_the_service_may_not_read(self):
+        toml, open_folder = small_settings(self.folder), self.folder / "open"
+        open_folder.mkdir(mode=0o755)
+        toml = toml.rename(open_folder / "run.toml")
+        warned = []
+        for folder_mode, file_mode in ((0o755, 0o644), (0o700, 0o644), (0o755, 0o600)):
+            self.folder.chmod(folder_mode)
+            toml.chmod(file_mode)
+            done = run("plan", "--unit", self.folder / "bascule.service", toml)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            warned.append([path for path in re.findall(r"^bascule: warning: --unit: (\S+): ", done.stderr, re.M) if path.startswith(str(self.folder))])
+        self.assertEqual(warned, [[], [str(self.folder)], [str(toml)]])
+
     @unittest.skipIf(shutil.which("systemd-analyze") is None, "systemd-analyze is not installed (Debian's package systemd)")
     def test_systemd_has_nothing_to_say_about_the_unit(self):
         for ranks, most in (("1", 0.5), ("2", 0.8)):
