@@ -22,7 +22,8 @@ std::int64_t aligned(std::int64_t count) { return align_up<std::int64_t>(count, 
 }  // namespace
 
 RecordedGeneration record_generation(Session* session, const Model& model, const Fields& fields,
-                                     const BatchCounts& bounds, const SearchOptions& options, Precision precision) {
+                                     const BatchCounts& bounds, const SearchOptions& options, Precision precision,
+                                     const std::vector<std::string>& frozen) {
   RecordedGeneration recorded;
   recorded.source_offsets = field_from(fields, FieldSource::kTextOffsets);
   const int ids = field_from(fields, FieldSource::kTokenIds);
@@ -36,6 +37,7 @@ RecordedGeneration record_generation(Session* session, const Model& model, const
   shape.longest_source = longest > 0 ? longest : shape.source_rows;
 
   RecordOptions record_options;
+  record_options.frozen = frozen;
   record_options.decoding = shape;
   Graph& encode = session->add_graph(bounds, fields);
   recorded.encode = session->graphs() - 1;

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "src/generate/decoding_watch.h"
 #include "src/generate/token_search.h"
@@ -31,9 +33,11 @@ struct RecordedGeneration {
   LogSums sums;  // none for greedy search
 };
 
-// fields: of the batches that run() will be given; bounds: their largest.
+// fields: of the batches that run() will be given; bounds: their largest; frozen: as in the session's other graphs,
+// which share the parameters.
 RecordedGeneration record_generation(Session* session, const Model& model, const Fields& fields,
-                                     const BatchCounts& bounds, const SearchOptions& options, Precision precision);
+                                     const BatchCounts& bounds, const SearchOptions& options, Precision precision,
+                                     const std::vector<std::string>& frozen = {});
 
 class Generator {
  public:

@@ -89,7 +89,7 @@ void record_texts(RecordedRun* run, const BatchCounts& bounds, JudgeShape* shape
   RecordedTexts& texts = run->graphs.texts.emplace();
   texts.options = search_options(settings, run->opened.inputs.texts[kMaxTexts - 1].vocabulary_size);
   texts.graphs = record_generation(&run->session, *run->opened.model, run->opened.fields, bounds, texts.options,
-                                   settings.model.precision);
+                                   settings.model.precision, settings.model.freeze);
   texts.decoder = load_token_decoder(settings.model.tokenizer_name.resolved);
   texts.generator = std::make_unique<Generator>(texts.graphs, texts.options, bounds.samples());
   if (settings.training.generate_ema && run->graphs.trains())
