@@ -31,6 +31,16 @@ class CommandLineError(Exception):
     pass
 
 
+def whole_or_share(text):
+    """Steps, or as Transformers 5 takes them, a share of all steps below 1."""
+    value = float(text)
+    if 0 < value < 1:
+        return value
+    if not value.is_integer():
+        raise ValueError
+    return int(value)
+
+
 def parse_bool(text):
     if text.lower() in ("true", "1", "yes", "y", "t"):
         return True
@@ -80,7 +90,7 @@ class Conversion:
                 raise ValueError
             return value
         except ValueError:
-            wanted = {int: "an integer", float: "a number", parse_bool: "true or false"}[kind]
+            wanted = {int: "an integer", float: "a number", parse_bool: "true or false", whole_or_share: "an integer, or a share below 1,"}[kind]
             raise CommandLineError(f"--{flag} {text}: {wanted} is wanted") from None
 
 

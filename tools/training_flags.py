@@ -2,7 +2,7 @@
 """The flags that every training script takes (Transformers' TrainingArguments and Optimum Habana's), as settings of Bascule."""
 import json
 
-from conversion import NOT_CARRIED, CommandLineError, Script, parse_bool
+from conversion import NOT_CARRIED, CommandLineError, Script, parse_bool, whole_or_share
 
 # flag: (key of Bascule, type). These are carried over unchanged; each script has more of its own.
 CARRIED = {
@@ -23,7 +23,7 @@ CARRIED = {
     "adam_beta2": ("training.adam_beta2", float),
     "adam_epsilon": ("training.adam_epsilon", float),
     "max_grad_norm": ("training.max_grad_norm", float),
-    "warmup_steps": ("training.warmup_steps", int),
+    "warmup_steps": ("training.warmup_steps", whole_or_share),
     "warmup_ratio": ("training.warmup_ratio", float),
     "gradient_accumulation_steps": ("training.gradient_accumulation_steps", int),
     "logging_steps": ("training.logging_steps", int),
@@ -126,6 +126,8 @@ def schedule(c):
         schedule_keywords(c, SCHEDULES[kind])
     else:
         c.drop("lr_scheduler_type", f"\"{kind}\" is not supported: {', '.join(SCHEDULES)}")
+    if isinstance(c.settings.get("training.warmup_steps", (0, ""))[0], float):
+        c.set("training.warmup_ratio", c.settings.pop("training.warmup_steps")[0], "--warmup_steps below 1 is a share")
     steps, _ = c.settings.get("training.warmup_steps", (0, ""))
     ratio, _ = c.settings.get("training.warmup_ratio", (0.0, ""))
     if kind == "constant" and (steps or ratio):

@@ -95,6 +95,12 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertEqual(sum("takes precedence" in line for line in said), 2)
         self.assertNotIn("training.max_steps", convert(LEAST + "--max_steps -1")[1])
 
+    def test_warmup_steps_below_one_are_a_share(self):
+        _, settings, _ = convert(LEAST + "--max_steps 9 --warmup_steps 0.1")
+        self.assertEqual((settings["training.warmup_ratio"], settings.get("training.warmup_steps")), ("0.1", None))
+        self.assertEqual(convert(LEAST + "--warmup_steps 3.0")[1]["training.warmup_steps"], "3")
+        self.assertNotIn("training.warmup_ratio", convert(LEAST + "--lr_scheduler_type constant --warmup_steps 0.1")[1])
+
     def test_schedules_keep_their_keywords(self):
         for kind, given, key, value in (("polynomial", '{"power": 2.0, "lr_end": 1e-09}', "lr_power", "2.0"),
                                         ("cosine_with_restarts", '{"num_cycles": 3}', "lr_num_cycles", "3"),
