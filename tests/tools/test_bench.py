@@ -240,6 +240,12 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("nothing: no entry of this name; see --list", done.stderr)
 
+    def test_a_reader_that_stops_is_no_failure(self):
+        for tool in ("bench", "mutate", "release_check"):
+            with subprocess.Popen([ROOT / "tools" / tool, "--list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as listing:
+                listing.stdout.close()
+                self.assertEqual(listing.stderr.read(), b"", tool)
+
     @unittest.skipUnless(PROGRAM.is_file(), f"needs {PROGRAM.name} in the build folder")
     def test_the_program_is_measured(self):
         """One entry, once, without the bring-ups around it, which take seconds."""
