@@ -124,6 +124,7 @@ SafetensorsHeader read_safetensors_header(const InputFile& file, std::size_t fil
   std::vector<std::pair<Range, StoredTensor>> placed;
   for (const auto& [name, entry] : document.items()) {
     if (name == "__metadata__") {
+      if (entry.is_null()) continue;  // as the safetensors library reads it
       for (const auto& [key, value] : get_object(document, name, file.path()).items()) {
         if (!value.is_string()) throw Error{ErrorKind::kData, file.path(), "__metadata__ must hold strings only", ""};
         header.metadata.emplace(key, value.string());
