@@ -26,8 +26,9 @@ void check_has_tensors(const TrainingSettings& training, const SettingsOrigin& o
   }
   if (matches_any)
     refuse(training, origin, group, "matches only tensors of earlier groups", "remove it, or move it before them");
+  const std::string first = parameters[0].pieces.front().name;
   refuse(training, origin, group, "matches no tensor that this head uses",
-         "write a pattern of tensor names, as \"*.bias\" or \"*.layer.0.*\"");
+         "write a pattern of tensor names, such as \"" + first + "\", in which * stands for any characters");
 }
 
 // Query, key and value weights are one matrix here, which has a gradient or has none.
