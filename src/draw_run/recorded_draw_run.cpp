@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/word_list.h"
 #include "src/records/readable.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
@@ -87,21 +88,79 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankP
   return run;
 }
 
+// What a remedy changes.
+struct DrawingSize {
+  std::int64_t height, width, batch;
+  int ranks;
+  Precision precision;
+};
+
+// Bytes of the plan of the same run in that size.
+std::size_t bytes_with(const RecordedDrawRun& run, const DrawingSize& size) {
+  Settings settings = run.settings;
+  settings.draw.batch_size = size.batch;
+  settings.model.precision = size.precision;
+  RankPlace place = run.place;
+  if (size.ranks != place.local_size) {
+    place = {};
+    place.world_size = place.local_size = size.ranks;
+  }
+  const std::unique_ptr<RecordedDrawRun> other = begin_run(settings, place);
+  other->options.height = size.height;
+  other->options.width = size.width;
+  plan_run(other.get());
+  return other->plan.peak_bytes();
+}
+
 // The largest square picture that fits, in pixels a side; 0: none.
-std::int64_t largest_side(const RecordedDrawRun& run, std::size_t limit) {
+template <typename Fits>
+std::int64_t largest_side(const RecordedDrawRun& run, DrawingSize size, const Fits& fits) {
   const std::int64_t unit = std::max<std::int64_t>(8, run.pipeline.factor());
-  const auto fits = [&](std::int64_t side) {
-    const std::unique_ptr<RecordedDrawRun> other = begin_run(run.settings, run.place);
-    other->options.height = other->options.width = side;
-    plan_run(other.get());
-    return other->plan.peak_bytes() <= limit;
-  };
-  std::int64_t fitting = 0, failing = (std::max(run.options.height, run.options.width) / unit + 1) * unit;
+  std::int64_t fitting = 0, failing = (std::max(size.height, size.width) / unit + 1) * unit;
   while (failing - fitting > unit) {
-    const std::int64_t middle = (fitting + failing) / 2 / unit * unit;
-    (fits(middle) ? fitting : failing) = middle;
+    size.height = size.width = (fitting + failing) / 2 / unit * unit;
+    (fits(size) ? fitting : failing) = size.height;
   }
   return fitting;
+}
+
+std::string side_text(std::int64_t side) {
+  return "pictures of " + std::to_string(side) + " x " + std::to_string(side) + " pixels";
+}
+
+std::size_t weights_of(const RecordedDrawRun& run) {
+  std::size_t bytes = 0;
+  for (const PlannedRange& range : run.plan.categories)
+    bytes += range.name.rfind("parameters, ", 0) == 0 ? range.bytes : 0;
+  return bytes;
+}
+
+// Advises what was planned and fits: one change, else all of them together.
+std::string advice_for_size(const RecordedDrawRun& run, std::size_t limit) {
+  const auto fits = [&](const DrawingSize& size) { return bytes_with(run, size) <= limit; };
+  const DrawingSize asked = {run.options.height, run.options.width, run.options.batch, run.place.local_size,
+                             run.settings.model.precision};
+  DrawingSize least = asked;
+  std::vector<std::string> some, all;
+  if (const std::int64_t side = largest_side(run, asked, fits); side > 0) some.push_back(side_text(side));
+  const auto try_one = [&](auto DrawingSize::*member, auto value, const std::string& text) {
+    DrawingSize other = asked;
+    other.*member = least.*member = value;
+    all.push_back(text);
+    if (fits(other)) some.push_back(text);
+  };
+  if (asked.batch > 1) try_one(&DrawingSize::batch, std::int64_t{1}, "draw.batch_size = 1");
+  if (asked.ranks > 1) try_one(&DrawingSize::ranks, 1, "distributed.world_size = 1");
+  if (asked.precision == Precision::kFloat32 && run.settings.machine.products != Products::kOnednn)
+    try_one(&DrawingSize::precision, Precision::kBf16, "model.precision = \"bf16\"");
+  if (!some.empty()) return or_list(some) + " would fit";
+  if (!fits(least)) {
+    const std::int64_t side = largest_side(run, least, fits);
+    if (side == 0)
+      return "no size of pictures fits: the weights alone take " + std::string(readable_bytes(weights_of(run)).c_str());
+    all.push_back(side_text(side));
+  }
+  return and_list(all) + " would fit together";
 }
 
 // The noise of all pictures.
@@ -139,16 +198,10 @@ void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits,
   const std::size_t needed = run.plan.peak_bytes();
   if (needed <= limit) return;
   const std::string owner = gib > 0.0 ? own_limit : limits.memory_owner;
-  const std::int64_t side = largest_side(run, limit);
-  std::string less = run.options.batch > 1 ? "a smaller draw.batch_size" : "";
-  if (run.settings.distributed.world_size > 1) less += std::string(less.empty() ? "" : " or ") + "fewer ranks";
   throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
               "the plan needs " + std::string(readable_bytes(needed).c_str()) + ", but " + owner + " allows " +
                   readable_bytes(limit).c_str(),
-              side > 0 ? "pictures of " + std::to_string(side) + " x " + std::to_string(side) + " pixels would fit" +
-                             (less.empty() ? "" : "; so may " + less)
-              : less.empty() ? "no size of pictures fits"
-                             : "no size of pictures fits with these settings; use " + less);
+              advice_for_size(run, limit));
 }
 
 }  // namespace bascule

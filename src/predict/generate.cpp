@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/utf8.h"
+#include "src/base/word_list.h"
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"
 #include "src/json/json.h"
@@ -195,28 +196,61 @@ class GenerateCommand {
     writer_ = std::make_unique<Writer>(arguments_.folder, *model_, options_, batch, longest, precision_);
   }
 
-  // Caches grow with all four: texts together, their lengths, and beams.
+  struct Sizes {
+    std::int64_t max_length, beams, batch, longest;
+  };
+
+  std::size_t needed_with(const Sizes& sizes, Precision precision) const {
+    SearchOptions options = options_;
+    options.max_length = sizes.max_length;
+    options.min_length = std::min(options.min_length, sizes.max_length);
+    options.num_beams = sizes.beams;
+    return Writer::planned_bytes(*model_, options, sizes.batch, sizes.longest, precision);
+  }
+
+  // Caches grow with all four: texts together, their lengths, and beams. What is advised has been planned.
   void refuse_too_large(std::int64_t batch, std::int64_t longest) const {
     const ProcessLimits limits = read_process_limits();
-    const auto needs = [&](std::int64_t max_length) {
-      SearchOptions options = options_;
-      options.max_length = max_length;
-      options.min_length = std::min(options.min_length, max_length);
-      return Writer::planned_bytes(*model_, options, batch, longest, precision_);
-    };
-    const std::size_t needed = needs(options_.max_length);
+    const Sizes asked = {options_.max_length, options_.num_beams, batch, longest};
+    const auto fits = [&](const Sizes& sizes) { return needed_with(sizes, precision_) <= limits.memory_bytes; };
+    const std::size_t needed = needed_with(asked, precision_);
     if (needed <= limits.memory_bytes) return;
-    std::int64_t fits = 0, too_long = options_.max_length;
-    while (fits + 1 < too_long) {
-      const std::int64_t middle = fits + (too_long - fits) / 2;
-      (needs(middle) <= limits.memory_bytes ? fits : too_long) = middle;
+    // The largest that fits, the others being those of `sizes`; 0: none.
+    const auto largest = [&](Sizes sizes, std::int64_t Sizes::*size) {
+      std::int64_t fitting = 0, too_large = sizes.*size;
+      while (fitting + 1 < too_large) {
+        sizes.*size = fitting + (too_large - fitting) / 2;
+        (fits(sizes) ? fitting : too_large) = sizes.*size;
+      }
+      return fitting;
+    };
+    // The command's own words for a limit of tokens, of which --max-length counts the start token too.
+    const auto max_length = [&](std::int64_t length) {
+      return arguments_.options.contains("max_new_tokens") ? "--max-new-tokens " + std::to_string(length - 1)
+                                                           : "--max-length " + std::to_string(length);
+    };
+    std::vector<std::string> remedies;
+    if (const std::int64_t length = largest(asked, &Sizes::max_length); length > 1)
+      remedies.push_back(max_length(length));
+    for (const auto& [option, size] : {std::pair{"--num-beams ", &Sizes::beams},
+                                       {"--batch ", &Sizes::batch},
+                                       {"--max-source-length ", &Sizes::longest}}) {
+      if (const std::int64_t most = largest(asked, size); most > 0) remedies.push_back(option + std::to_string(most));
+    }
+    if (precision_ == Precision::kFloat32 && needed_with(asked, Precision::kBf16) <= limits.memory_bytes)
+      remedies.push_back("--precision bf16");
+    std::string advice = or_list(remedies) + " would fit";
+    if (remedies.empty()) {
+      const Sizes one = {asked.max_length, 1, 1, longest};
+      const std::int64_t length = fits(one) ? asked.max_length : largest(one, &Sizes::max_length);
+      advice = length > 1 ? "--num-beams 1, --batch 1 and " + max_length(length) + " would fit together"
+                          : "the model is too large: one token of one text needs " +
+                                std::string(readable_bytes(needed_with({2, 1, 1, 1}, precision_)).c_str());
     }
     throw Error(ErrorKind::kMemory, kCommandLine,
                 "needs " + std::string(readable_bytes(needed).c_str()) + ", and " + limits.memory_owner + " has " +
                     readable_bytes(limits.memory_bytes).c_str(),
-                fits > 0
-                    ? "with --max-length " + std::to_string(fits) + " it fits; so may fewer beams or a smaller --batch"
-                    : "use fewer beams, a smaller --batch or a shorter --max-source-length");
+                advice);
   }
 
   // The ids of a source with its prefix; none of an empty line. Says when it is cut.

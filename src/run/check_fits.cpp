@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
+#include <utility>
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/align.h"
@@ -82,13 +82,7 @@ std::int64_t guess_between(std::int64_t small, std::size_t small_bytes, std::int
   return small + static_cast<std::int64_t>(static_cast<double>(large - small) * part);
 }
 
-// A plan in GiB, as its limit is written; what a process may map is often less than one.
-std::string size_text(LimitKind kind, std::size_t bytes) {
-  if (kind != LimitKind::kMemory) return readable_bytes(bytes).c_str();
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / 1073741824.0);
-  return text;
-}
+std::string size_text(std::size_t bytes) { return readable_bytes(bytes).c_str(); }
 
 std::string problem_of(const RecordedRun& run, const MemoryLimit& limit, std::size_t needed) {
   const bool is_least = run.settings.training.gradient_checkpointing == GradientCheckpointing::kFit;
@@ -96,7 +90,7 @@ std::string problem_of(const RecordedRun& run, const MemoryLimit& limit, std::si
   const char* const what = limit.kind == LimitKind::kAddresses ? " of address space"
                            : limit.kind == LimitKind::kData    ? " of data"
                                                                : "";
-  std::string needs = size_text(limit.kind, needed), allowed = size_text(limit.kind, limit.bytes);
+  std::string needs = size_text(needed), allowed = size_text(limit.bytes);
   if (needs == allowed) {
     needs = std::to_string(needed) + " bytes";
     allowed = std::to_string(limit.bytes) + " bytes";
@@ -104,15 +98,27 @@ std::string problem_of(const RecordedRun& run, const MemoryLimit& limit, std::si
   return std::string(who) + " needs " + needs + what + ", but " + limit.owner + " allows " + allowed;
 }
 
-// Whether the run would fit if it recomputed what it must.
-bool fits_recomputing(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
-  Settings settings = run.settings;
-  if (!run.graphs.trains() || settings.training.gradient_checkpointing == GradientCheckpointing::kFit) return false;
-  settings.training.gradient_checkpointing = GradientCheckpointing::kFit;
-  return fits(RunVariant(run, std::move(settings)).run(), now, limits);
+// The keys with which a run of these settings would fit, its batches as they are: recomputation, which changes no bit,
+// before bf16. "": none.
+std::string keys_that_fit(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
+                          const Settings& settings) {
+  const bool may_recompute =
+      run.graphs.trains() && settings.training.gradient_checkpointing != GradientCheckpointing::kFit;
+  const bool may_round =
+      settings.model.precision == Precision::kFloat32 && settings.machine.products != Products::kOnednn;
+  for (const auto& [recomputes, rounds] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    if ((recomputes && !may_recompute) || (rounds && !may_round)) continue;
+    Settings other = settings;
+    if (recomputes) other.training.gradient_checkpointing = GradientCheckpointing::kFit;
+    if (rounds) other.model.precision = Precision::kBf16;
+    if (!fits(RunVariant(run, std::move(other)).run(), now, limits)) continue;
+    return std::string(recomputes ? "training.gradient_checkpointing = \"fit\"" : "") +
+           (recomputes && rounds ? " and " : "") + (rounds ? "model.precision = \"bf16\"" : "");
+  }
+  return "";
 }
 
-// What a run that trains holds whatever its batch is: "weights take 10.62 GiB, gradients 10.62 GiB, exp_avg ...".
+// What a run holds whatever its batch is: "weights take 10.6 GiB, gradients 10.6 GiB, exp_avg ...".
 std::string model_shares(const RecordedRun& run) {
   std::size_t weights = 0;
   std::string others;
@@ -121,13 +127,13 @@ std::string model_shares(const RecordedRun& run) {
   }
   const auto add = [&](const std::string& name) {
     for (const PlannedRange& range : run.plan.categories) {
-      if (range.name == name) others += ", " + name + " " + size_text(LimitKind::kMemory, range.bytes);
+      if (range.name == name) others += ", " + name + " " + size_text(range.bytes);
     }
   };
   add("gradients");
   add("gradient ring");
   for (const OptimizerState& state : optimizer_kind(run.settings.training.optimizer).states) add(state.name);
-  return "weights take " + size_text(LimitKind::kMemory, weights) + others;
+  return "weights take " + size_text(weights) + others;
 }
 
 // The same run of `batch` samples with Adafactor, its update fused where that is possible: "" if it does not fit
@@ -150,27 +156,29 @@ std::string advice_for_optimizer(RecordedRun& run, const ProcessLimits& now, con
   if (!fits(variant.run(), now, limits)) return "";
   return std::string(", but training.optimizer = \"adafactor\"") +
          (fuses ? ", fused_update = true, max_grad_norm = 0.0" : "") + " and gradient_checkpointing = \"fit\" need " +
-         size_text(LimitKind::kMemory, variant.run().plan.peak_bytes());
+         size_text(variant.run().plan.peak_bytes());
 }
 
-// Advises what would fit all limits, of which the run exceeds `limit`: recomputation, or a smaller batch.
+// Advises what would fit all limits, of which the run exceeds `limit`: other keys, or a smaller batch.
 std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
                        const MemoryLimit& limit, std::size_t needed) {
-  const bool recomputing = fits_recomputing(run, now, limits);
+  const std::string keys = keys_that_fit(run, now, limits, run.settings);
   const auto needed_with = [&](std::int64_t batch) {
     return needed_bytes(RunVariant(run, with_batch(run, batch)).run(), now, limit.kind);
   };
   const auto batch_fits = [&](std::int64_t batch) {
     return fits(RunVariant(run, with_batch(run, batch)).run(), now, limits);
   };
-  const std::string key = "training.gradient_checkpointing = \"fit\"";
   const std::int64_t largest = largest_batch(run.settings);
   const std::int64_t dealt = run.graphs.trains() ? run.pace.length.cut.dealt : 1;  // a batch is a multiple of it
   const std::size_t least = needed_with(dealt);
-  if (least > limit.bytes) {
-    return "no batch size fits: batch size " + std::to_string(dealt) + " needs " + size_text(limit.kind, least) +
-           (run.graphs.trains() ? " (" + model_shares(run) + ")" : "") +
-           (recomputing ? ", but " + key + " would fit" : advice_for_optimizer(run, now, limits, dealt));
+  if (!batch_fits(dealt)) {
+    std::string text = "no batch size fits: batch size " + std::to_string(dealt) + " needs " + size_text(least) + " (" +
+                       model_shares(run) + ")";
+    if (!keys.empty()) return text + ", but " + keys + " would fit";
+    const std::string of_least = keys_that_fit(run, now, limits, with_batch(run, dealt));
+    if (!of_least.empty()) return text + ", but " + of_least + " would fit with this batch size";
+    return text + advice_for_optimizer(run, now, limits, dealt);
   }
   std::int64_t fitting =
       largest_between(dealt, largest, guess_between(dealt, least, largest, needed, limit.bytes), batch_fits);
@@ -181,7 +189,7 @@ std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::ve
     change = "training.per_device_train_batch_size";
   if ((training.do_eval || training.do_predict) && training.per_device_eval_batch_size > fitting)
     change += std::string(change.empty() ? "" : " and ") + "training.per_device_eval_batch_size";
-  return change + " = " + std::to_string(fitting) + " would fit" + (recomputing ? ", or " + key + " as it is" : "");
+  return change + " = " + std::to_string(fitting) + " would fit" + (keys.empty() ? "" : ", or " + keys + " as it is");
 }
 
 MemoryLimit written_limit(const MachineSettings& machine) {

@@ -290,6 +290,28 @@ class Refused(Drawing):
         self.run_well("plan", drawing(self.folder, height=str(side), width=str(side), tables="[machine]\nmemory_limit_gib = 0.0625\n"))
         self.assertEqual(run("plan", drawing(self.folder, height=str(side + 8), width=str(side + 8), tables="[machine]\nmemory_limit_gib = 0.0625\n")).returncode, MEMORY)
 
+    def test_what_is_advised_for_memory_fits_and_what_does_not_is_not_advised(self):
+        def advice(mib, **keys):
+            limit = f"machine.memory_limit_gib={mib / 1024}"
+            done = run("plan", drawing(self.folder, **keys), limit)
+            self.assertEqual(done.returncode, MEMORY, done.stderr)
+            words = done.stderr.strip().splitlines()[-1].partition(" allows ")[2].partition("; ")[2]
+            side = re.search(r"pictures of (\d+) x", words)
+            changes = re.findall(r'[a-z]+\.\w+ = [\w"]+', words) + ([f"draw.height = {side[1]}", f"draw.width = {side[1]}"] if side else [])
+            apart = [changes] if words.endswith("together") else [[change] for change in changes if "draw.height" not in change and "draw.width" not in change]
+            for some in apart:
+                self.run_well("plan", drawing(self.folder, **keys), limit, *(change.replace(" = ", "=") for change in some))
+            return words
+
+        peak = lambda **keys: json.loads(self.run_well("plan", "--json", drawing(self.folder, **keys)).stdout)["peak_bytes"] / 2**20
+        keys = {"batch_size": "4", "height": "64", "width": "64"}
+        four, one, rounded = peak(**keys), peak(**{**keys, "batch_size": "1"}), peak(**keys, precision="bf16")
+        self.assertIn("draw.batch_size = 1", advice((four + one) / 2, **keys))
+        self.assertIn('model.precision = "bf16"', advice((four + max(one, rounded)) / 2, **keys))
+        self.assertRegex(advice(49, **keys), r"^no size of pictures fits: the weights alone take [\d.]+ .iB$")
+        least = peak(batch_size="1", height="8", width="8", precision="bf16")
+        self.assertRegex(advice(least, **keys), r"^draw.batch_size = 1, model.precision = \"bf16\" and pictures of 8 x 8 pixels would fit together$")
+
     def test_prompts_that_cannot_be_read(self):
         self.assert_refused(DATA, "UTF-8", arguments=("draw", V1, b"a \xff cat".decode(errors="surrogateescape"), "-o", self.folder / "x.png"))
         for name, content, words in [("p.txt", b"a cat\nb \xff\n", "p.txt:2: "), ("p.jsonl", b'{"prompt": "a", "sed": 1}\n', "p.jsonl:1: unknown key \"sed\""), ("p.txt", b"\n\r\n", "p.txt: has no prompt"),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts that a T5 writes: in evaluations and by `bascule generate`, their bits, their files, and what is refused."""
+import html
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -324,7 +326,13 @@ class Generate(unittest.TestCase):
 
     def test_what_needs_too_much_memory_is_refused_with_what_fits(self):
         line = self.generate("cat", "--num-beams", 1000, "--max-length", 1000000, code=4)
-        self.assertRegex(line, r"needs [0-9.]+ [GT]iB, and this machine has .*; with --max-length \d+ it fits")
+        fitting = re.search(r"needs [0-9.]+ [GT]iB, and this machine has .*; --max-length (\d+) or --num-beams (\d+) would fit$", line.strip())
+        for number, option in ((1, ("--num-beams", 1000, "--max-length", int(fitting[1]) + 1)), (2, ("--max-length", 1000000, "--num-beams", int(fitting[2]) + 1))):
+            self.assertIn(f" {fitting[number]} ", self.generate("cat", *option, code=4))  # one more does not fit
+        new_tokens = self.generate("cat", "--num-beams", 1000, "--max-new-tokens", 999999, code=4)
+        self.assertIn(f"; --max-new-tokens {int(fitting[1]) - 1} or ", new_tokens)  # the word that the command has
+        line = self.generate("-", "--batch", 4096, "--num-beams", 2000, "--max-length", 1000000, "--max-source-length", 65536, code=4, stdin=b"cat\n")
+        self.assertRegex(line, r"; --num-beams 1, --batch 1 and --max-length \d+ would fit together$")
 
 
 if __name__ == "__main__":

@@ -140,12 +140,12 @@ class Limits(unittest.TestCase):
     def test_a_control_group_above_the_own_one_limits_memory(self):
         group = self.group("memory", limit_in_bytes=100 * MIB)
         done = run("run", settings(self.folder, **LARGER), preexec_fn=group.enter)
-        self.refused(done, f"{group.outer.name}/memory.limit_in_bytes allows 0.10 GiB")
+        self.refused(done, f"{group.outer.name}/memory.limit_in_bytes allows 100 MiB")
 
     @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
     def test_more_than_a_control_group_has_cannot_be_asked_for(self):
         group = self.group("memory", limit_in_bytes=100 * MIB)
-        self.refused(run("run", settings(self.folder, **LARGER, machine__memory_limit_gib="50.0"), preexec_fn=group.enter), " allows 0.10 GiB")
+        self.refused(run("run", settings(self.folder, **LARGER, machine__memory_limit_gib="50.0"), preexec_fn=group.enter), " allows 100 MiB")
 
     def test_a_quota_of_processor_time_sets_the_threads(self):
         group = self.group("cpu", cfs_quota_us=60_000)

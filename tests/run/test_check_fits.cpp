@@ -32,6 +32,37 @@ TEST(CheckFits, TheAdviceNamesTheBatchSizesThatAreTooLarge) {
       << advice_with(64, 64);
 }
 
+// "": the run fits.
+std::string advice_within(DemoRun& run, std::size_t bytes) {
+  try {
+    check_fits(*run, {}, {{LimitKind::kMemory, bytes, "a test"}});
+  } catch (const Error& error) {
+    return error.what_to_do();
+  }
+  return "";
+}
+
+// bf16 halves the weights of a run that only evaluates.
+TEST(CheckFits, Bf16IsAdvisedWhereItFitsAndOnlyThere) {
+  const std::string evaluates = "do_train = false\nper_device_eval_batch_size = 64\n";
+  DemoRun full("", evaluates), rounded("precision = \"bf16\"\n", evaluates);
+  const std::size_t bytes = rounded->plan.peak_bytes();
+  ASSERT_LT(bytes, full->plan.peak_bytes());
+  const std::string advice = advice_within(full, bytes);
+  EXPECT_NE(advice.find("or model.precision = \"bf16\" as it is"), std::string::npos) << advice;
+  EXPECT_EQ(advice_within(rounded, bytes), "");
+  const std::string less = advice_within(full, bytes - 1);
+  EXPECT_EQ(less.find("as it is"), std::string::npos) << less;
+  const std::string none = advice_within(full, std::size_t{1} << 20);
+  EXPECT_EQ(none.rfind("no batch size fits: batch size 1 needs ", 0), 0u) << none;
+  EXPECT_NE(none.find(" (weights take "), std::string::npos) << none;
+  EXPECT_EQ(none.find("bf16"), std::string::npos) << "which does not fit either: " << none;
+  DemoRun one_rounded("precision = \"bf16\"\n", "do_train = false\nper_device_eval_batch_size = 1\n");
+  const std::string with_one = advice_within(full, one_rounded->plan.peak_bytes());
+  EXPECT_NE(with_one.find(", but model.precision = \"bf16\" would fit with this batch size"), std::string::npos)
+      << with_one;
+}
+
 TEST(CheckFits, WhereWeightsGradientsAndMomentsAreTooMuchItAdvisesAnotherOptimizer) {
   const auto advice_within = [](const std::string& lines, double share) {
     DemoRun run("", "max_steps = 3\ngradient_checkpointing = \"full\"\n" + lines, "", "", 1);
