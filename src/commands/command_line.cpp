@@ -148,6 +148,10 @@ CLI::Option* as_integer(CLI::Option* option, std::uint64_t least, std::uint64_t 
   return option->type_name("INT")->transform(CLI::Validator(read, range));
 }
 
+CLI::Option* with_words(CLI::Option* option, const std::string& words) {
+  return option->type_name("TEXT:{" + words + "}");
+}
+
 CLI::Option* in_range(CLI::Option* option, double least, double most) {
   const auto problem = [](std::string& text) {
     return std::isnan(std::strtod(text.c_str(), nullptr)) ? "Value " + text + " is not a number" : std::string();

@@ -57,6 +57,8 @@ CLI::Option* as_output_folder(CLI::Option* option);
 
 // An integer from `least` to `most`, in decimal: 010 is ten. All options that take one are read here.
 CLI::Option* as_integer(CLI::Option* option, std::uint64_t least, std::uint64_t most);
+// Its values, "a,b", as help and completions show those of a closed list: for one whose value is checked elsewhere.
+CLI::Option* with_words(CLI::Option* option, const std::string& words);
 
 // A number from `least` to `most`, and one: NaN is in every range that only compares.
 CLI::Option* in_range(CLI::Option* option, double least, double most);

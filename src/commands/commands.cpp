@@ -91,7 +91,7 @@ void add_settings_command(CLI::App& app, Chosen* chosen) {
 }
 
 CLI::Option* add_precision(CLI::App* command, std::string* precision) {
-  return command->add_option("--precision", *precision, "number type of matrix products: float32 or bf16");
+  return with_words(command->add_option("--precision", *precision, "number type of matrix products"), "float32,bf16");
 }
 
 void add_verify(CLI::App& app, Chosen* chosen) {
@@ -107,9 +107,9 @@ void add_verify(CLI::App& app, Chosen* chosen) {
               "instead of cases: train small models in both precisions and compare the digest with the recorded one; "
               "exit code 7 if they differ")
           ->excludes(folders);
-  command->add_option(
-      "--isa", arguments->isa,
-      "instruction set: auto, avx2, avx512, avx512_bf16 or scalar (plain C++, for checking, not for speed)");
+  with_words(
+      command->add_option("--isa", arguments->isa, "instruction set; scalar: plain C++, for checking, not for speed"),
+      "auto,avx2,avx512,avx512_bf16,scalar");
   add_precision(command, &arguments->precision)->excludes(bits);
   as_integer(command->add_option("--threads", arguments->threads, "compute threads; 0: every core"), 0, 1024);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
@@ -197,6 +197,7 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
                                       "max_length: pad to --max-length; longest: pad to the longest text; without a "
                                       "value: max_length if --max-length is set, else longest")
                          ->expected(0, 1);
+  with_words(pad, "max_length,longest");
   command->add_flag("--decode", arguments->decodes, "convert arrays of token ids to strings, without special tokens")
       ->excludes(length)
       ->excludes(pad);
@@ -318,6 +319,8 @@ void add_generate(CLI::App& app, Chosen* chosen) {
                            "never write so many tokens twice in the same order; 0: no rule", 0}});
   for (Number& number : *numbers)
     as_integer(command->add_option(number.option, number.value, number.help), number.least, 1 << 20);
+  command->get_option("--max-length")->excludes("--max-new-tokens");
+  command->get_option("--min-length")->excludes("--min-new-tokens");
   auto penalty = std::make_shared<std::optional<double>>();
   command->add_option("--length-penalty", *penalty,
                       "beams are ranked by log probability / length ^ this; above 0 favours long texts");
@@ -359,8 +362,12 @@ void add_draw(CLI::App& app, Chosen* chosen) {
   as_integer(command->add_option("--height", draw.height, "pixels; default: the size that the model was trained with"),
              8, 8192);
   as_integer(command->add_option("--width", draw.width, "the same"), 8, 8192);
-  command->add_option("--scheduler", draw.scheduler, "pndm, ddim, euler or default, that of the folder");
-  command->add_option("--timestep-spacing", draw.timestep_spacing, "leading, linspace or trailing");
+  with_words(
+      command->add_option("--scheduler", draw.scheduler, "method that removes noise; default: that of the folder"),
+      "default,pndm,ddim,euler");
+  with_words(command->add_option("--timestep-spacing", draw.timestep_spacing,
+                                 "spacing of the steps in time; default: that of the folder"),
+             "leading,linspace,trailing");
   add_precision(command, &arguments->precision);
   as_integer(command->add_option("--seed", arguments->seed, "seed of the noise that the picture begins with"), 0,
              std::numeric_limits<std::uint64_t>::max());

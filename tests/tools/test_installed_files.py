@@ -120,6 +120,16 @@ class InstalledFiles(unittest.TestCase):
                                         ["plan", ""], ["bench", "--steps", ""], ["draw", "-o", ""], ["--version", "pl"]),
                          [["draw"], ["draw"], ["train", "evaluate", "generate", "draw"], ["evaluate"], ["FILES"], ["FILES"], ["FILES"], [], ["FILES"], ["plan"]])
 
+    def test_values_of_a_closed_list_are_in_help_and_completions(self):
+        """Those that a check of their own refuses too."""
+        lists = {("generate", "--precision"): "float32 bf16", ("verify", "--precision"): "float32 bf16", ("draw", "--precision"): "float32 bf16",
+                 ("draw", "--scheduler"): "default pndm ddim euler", ("draw", "--timestep-spacing"): "leading linspace trailing",
+                 ("verify", "--isa"): "auto avx2 avx512 avx512_bf16 scalar", ("tokenize", "--padding"): "max_length longest", ("generate", "--early-stopping"): "false true never"}
+        self.assertEqual([" ".join(sorted(words)) for words in self.completed(*([*place, ""] for place in lists))], [" ".join(sorted(words.split())) for words in lists.values()])
+        for (command, option), words in lists.items():
+            closed = re.search(rf"{option} TEXT:{{(.*?)}}", output_of(PROGRAM, "help", command))
+            self.assertEqual(sorted(closed[1].split(",")), sorted(words.split()), (command, option))
+
     @unittest.skipIf(shutil.which("zsh") is None, "zsh is not installed")
     def test_zsh_knows_the_same_commands_and_options(self):
         """Its own functions are replaced by some that print what they are given."""
