@@ -10,7 +10,8 @@
     tools/export_dataset.py eriktks/conll2003 --text_column tokens --tag_column ner_tags --output data/conll2003
     tools/export_dataset.py nyu-mll/glue --config mrpc --text_column sentence1 --text_pair_column sentence2 --class_column label --output data/mrpc
 
-SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
+SOURCE is a name on the hub, a local folder (saved with save_to_disk, with parquet files, or of pictures with metadata), or a
+.parquet or .arrow file, whose name says of which split it is (else train).
 It writes OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG, PNG and still
 WebP files keep their bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal pictures are
 one file, named by their content. A caption column with lists gives a row for each caption.
@@ -206,7 +207,7 @@ def fraction(text):
 def parse(arguments):
     summary, _, rest = __doc__.partition("\n")
     parser = argparse.ArgumentParser(description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", metavar="SOURCE", help="name on the hub, or local folder")
+    parser.add_argument("source", metavar="SOURCE", help="name on the hub, local folder, or .parquet or .arrow file")
     parser.add_argument("--output", required=True, metavar="FOLDER")
     parser.add_argument("--config", help="configuration of the data set, such as \"matching\"")
     parser.add_argument("--revision", help="branch, tag or commit of the data set on the hub")

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data set that export_dataset.py reads: its splits, columns and names of classes."""
 import pathlib
+import re
 
 from exported_rows import ExportError
+
+SPLIT_WORDS = {"validation": {"validation", "valid", "val", "dev", "eval"}, "test": {"test", "testing"}}
 
 
 def load_splits(options):
@@ -12,8 +15,11 @@ def load_splits(options):
     except ImportError:
         raise ExportError(2, "the Python package datasets is missing; pip install datasets pillow") from None
     local = pathlib.Path(options.source)
+    loader = {".parquet": "parquet", ".arrow": "arrow"}.get(local.suffix)
     try:
-        if (local / "dataset_dict.json").exists() or (local / "state.json").exists():
+        if loader and local.is_file():
+            loaded = datasets.load_dataset(loader, data_files={split_of(local.stem): str(local)})
+        elif (local / "dataset_dict.json").exists() or (local / "state.json").exists():
             loaded = datasets.load_from_disk(str(local))
         else:
             loaded = datasets.load_dataset(options.source, options.config, revision=options.revision)
@@ -30,6 +36,12 @@ def load_splits(options):
             raise ExportError(2, f"there is no split \"{missing[0]}\"; there are: {', '.join(splits)}")
         splits = {name: splits[name] for name in options.split}
     return splits
+
+
+def split_of(stem):
+    """Of a file's name, as the library finds it in a folder: "validation-00000-of-00001" is of "validation"."""
+    words = re.findall("[a-z]+", stem.lower())
+    return next((split for split, names in SPLIT_WORDS.items() if names & set(words)), "train")
 
 
 def cut(dataset, fraction, seed):

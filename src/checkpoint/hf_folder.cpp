@@ -114,6 +114,35 @@ struct WeightsForm {
   bool is_safetensors, is_index;
 };
 
+constexpr char kWithTensorFlow[] = "from_tf=True", kWithFlax[] = "from_flax=True";
+
+// Weights of other software, and the argument with which Transformers and Diffusers read them, if they do.
+constexpr struct {
+  const char *file, *software, *argument;
+} kForeignWeights[] = {{"tf_model.h5", "TensorFlow", kWithTensorFlow},
+                       {"tf_model.h5.index.json", "TensorFlow", kWithTensorFlow},
+                       {"model.ckpt.index", "TensorFlow", kWithTensorFlow},
+                       {"flax_model.msgpack", "Flax", kWithFlax},
+                       {"flax_model.msgpack.index.json", "Flax", kWithFlax},
+                       {"diffusion_flax_model.msgpack", "Flax", kWithFlax},
+                       {"model.onnx", "ONNX", nullptr},
+                       {"onnx/model.onnx", "ONNX", nullptr},
+                       {"openvino_model.xml", "OpenVINO", nullptr},
+                       {"rust_model.ot", "Rust's tch", nullptr}};
+
+void refuse_foreign_weights(const std::string& folder) {
+  for (const auto& [file, software, argument] : kForeignWeights) {
+    if (!file_exists(folder + "/" + file)) continue;
+    throw Error(ErrorKind::kData, folder,
+                std::string("holds no weights that are read here: ") + file + " is of " + software,
+                argument != nullptr
+                    ? "convert them with Transformers 4 or Diffusers: from_pretrained(FOLDER, " +
+                          std::string(argument) + ").save_pretrained(NEW_FOLDER) of the model's class"
+                    : "nothing converts them back: take the folder's safetensors or PyTorch weights from where it was "
+                      "published");
+  }
+}
+
 WeightsForm form_of(const std::string& folder, const WeightsStem& stem) {
   const std::string safetensors = std::string(stem.safetensors) + ".safetensors", bin = std::string(stem.bin) + ".bin";
   for (const WeightsForm& form : {WeightsForm{safetensors, true, false},
@@ -122,6 +151,7 @@ WeightsForm form_of(const std::string& folder, const WeightsStem& stem) {
                                   {bin + ".index.json", false, true}}) {
     if (file_exists(folder + "/" + form.file)) return form;
   }
+  refuse_foreign_weights(folder);
   throw Error{ErrorKind::kData, folder, "holds no weights: no " + safetensors + ", no " + bin + ", no index of shards",
               "name a Hugging Face folder with weights; only training from scratch needs none"};
 }

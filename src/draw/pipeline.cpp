@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/model_folder.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -88,6 +89,7 @@ Pipeline open_pipeline(const std::string& folder) {
   const std::string path = folder + kIndexFile;
   Pipeline pipeline;
   pipeline.folder = folder;
+  require_model_folder(folder);
   if (!is_pipeline_folder(folder)) {
     refuse(path, "is missing: the folder holds no pipeline",
            "name a folder that Diffusers saved, with text_encoder, unet, vae, scheduler and tokenizer");

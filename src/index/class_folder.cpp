@@ -13,6 +13,7 @@
 #include "src/base/digest.h"
 #include "src/base/picture_endings.h"
 #include "src/files/regular_file.h"
+#include "src/index/foreign_data.h"
 #include "src/index/manifest_readers.h"
 
 namespace bascule {
@@ -101,6 +102,7 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
   }
   if (failed) refuse(folder + "/" + name, failed.message());
   if (paths.empty()) {
+    refuse_foreign_data(folder);
     refuse(folder + "/" + name,
            "has no pictures" + (*unread > unread_before ? ", but " + std::to_string(*unread - unread_before) +
                                                               " whose names do not end in " + kPictureEndings

@@ -19,6 +19,7 @@
 #include "src/base/error.h"
 #include "src/base/open_files.h"
 #include "src/base/shown_path.h"
+#include "src/index/foreign_data.h"
 #include "src/index/index_file.h"
 #include "src/index/manifest_builder.h"
 #include "src/index/manifest_readers.h"
@@ -43,11 +44,14 @@ std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, Ma
   const std::string ending = std::filesystem::path(file.path).extension().string();
   if (columns.words && ending != ".jsonl" && ending != ".json") throw no_words(file.path);
   if (file.is_class_folder && columns.named_classes) return read_class_folder(file.path, builder);
+  if (file.is_class_folder) refuse_foreign_data(file.path);
   if (file.is_class_folder) return read_json_lines(file.path + "/metadata.jsonl", folder_columns(columns), builder);
   if (file.is_folder) {
     std::error_code ignored;
     const std::filesystem::path metadata = file.path;
-    if (columns.named_classes && !std::filesystem::exists(metadata, ignored)) {
+    const bool has_rows = std::filesystem::exists(metadata, ignored);
+    if (!has_rows) refuse_foreign_data(metadata.parent_path().string());
+    if (columns.named_classes && !has_rows) {
       throw Error{ErrorKind::kData, metadata.parent_path().string(),
                   "is a folder with neither metadata.jsonl nor a folder for each class"};
     }
@@ -57,9 +61,10 @@ std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, Ma
   if (ending == ".json") return read_json_array(file.path, columns, builder);
   if (ending == ".csv") return read_separated(file.path, ',', columns, builder);
   if (ending == ".tsv") return read_separated(file.path, '\t', columns, builder);
+  refuse_foreign_data(file.path);
   throw Error{ErrorKind::kData, file.path, "unknown kind of manifest",
               "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, uncompressed shards "
-              "\"shard-{000..127}.tar\", or .txt files alone"};
+              "\"shard-{000..127}.tar\", or .txt files alone; tools/export_dataset.py converts data sets of the hub"};
 }
 
 // Part i of texts laid end to end, each with its end: within the texts whatever the ends say, as an index that is

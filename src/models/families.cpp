@@ -2,8 +2,10 @@
 #include "src/models/families.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/model_folder.h"
 #include "src/base/word_list.h"
 #include "src/json/json.h"
 
@@ -59,6 +61,7 @@ const Family& family_of(const std::string& config_path) {
 }
 
 const Family& family_of_part(const std::string& config_path) {
+  require_model_folder(std::filesystem::path(config_path).parent_path().string());
   const Json json = read_json_file(config_path);
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::kData, config_path, what, "only " + known_types() + " can be trained");

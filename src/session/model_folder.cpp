@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/model_folder.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -43,6 +44,7 @@ ModelSource model_source(const std::string& folder, bool reads_weights, const We
 }
 
 std::vector<Part> open_parts(const std::string& folder, const std::vector<WantedPart>& wanted) {
+  require_model_folder(folder);
   const std::string path = folder + "/model_index.json";
   const Json index = read_index(path);
   std::vector<Part> parts;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/base/model_folder.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
 #include "src/text/byte_level_bpe.h"
@@ -38,7 +39,7 @@ constexpr struct {
                      {"sentencepiece.bpe.model", "Unigram"}};
 
 TokenizerFolder open_folder(const std::string& path, const std::string& how_to_choose = "") {
-  if (!std::filesystem::exists(path)) throw Error{ErrorKind::kData, path, "there is no such folder"};
+  require_model_folder(path);
   TokenizerFolder folder;
   folder.path = path;
   if (folder.has("tokenizer.json")) {

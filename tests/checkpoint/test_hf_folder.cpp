@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "kernels/reference/bf16.h"
 #include "src/checkpoint/safetensors.h"
@@ -109,6 +110,19 @@ TEST(HfFolder, RefusesFoldersWhoseWeightsAreNotThere) {
   expect_data_error("holds no weights", [&] { open_hf_weights(folder.path()); });
   folder.write("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
   expect_data_error("Git LFS pointer", [&] { open_hf_weights(folder.path()); });
+}
+
+TEST(HfFolder, NamesWeightsOfOtherSoftwareAndWhatConvertsThem) {
+  for (const auto& [file, said] : {std::pair{"tf_model.h5", "tf_model.h5 is of TensorFlow; convert them with "},
+                                   {"flax_model.msgpack", "is of Flax; convert them with "},
+                                   {"onnx/model.onnx", "onnx/model.onnx is of ONNX; nothing converts them back"}}) {
+    const TemporaryFolder folder;
+    std::filesystem::create_directory(folder.path() + "/onnx");
+    folder.write(file, "x");
+    expect_data_error(said, [&] { open_hf_weights(folder.path()); });
+    write_weights(folder, "model.safetensors", {"a"});
+    EXPECT_NE(open_hf_weights(folder.path()).find("a"), nullptr) << file;
+  }
 }
 
 TEST(HfFolder, RefusesAnIndexThatDoesNotFitItsShards) {

@@ -65,7 +65,7 @@ class BadInput(unittest.TestCase):
 
     def test_missing_files(self):
         self.refused(DATA, "nowhere.jsonl", data__train_file='"nowhere.jsonl"')
-        self.refused(DATA, "config.json", model__model_name_or_path='"nowhere"')
+        self.refused(DATA, "nowhere: there is no such folder", model__model_name_or_path='"nowhere"')
         self.refused(DATA, "rows.jsonl:2", "gone.jpg", data__train_file=self.manifest(self.good_row(), {"image": "gone.jpg", "caption": "x"}))
         self.refused(SETTINGS, "nowhere.toml", toml="nowhere.toml")
 

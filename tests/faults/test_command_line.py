@@ -331,9 +331,12 @@ class CommandLine(unittest.TestCase):
 
     def test_a_folder_that_is_not_there_is_named(self):
         nowhere = self.folder / "nowhere"
-        for command in (["tokenize", "--model", nowhere], ["diff", nowhere, self.folder / "other"]):
-            done = run(*command)
-            self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {nowhere}: there is no such folder\n"))
+        done = run("diff", nowhere, self.folder / "other")
+        self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {nowhere}: there is no such folder\n"))
+        for name in (nowhere, "bert-base-uncased", "google/vit-base-patch16-224"):
+            for command in (["tokenize", "--model", name], ["classify", name, PICTURE], ["fill", name, "a"], ["generate", name, "a"], ["search", name, "a"], ["draw", name, "a", "--output", self.folder / "a.png"]):
+                done = run(*command)
+                self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {name}: there is no such folder; models are local folders, and Bascule downloads nothing: `hf download NAME --local-dir FOLDER` brings one of the hub\n"))
         done = run("tokenize", "--model", self.folder)
         self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {self.folder}: has neither tokenizer.json nor vocab.json or vocab.txt; choose a folder with one of them\n"))
 

@@ -242,7 +242,9 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
       {"a.csv", "image,caption,label\na.jpg,\"c,0\nmore\n", ":2", "a quote is not closed"},
       {"a.csv", "image,caption,label\na.jpg,\"c\"d,0\n", ":2", "text after the closing quote"},
       {"a.csv", "image,caption,label\na.jpg,caf\xE9,0\n", ":2", "byte 3 of the text is not UTF-8"},
-      {"a.parquet", "PAR1", "", "unknown kind of manifest"},
+      {"a.parquet", "PAR1", "", "is a file of Parquet; convert it: tools/export_dataset.py "},
+      {"a.arrow", "ARROW1", "", "is a file of Arrow; convert it: tools/export_dataset.py "},
+      {"a.xlsx", "PK", "", "unknown kind of manifest"},
   };
   const TemporaryFolder folder;
   for (const Bad& bad : cases) {
@@ -258,6 +260,44 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
   }
   EXPECT_THROW(Manifest::load(folder.path() + "/absent.jsonl", labelled()), Error);
   EXPECT_THROW(Manifest::load(folder.path(), labelled()), Error);  // a folder without metadata.jsonl
+}
+
+// In a folder itself, in folders that would be classes, and as a clone of a data set of the hub has them.
+TEST(Manifest, DataOfTheHubAreRefusedWithWhatConvertsThem) {
+  const TemporaryFolder folder;
+  const auto problem = [&](const std::string& data, bool named_classes) {
+    ManifestColumns columns;
+    columns.named_classes = named_classes;
+    std::string error;
+    try {
+      Manifest::load(data, columns);
+    } catch (const Error& refused) {
+      error = refused.what();
+    }
+    return error;
+  };
+  for (const char* const inner : {"/single", "/split/train", "/tables", "/clone/data/train"})
+    std::filesystem::create_directories(folder.path() + inner);
+  folder.write("single/dataset_info.json", "{}");
+  folder.write("split/dataset_dict.json", "{}");
+  folder.write("split/train/state.json", "{}");
+  folder.write("tables/train-00000-of-00001.parquet", "PAR1");
+  folder.write("clone/data/train/0.parquet", "PAR1");
+  folder.write("clone/README.md", "# cats");
+  for (const bool named_classes : {false, true}) {
+    for (const std::string name : {"single", "split", "tables", "clone"}) {
+      const std::string data = folder.path() + "/" + name;
+      const bool is_saved = name[0] == 's';
+      EXPECT_EQ(problem(data, named_classes),
+                data + (is_saved ? ": is a data set that save_to_disk wrote" : ": holds Parquet files") +
+                    "; convert it: tools/export_dataset.py " + data + " --output FOLDER");
+    }
+    EXPECT_NE(
+        problem("org/cats", named_classes)
+            .find("org/cats: there is no such file or folder; data are local files, and Bascule downloads nothing: "
+                  "tools/export_dataset.py NAME --output FOLDER"),
+        std::string::npos);
+  }
 }
 
 TEST(Manifest, TooLowALimitOnOpenFilesIsNotBlamedOnShardsWhereThereAreNone) {

@@ -4,6 +4,7 @@
 Needs the `datasets` library and Pillow, and is skipped where they are not installed; a bare Debian has neither.
 """
 import os
+import shutil
 import tempfile
 import unittest
 from unittest import mock
@@ -76,6 +77,21 @@ class DataSets(InAFolder):
         code, said = run(pictures.parent, "--output", output, "--caption_column", "text")
         self.assertEqual(code, 0, said)
         self.assertEqual((output / lines_of(output / "train.jsonl")[0]["image"]).read_bytes(), jpegs(1)[0])
+
+    def test_a_single_file_gives_the_split_of_its_name_and_keeps_names_of_classes(self):
+        self.saved()
+        arrow = next((self.folder / "saved" / "train").glob("*.arrow"))
+        for name, split in (("validation-00000-of-00001.parquet", "validation"), ("cats.parquet", "train"), ("test.arrow", "test")):
+            file, output = self.folder / name, self.folder / f"out-{split}"
+            if file.suffix == ".arrow":
+                shutil.copy(arrow, file)
+            else:
+                self.table.to_parquet(file)
+            code, said = run(file, "--output", output, "--image_column", "picture", "--class_column", "label")
+            self.assertEqual(code, 0, said)
+            self.assertEqual([line["label"] for line in lines_of(output / f"{split}.jsonl")], ["no", "yes"] * 5)
+        code, said = run(self.folder / "absent.parquet", *self.flags)
+        self.assertEqual((code, len(said)), (3, 1), said)
 
     def test_classes_are_exported_with_their_names(self):
         code, said = run(self.saved(), "--output", self.output, "--image_column", "picture", "--class_column", "label")
