@@ -26,6 +26,7 @@ namespace bascule {
 namespace {
 
 constexpr std::size_t kLines = 8;  // worked on together
+constexpr std::size_t kMostShownBytes = 240;
 
 class ClassifyCommand {
  public:
@@ -136,9 +137,13 @@ class ClassifyCommand {
     std::fwrite(text.data(), 1, text.size(), stdout);
   }
 
-  // On one line.
+  // On one line, as much of each text as a screen has room for.
   static std::string shown(const AskedText& asked) {
-    return printable_line(asked.first + (asked.second ? " | " + *asked.second : ""));
+    const auto begin = [](const std::string& text) {
+      const std::size_t end = utf8_cut(text, kMostShownBytes);
+      return text.substr(0, end) + (end < text.size() ? "..." : "");
+    };
+    return printable_line(begin(asked.first) + (asked.second ? " | " + begin(*asked.second) : ""));
   }
 
   const ClassifyArguments& arguments_;

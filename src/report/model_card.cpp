@@ -32,6 +32,27 @@ std::string cell(const std::string& text) {
   return out;
 }
 
+// What may be published of a path, or of a list of paths that text may stand before: of one from the root its last
+// name.
+std::string published(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(", ", at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const std::size_t root = part.find('/');
+    const bool is_absolute = root == 0 || (root < part.size() && part[root - 1] == ' ');
+    if (is_absolute) {
+      const std::string path = part.substr(root, part.find_last_not_of('/') + 1 - root);
+      out += part.substr(0, root) + path.substr(path.rfind('/') + 1);
+    } else {
+      out += part;
+    }
+    if (end < text.size()) out += ", ";
+    at = end + 2;
+  }
+  return out;
+}
+
 // YAML has no thousands separators, and no number for a value that is not finite.
 void add_metric(std::string& out, const std::string& name, const char* type, double value) {
   if (!std::isfinite(value)) return;
@@ -51,15 +72,15 @@ void add_split_results(std::string& out, const Report& report, const EvaluationR
 }
 
 void add_header(std::string& out, const Report& report) {
-  out += "---\nlibrary_name: transformers\nbase_model: " + quoted(report.model_name) + "\ntags:\n";
+  out += "---\nlibrary_name: transformers\nbase_model: " + quoted(published(report.model_name)) + "\ntags:\n";
   for (const std::string& tag : report.tags) out += "- " + tag + "\n";
   out += "- bascule\npipeline_tag: " + report.pipeline_tag + "\n";
   const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
   const EvaluationRecord* const test = last_evaluation(report, Split::kTest);
   if (validation != nullptr || test != nullptr)
     out += "model-index:\n- name: " + quoted(report.title) + "\n  results:\n";
-  add_split_results(out, report, validation, report.validation_dataset);
-  add_split_results(out, report, test, report.test_dataset);
+  add_split_results(out, report, validation, published(report.validation_dataset));
+  add_split_results(out, report, test, published(report.test_dataset));
   out += "---\n\n";
 }
 
@@ -102,9 +123,14 @@ void add_preparation(std::string& out, const Report& report) {
 }
 
 void add_reproducing(std::string& out, const Report& report) {
-  out += "\n## Reproducing the bits\n\nWrite the settings below to a file and run\n\n```\nbascule run " +
-         cell(report.settings_file.empty() ? "settings.toml" : report.settings_file) +
-         "\n```\n\nwith the build, CPU model and data listed here and in `bascule.json`.\n";
+  const bool is_of_one_kind_of_cpu = std::any_of(report.settings.begin(), report.settings.end(),
+                                                 [](const NamedText& one) { return one.name == "machine.products"; });
+  out +=
+      "\n## Reproducing the bits\n\nWrite the settings below to a file and run\n\n```\nbascule run " +
+      cell(report.settings_file.empty() ? "settings.toml" : published(report.settings_file)) +
+      "\n```\n\nwith the build and data listed here and in `bascule.json`, on " +
+      (is_of_one_kind_of_cpu ? "a CPU of the same kind and with the same `isa`" : "any x86-64 CPU with AVX2 and FMA") +
+      ".\n";
   if (report.best.schedule_steps > 0)
     out += "\n`bascule stop` ended this run, so write `training.max_steps = " + std::to_string(report.global_step) +
            "` and `training.lr_schedule_steps = " + std::to_string(report.best.schedule_steps) +
@@ -120,13 +146,13 @@ std::string model_card(const Report& report) {
   std::string out;
   add_header(out, report);
   out += "# " + cell(report.title) + "\n\nA " + report.model_kind + " model (" + cell(report.architecture) +
-         ", head `" + cell(report.head) + "`) trained by Bascule from `" + cell(report.model_name) + "` on `" +
-         cell(report.dataset) + "`.\n";
+         ", head `" + cell(report.head) + "`) trained by Bascule from `" + cell(published(report.model_name)) +
+         "` on `" + cell(published(report.dataset)) + "`.\n";
   const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
   const EvaluationRecord* const test = last_evaluation(report, Split::kTest);
   if (validation != nullptr || test != nullptr) out += "\n## Evaluation\n";
-  add_evaluation(out, validation, report.metrics, "Validation", report.validation_dataset);
-  add_evaluation(out, test, report.metrics, "Test", report.test_dataset);
+  add_evaluation(out, validation, report.metrics, "Validation", published(report.validation_dataset));
+  add_evaluation(out, test, report.metrics, "Test", published(report.test_dataset));
   if ((validation != nullptr || test != nullptr) && !report.metrics_note.empty())
     out += "\n" + report.metrics_note + "\n";
 

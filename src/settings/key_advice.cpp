@@ -37,19 +37,20 @@ std::string advice_for_table(const std::string& name) {
   return near ? "did you mean [" + *near + "]?" : "tables: " + listed(tables);
 }
 
-// The nearest key: the same name in another table before a similar one in this, before a similar one elsewhere.
+// The nearest key: the same name in another table before a similar one in this. A similar one elsewhere is meant only
+// where no table is named.
 std::string advice_for_key(const std::string& table, const std::string& name) {
   const std::vector<std::string> here = key_names(table);
   for (const Key& key : keys_of_file()) {
     if (name == key.name) return "it belongs in [" + std::string(key.table) + "]";
   }
   if (const auto near = nearest_name(name, here)) return "did you mean " + quoted(*near) + "?";
+  if (!here.empty()) return "keys of [" + table + "]: " + listed(here);
   for (const std::string& other : table_names()) {
     const auto near = nearest_name(name, key_names(other));
     if (near) return "did you mean " + quoted(*near) + " in [" + other + "]?";
   }
-  return here.empty() ? "every key belongs in a table: " + listed(table_names())
-                      : "keys of [" + table + "]: " + listed(here);
+  return "every key belongs in a table: " + listed(table_names());
 }
 
 }  // namespace bascule

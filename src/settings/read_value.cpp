@@ -80,11 +80,12 @@ struct Written {
 }
 
 // A word outside its closed list.
-[[noreturn]] void refuse_word(const Written& w, const toml::node& word, const std::vector<std::string>& names) {
+[[noreturn]] void refuse_word(const Written& w, const toml::node& word, const std::vector<std::string>& names,
+                              const std::string& else_do = "") {
   const std::optional<std::string> near = nearest_name(cut(word.value_or(std::string())), names);
   refuse(position(w.reading, word.source()), qualified_name(w.key) + ": " + shown(word) + " is not a valid value",
          (near ? "did you mean " + quoted(*near) + "? " : std::string()) +
-             "allowed: " + allowed_values(w.key, w.reading.settings.words));
+             "allowed: " + allowed_values(w.key, w.reading.settings.words) + else_do);
 }
 
 std::string text_of(const Written& w, const toml::node& node) {
@@ -218,7 +219,8 @@ void read_kind(Settings& out, const FreezeKey& key, const Written& w) {
   for (const toml::node& word : *list) {
     written.push_back(text_of(w, word));
     const bool is_known = out.words.draws || std::find(names.begin(), names.end(), written.back()) != names.end();
-    if (!is_known) refuse_word(w, word, names);
+    if (!is_known)
+      refuse_word(w, word, names, "; [[training.groups]] with freeze = true freezes tensors by their names");
   }
   std::vector<std::string>& freeze = key.member.at(out);
   freeze.clear();

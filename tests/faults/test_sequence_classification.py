@@ -105,6 +105,8 @@ class SequenceClassification(unittest.TestCase):
         tab = json.loads(run("classify", folder, "-", "--json", input="cat\ta dog\n").stdout)["texts"][0]
         self.assertEqual(tab, pair)
         self.assertNotEqual(json.loads(run("classify", folder, "cat", "--json").stdout)["texts"][0]["labels"], pair["labels"])
+        long = run("classify", folder, "cät " * 4000).stdout.splitlines()
+        self.assertEqual(long[0], "cät " * 48 + "...")
         cut = run("classify", folder, "cat " * 60)
         self.assertIn("has 62 tokens and is cut to 32", cut.stderr)
         self.assertEqual(run("classify", folder, "a", "b", "c").returncode, 2)

@@ -332,6 +332,30 @@ TEST(ModelCard, MetricsStandUnderTheSplitThatTheyAreOf) {
   EXPECT_NE(card.find("### Test: `test.jsonl`"), std::string::npos);
 }
 
+// A card is published with its folder: it says nothing of the folders of the machine.
+TEST(ModelCard, APathFromTheRootIsItsLastName) {
+  Report report = test::sample_report();
+  report.model_name = "/home/ada/models/bert/";
+  report.dataset = "/home/ada/a b/train.jsonl, more/rows.csv, /srv/c.jsonl";
+  report.validation_dataset = "rows held out of /home/ada/train.jsonl";
+  report.settings_file = "/home/ada/run.toml";
+  const std::string card = model_card(report);
+  EXPECT_EQ(card.find("/home"), std::string::npos) << card;
+  EXPECT_EQ(card.find("/srv"), std::string::npos) << card;
+  EXPECT_NE(card.find("base_model: \"bert\"\n"), std::string::npos) << card;
+  EXPECT_NE(card.find("from `bert` on `train.jsonl, more/rows.csv, c.jsonl`"), std::string::npos) << card;
+  EXPECT_NE(card.find("name: \"rows held out of train.jsonl\""), std::string::npos) << card;
+  EXPECT_NE(card.find("\nbascule run run.toml\n"), std::string::npos) << card;
+}
+
+// As the Bits contract has it.
+TEST(ModelCard, SaysOnWhichProcessorsTheBitsAreTheSame) {
+  Report report = test::sample_report();
+  EXPECT_NE(model_card(report).find("in `bascule.json`, on any x86-64 CPU with AVX2 and FMA.\n"), std::string::npos);
+  report.settings.push_back({"machine.products", "\"onednn\""});
+  EXPECT_NE(model_card(report).find("on a CPU of the same kind and with the same `isa`.\n"), std::string::npos);
+}
+
 TEST(ModelCard, NamesCannotBreakOutOfTheYamlHeader) {
   Report report = test::sample_report();
   report.model_name = "a\"\n---\nlicense: evil";

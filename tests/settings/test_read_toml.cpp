@@ -220,6 +220,12 @@ TEST(ReadSettings, AnUnknownKeyNamesTheNearestRightOne) {
             "test.toml:2:1: unknown key \"learning_rate\" in [model]; it belongs in [training]");
   EXPECT_EQ(refusal_of("seed = 1\n" + std::string(kLeast)),
             "test.toml:1:1: unknown key \"seed\" outside a table; it belongs in [training]");
+  EXPECT_EQ(refusal_of("sede = 1\n" + std::string(kLeast)),
+            "test.toml:1:1: unknown key \"sede\" outside a table; did you mean \"seed\" in [training]?");
+  // report.tracking is similar, but a key of this table is meant.
+  EXPECT_EQ(refusal_of(least_with("model", "tracing = true"))
+                .rfind("test.toml:2:1: unknown key \"tracing\" in [model]; keys of [model]: model_name_or_path, ", 0),
+            0U);
   EXPECT_EQ(
       refusal_of(least_with("report", "qqqqqqqq = 1")),
       "test.toml:8:1: unknown key \"qqqqqqqq\" in [report]; keys of [report]: tensorboard, html, profile, hash_steps, "
@@ -266,7 +272,9 @@ TEST(ReadSettings, AWordOutsideItsListNamesTheNearestAndAll) {
   EXPECT_EQ(refusal_of(least_with("model", "head = \"contrastiv\"")),
             "test.toml:2:8: model.head: \"contrastiv\" is not a valid value; did you mean \"contrastive\"? allowed: "
             "\"contrastive\", \"image_text_matching\" or \"masked_lm\"");
-  EXPECT_EQ(refusal_of(least_with("model", "freeze = [\"text_pooler\", \"vision\"]")).find("test.toml:2:26: "), 0U);
+  const std::string freeze = refusal_of(least_with("model", "freeze = [\"text_pooler\", \"vision\"]"));
+  EXPECT_EQ(freeze.find("test.toml:2:26: "), 0U);
+  EXPECT_NE(freeze.find("; [[training.groups]] with freeze = true freezes tensors by their names"), std::string::npos);
 }
 
 TEST(ReadSettings, AnIntegerIsAcceptedWhereANumberIsWanted) {
