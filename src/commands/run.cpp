@@ -31,6 +31,7 @@
 #include "src/records/readable.h"
 #include "src/report/results.h"
 #include "src/report/summary.h"
+#include "src/reproduce/record_check.h"
 #include "src/reproduce/run_record.h"
 #include "src/run/check_fits.h"
 #include "src/run/mlperf_facts.h"
@@ -326,6 +327,8 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
       }
       run = record_run(settings, place, media_engine_builtin(), std::move(point), NewTokens::kAreKept);
       plan_evaluation_again(settings, &run->resume);
+      if (group.is_first() && run->resume.finished)
+        check_finished_weights(settings.run.output_dir.resolved, *run->resume.finished);
       check_best_checkpoint(settings.run, settings.training, &run->resume);
       const ProcessLimits now = read_process_limits();
       check_fits(*run, now, limits_here(settings.machine, now));

@@ -12,6 +12,7 @@
 #include "src/base/open_files.h"
 #include "src/base/shown_path.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/checkpoint/state_file.h"
 #include "src/draw_run/recorded_draw_run.h"
@@ -22,7 +23,6 @@
 #include "src/pictures/picture_log.h"
 #include "src/reproduce/picture_list.h"
 #include "src/run/model_words.h"
-#include "src/run/recorded_run.h"
 #include "src/runtime/loaded_files.h"
 #include "src/settings/absolute_paths.h"
 #include "src/settings/read_canonical.h"
@@ -269,6 +269,24 @@ void check_picture_log(const RecordedFolder& recorded) {
   const std::string problem = list == results.end() ? "is not in the record" : problem_of(*list, path);
   if (!problem.empty())
     throw Error(ErrorKind::kData, path, problem, "restore it: a repeated run would be compared with it");
+}
+
+void check_finished_weights(const std::string& output_dir, const FinishedWeights& finished) {
+  const bool is_own = finished.folder == output_dir;
+  if (!is_own) check_contents(read_checkpoint(finished.folder, finished.step));
+  const std::string marker = output_dir + "/" + kRunMarkerFile;
+  const Json json = read_json_file(marker);
+  const Json* const record = find_member(json, "record", marker);
+  if (record == nullptr) return;
+  for (const SummedFile& file : read_record(*record, marker).results) {
+    const std::string path = output_dir + "/" + file.path;
+    const bool is_read = is_own || file.path.rfind(kAveragedFolder, 0) == 0;
+    if (!is_read || std::filesystem::path(path).extension() != ".safetensors" || !std::filesystem::exists(path))
+      continue;
+    if (!problem_of(file, path).empty())
+      throw Error(ErrorKind::kData, path, "its content differs from the record of the run",
+                  "restore the weights of update " + std::to_string(finished.step) + ", or choose another output_dir");
+  }
 }
 
 std::vector<Difference> check_record(const RecordedFolder& recorded) { return Check(recorded).run(); }

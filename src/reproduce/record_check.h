@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/reproduce/run_record.h"
+#include "src/run/recorded_run.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -34,6 +35,11 @@ struct RecordedFolder {
 
 // path: a finished run's folder, or its bascule.json. Throws Error{kData} where there is no record of a finished run.
 RecordedFolder open_record(const std::string& path);
+
+// By rank 0, before a finished run is evaluated again. Throws Error kData where its weights, or their average, are not
+// those of its record, or a checkpoint that they come from does not have its checksums. Files that are missing, and
+// records of before there were any, are left to others.
+void check_finished_weights(const std::string& output_dir, const FinishedWeights& finished);
 
 // In the order above.
 std::vector<Difference> check_record(const RecordedFolder& recorded);

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 from bascule_run import PROGRAM, digest, is_sanitized, run
+from flipped_bits import flip
 from rank_runs import preloaded
 from run_files import scalars
 from small_run import ROWS, small_settings, write_rows
@@ -235,6 +236,19 @@ class AFinishedRun(Case):
         self.goes()
         (self.output / "model.safetensors").unlink()
         self.refused(3, "holds no weights", "restore the weights of update 4", data__validation_file=self.b)
+
+    def test_with_other_weights_than_it_was_finished_with_is_refused(self):
+        """A bit of them, of their average, of the checkpoint that they would come from: none is evaluated and recorded as the run's own."""
+        averaged = {"training__ema_decay": "0.5"}
+        self.goes(**averaged)
+        for file, changes, words in (("model.safetensors", {"data__validation_file": self.b}, "differs from the record of the run"), ("ema/model.safetensors", {"data__validation_file": self.b}, "differs from the record of the run"),
+                                     ("checkpoint-12/model.safetensors", {"training__load_best_model_at_end": "false", "training__metric_for_best_model": '"loss"'}, "checksum")):
+            with self.subTest(file):
+                whole = (self.output / file).read_bytes()
+                flip(self.output / file, -9, 3)
+                self.refused(3, f"{file}: ", words, **averaged, **changes)
+                (self.output / file).write_bytes(whole)
+        self.goes(**averaged, data__validation_file=self.b)
 
     def test_that_stopped_early_stays_stopped(self):
         stops = {"training__max_steps": "40", "training__early_stopping_patience": "2"}
