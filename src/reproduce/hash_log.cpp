@@ -81,7 +81,8 @@ HashLog::HashLog(const std::string& folder) : file_(open_log(folder)) {
   const std::string line = first_line(file_);
   const Json header = parse_json(line, file_.path());
   const std::int64_t format = get_int(header, "format", file_.path());
-  if (format != kTensorHashesFormat)
+  constexpr std::int64_t kWithoutChecksums = 2;
+  if (format != kTensorHashesFormat && format != kWithoutChecksums)
     throw Error(ErrorKind::kData, file_.path(),
                 "has format " + std::to_string(format) + ", which this program cannot read",
                 "use the version of Bascule that wrote it");
@@ -89,11 +90,16 @@ HashLog::HashLog(const std::string& folder) : file_(open_log(folder)) {
   elements_ = get_ints(header, "elements", file_.path());
   gradients_ = get_strings(header, "gradients", file_.path());
   begin_ = static_cast<std::int64_t>(line.size());
-  stride_ = static_cast<std::int64_t>((kNumbers + values_.size() + gradients_.size()) * sizeof(std::uint64_t));
+  const bool has_checksums = format != kWithoutChecksums;
+  std::vector<std::uint64_t> update(kNumbers + values_.size() + gradients_.size() + (has_checksums ? 1 : 0));
+  stride_ = static_cast<std::int64_t>(update.size() * sizeof update[0]);
   const std::int64_t count = (file_.size() - begin_) / stride_;  // an update that was cut short does not count
   for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t step = 0;
-    file_.read(&step, at(static_cast<std::size_t>(i)), sizeof step);
+    file_.read(update.data(), at(static_cast<std::size_t>(i)), static_cast<std::size_t>(stride_));
+    if (has_checksums && update.back() != update_checksum({update.data(), update.size()}))
+      throw Error(ErrorKind::kData, file_.path(),
+                  "is damaged: hashed update " + std::to_string(i + 1) + " does not have its checksum", "run again");
+    const auto step = static_cast<std::int64_t>(update.front());
     if (step <= (steps_.empty() ? 0 : steps_.back()))
       throw Error(ErrorKind::kData, file_.path(), "is damaged: its updates are not in order", "run again");
     steps_.push_back(step);

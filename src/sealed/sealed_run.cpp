@@ -91,7 +91,7 @@ void SealedRun::make_hashes() {
 }
 
 void SealedRun::open_files(void (*say)(const std::string& line), StartTimes* times) {
-  records_->open_files(run_, group_);
+  records_->open_files(run_, group_, say);
   if (group_.is_first() && hashes_ != nullptr && !run_.resume.finished) open_hashes(say);
   times->end("writers and logs");
 }
@@ -102,8 +102,8 @@ void SealedRun::open_hashes(void (*say)(const std::string& line)) {
                                          {run_.place.world_size, settings.training.per_device_train_batch_size,
                                           settings.training.gradient_accumulation_steps});
   if (!kept.empty())
-    say("report.hash_steps: the hashes so far have another version's format or are of other tensors; they are kept "
-        "in " +
+    say("report.hash_steps: the hashes so far are damaged, have another version's format or are of other tensors; they "
+        "are kept in " +
         shown_path(kept));
 }
 

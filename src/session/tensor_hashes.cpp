@@ -20,7 +20,8 @@ namespace {
 
 struct Shape {
   std::size_t tensors = 0, trained = 0, parts = 0;
-  std::size_t words_of_update() const { return 4 + tensors + trained; }  // four: its number and its division
+  // Its number, its division, its hashes, their checksum.
+  std::size_t words_of_update() const { return 1 + 3 + tensors + trained + 1; }
 };
 
 // Without a list, as layouts are planned that no machine could hold. A tensor's end cuts a block in two at most.
@@ -63,6 +64,10 @@ std::string move_aside(const std::string& path) {
 }
 
 }  // namespace
+
+std::uint64_t update_checksum(Span<const std::uint64_t> words) noexcept {
+  return digest_of(words.data(), (words.size() - 1) * sizeof(std::uint64_t));
+}
 
 std::size_t TensorHashes::bytes(const ParameterSet& set, const ParameterLayout& layout) {
   const Shape shape = shape_of(set, layout);
@@ -132,23 +137,30 @@ std::string TensorHashes::open(const std::string& folder, std::int64_t step, con
   division_ = division;
   const std::string path = folder + "/" + kTensorHashesFile, first_line = header();
   file_ = open_or_create(path);
-  const bool goes_on = step > 0 && begins_with(file_, first_line);
+  const auto begin = static_cast<off_t>(first_line.size());
+  off_t end = begin;
+  const bool goes_on = step > 0 && begins_with(file_, first_line) && find_end(step, &end);
   std::string kept;
   if (step > 0 && !goes_on && ::lseek(file_.number(), 0, SEEK_END) > 0) {
     kept = move_aside(path);
     file_ = open_or_create(path);
   }
-  const auto begin = static_cast<off_t>(first_line.size());
-  off_t end = begin;
-  const auto stride = static_cast<off_t>(words_of_update_ * sizeof(std::uint64_t));
-  std::int64_t number = 0;
-  while (goes_on && ::pread(file_.number(), &number, sizeof number, end) == sizeof number && number <= step)
-    end += stride;
-  if (goes_on && ::lseek(file_.number(), 0, SEEK_END) < end) end -= stride;  // the last one was cut short
   if (::ftruncate(file_.number(), goes_on ? end : 0) != 0 || ::lseek(file_.number(), 0, SEEK_END) < 0)
     fail(path, "cannot be cut to the updates of the checkpoint");
   if (!goes_on) throw_if_failed(write_all(file_.number(), first_line.data(), first_line.size()), path, "writing");
   return kept;
+}
+
+bool TensorHashes::find_end(std::int64_t step, off_t* end) const {
+  std::vector<std::uint64_t> words(words_of_update_);
+  const std::size_t bytes = words.size() * sizeof words[0];
+  // The last one may be cut short.
+  while (::pread(file_.number(), words.data(), bytes, *end) == static_cast<ssize_t>(bytes)) {
+    if (words.back() != update_checksum({words.data(), words.size()})) return false;
+    if (static_cast<std::int64_t>(words.front()) > step) break;
+    *end += static_cast<off_t>(bytes);
+  }
+  return true;
 }
 
 void TensorHashes::see(std::size_t block, const float* values, const float* gradients) const noexcept {
@@ -162,7 +174,8 @@ void TensorHashes::see(std::size_t block, const float* values, const float* grad
 
 Status TensorHashes::keep(std::int64_t step) noexcept {
   if ((kept_ + 1) * words_of_update_ > ring_.size()) BASCULE_TRY(flush());
-  std::uint64_t* word = ring_.data() + kept_++ * words_of_update_;
+  const Span<std::uint64_t> update = ring_.subspan(kept_++ * words_of_update_, words_of_update_);
+  std::uint64_t* word = update.data();
   for (const std::int64_t number : {step, division_.ranks, division_.samples, division_.micro_batches})
     *word++ = static_cast<std::uint64_t>(number);
   const auto whole = [](Span<std::uint64_t> hashes, const Tensor& tensor) {
@@ -170,6 +183,7 @@ Status TensorHashes::keep(std::int64_t step) noexcept {
   };
   for (const Tensor& tensor : tensors_) *word++ = tensor.count == 0 ? tensor.fixed : whole(values_, tensor);
   for (const std::size_t tensor : by_gradient_) *word++ = whole(gradients_, tensors_[tensor]);
+  *word = update_checksum(update);
   return ok_status();
 }
 

@@ -9,8 +9,10 @@
 // Rank 0 keeps updates in a ring, and appends them to output_dir/tensor_hashes.bin when that is full and before each
 // checkpoint. The file: one line of JSON, which names the tensors in the order of the tape (values as the forward part
 // reads them, gradients as the backward part finishes them), then for each update its number, the three numbers of its
-// division, the values' and the gradients' hashes, 64 bits each.
+// division, the values' and the gradients' hashes, and the XXH3 of these, 64 bits each.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +28,7 @@
 namespace bascule {
 
 inline constexpr char kTensorHashesFile[] = "tensor_hashes.bin";
-inline constexpr std::int64_t kTensorHashesFormat = 2;
+inline constexpr std::int64_t kTensorHashesFormat = 3;
 
 // How the samples of an update are divided, as the settings say. It is the order of the gradients' sums, so two
 // divisions of the same samples give gradients that differ by rounding.
@@ -41,6 +43,9 @@ struct UpdateDivision {
   std::int64_t all_samples() const { return ranks * samples * micro_batches; }
 };
 
+// Of all words of an update but its last one, which this is.
+std::uint64_t update_checksum(Span<const std::uint64_t> words) noexcept;
+
 class TensorHashes final : public BlockObserver {
  public:
   // The memory for parts and ring; the ranks of a node share it.
@@ -51,8 +56,8 @@ class TensorHashes final : public BlockObserver {
   TensorHashes(const ParameterMemory& parameters, Span<std::byte> memory);
 
   // Before the seal, by rank 0: the file, in which nothing of later updates than `step` stays. division: of the updates
-  // from here on. A run that goes on does not touch hashes of other tensors or in another version's format: returns the
-  // name under which they are kept, "" if there are none. Throws Error{kDisk}.
+  // from here on. A run that goes on does not touch hashes that are damaged, of other tensors or in another version's
+  // format: returns the name under which they are kept, "" if there are none. Throws Error{kDisk}.
   std::string open(const std::string& folder, std::int64_t step, const UpdateDivision& division);
 
   void see(std::size_t block, const float* values, const float* gradients) const noexcept override;
@@ -75,6 +80,8 @@ class TensorHashes final : public BlockObserver {
   };
 
   std::string header() const;
+  // Behind the updates up to `step`. False: one of those in the file does not have its checksum.
+  bool find_end(std::int64_t step, off_t* end) const;
   Status flush() noexcept;
   static constexpr std::size_t kRingUpdates = 64;
 

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from bascule_run import PROGRAM, run
-from flipped_bits import flip_in_checkpoint, tensors_of
+from flipped_bits import flip, flip_in_checkpoint, tensors_of
 from run_files import tensors
 from small_run import DATA, ROWS, small_settings, write_rows
 
@@ -136,7 +136,7 @@ class Diff(unittest.TestCase):
         parts = {**RUN, "training__lr_schedule_steps": "6"}
         self.assertEqual(run("run", small_settings(folder, **parts | {"training__max_steps": "3"})).returncode, 0)
         file = folder / "run" / "tensor_hashes.bin"
-        older = file.read_bytes().replace(b'"format":2', b'"format":1')
+        older = file.read_bytes().replace(b'"format":3', b'"format":1')
         file.write_bytes(older)
         (folder / "run" / "tensor_hashes.bin.1").write_text("kept earlier")
         done = run("run", small_settings(folder, **parts))
@@ -146,6 +146,13 @@ class Diff(unittest.TestCase):
         self.assertEqual((folder / "run" / "tensor_hashes.bin.1").read_text(), "kept earlier")
         code, found = self.diff(folder / "run")
         self.assertEqual((code, found["equal"], found["equal_updates"], found["last_update"]), (0, True, 3, 6), found)
+        flip(file, -9, 1)  # so are those of which a bit has changed
+        damaged = file.read_bytes()
+        self.assertEqual(run("diff", self.a, folder / "run").returncode, 3)
+        done = run("run", small_settings(folder, **parts | {"training__max_steps": "7"}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "\nbascule: report.hash_steps: .* damaged.* kept in .*tensor_hashes.bin.3\n")
+        self.assertTrue((folder / "run" / "tensor_hashes.bin.3").read_bytes() == damaged)
 
     def test_a_bit_changed_in_a_weight_is_named(self):
         print(f"seed {SEED}")

@@ -32,10 +32,9 @@ HashLog log_of(const TemporaryFolder& folder, const std::vector<Update>& updates
   header["gradients"].push_back("w");
   std::string bytes = json_text(header) + "\n";
   for (const Update& update : updates) {
-    const std::int64_t numbers[] = {update.step, 1, 8, 1};
-    const std::uint64_t hashes[] = {update.value, update.gradient};
-    bytes.append(reinterpret_cast<const char*>(numbers), sizeof numbers);
-    bytes.append(reinterpret_cast<const char*>(hashes), sizeof hashes);
+    std::uint64_t words[] = {static_cast<std::uint64_t>(update.step), 1, 8, 1, update.value, update.gradient, 0};
+    words[6] = update_checksum({words, 7});
+    bytes.append(reinterpret_cast<const char*>(words), sizeof words);
   }
   folder.write(kTensorHashesFile, bytes);
   return HashLog(folder.path());
@@ -62,6 +61,21 @@ TEST(FindParting, IsTheFirstUpdateThatDiffers) {
   EXPECT_EQ(parting.step, 4);
   EXPECT_TRUE(parting.is_gradient);
   EXPECT_EQ(parting.tensor, "w");
+}
+
+// A bit of a hash would be taken for a difference of the runs, one of a number for an update that was not hashed.
+TEST(FindParting, HashesWithABitChangedAreRefused) {
+  const TemporaryFolder folder;
+  log_of(folder, {{1, 1, 1}, {2, 2, 2}});
+  const std::string whole = read_file(folder.path() + "/" + kTensorHashesFile);
+  for (const std::size_t from_end : {1, 17, 49}) {
+    std::string changed = whole;
+    changed[changed.size() - from_end] = static_cast<char>(changed[changed.size() - from_end] ^ 4);
+    folder.write(kTensorHashesFile, changed);
+    EXPECT_NE(
+        error_of([&] { HashLog log(folder.path()); }).find("is damaged: hashed update 2 does not have its checksum"),
+        std::string::npos);
+  }
 }
 
 TEST(FindParting, RunsWithoutACommonUpdateAreRefused) {
