@@ -213,17 +213,19 @@ std::string text_event(const std::string& tag, const std::string& text, std::int
 
 EventRecord read_event_record(Span<const unsigned char> bytes) noexcept {
   EventRecord record;
-  if (bytes.size() < kHeadBytes) return record;
+  record.is_cut = bytes.size() < kHeadBytes;
+  if (record.is_cut) return record;
   if (get_fixed(bytes.data() + 8, 4) != masked_crc32c(bytes.data(), 8)) {
     record.state = RecordState::kForeign;
     return record;
   }
   const std::uint64_t length = get_fixed(bytes.data(), 8);
-  if (length > bytes.size() - kHeadBytes || bytes.size() - kHeadBytes - length < kFootBytes) return record;
+  record.is_cut = length > bytes.size() - kHeadBytes || bytes.size() - kHeadBytes - length < kFootBytes;
+  if (record.is_cut) return record;
+  record.bytes = kHeadBytes + length + kFootBytes;
   const unsigned char* content = bytes.data() + kHeadBytes;
   if (get_fixed(content + length, 4) != masked_crc32c(content, length)) return record;
   record.state = read_event(Cursor{content, content + length}, record) ? RecordState::kWhole : RecordState::kForeign;
-  record.bytes = kHeadBytes + length + kFootBytes;
   // The first tag of every evaluation that we write.
   const std::string_view text(static_cast<const char*>(static_cast<const void*>(content)), length);
   for (const char* tag : {"eval/loss", "test/loss", "eval_ema/loss", "test_ema/loss"})

@@ -50,7 +50,8 @@ enum class RecordState {
 };
 struct EventRecord {
   RecordState state = RecordState::kTorn;
-  std::size_t bytes = 0;  // of the whole framed record
+  bool is_cut = false;    // kTorn: the bytes end within it
+  std::size_t bytes = 0;  // of the whole framed record; 0 where its end is not known
   std::int64_t step = 0;  // 0 if the event names none
   bool file_version = false;
   bool evaluation = false;  // scalars of an evaluation: "eval/..." or "test/..."

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <type_traits>
@@ -21,19 +22,74 @@
 namespace bascule {
 namespace {
 
-// Whether a whole line says what is not computed again.
-bool stays(const std::string& text, std::int64_t step, std::int64_t evaluated) {
-  Json line;
+// Null where it is no line of a log.
+Json line_of(const std::string& text) {
   try {
-    line = parse_json(text, "");
+    Json line = parse_json(text, "");
+    if (line.is_object() && line.contains("step") && line["step"].is_integer()) return line;
   } catch (const Error&) {
-    return false;
   }
-  if (!line.is_object() || !line.contains("step") || !line["step"].is_integer()) return false;
+  return {};
+}
+
+// Whether the line says what is not computed again.
+bool stays(const Json& line, std::int64_t step, std::int64_t evaluated) {
   if (line.contains("test_loss") || line.contains("test_ema_loss")) return false;
   const bool is_evaluation = line.contains("eval_loss") || line.contains("eval_ema_loss");
   const std::int64_t limit = is_evaluation ? std::min(step, evaluated) : step;
   return line["step"].integer() <= limit;
+}
+
+template <typename Record, typename... Others>
+void compose(JsonStream* line, const Record& record, double unix_seconds, const Others&... others) noexcept {
+  line->begin_object();
+  line->key("step").integer(record.global_step);
+  visit_figures(record, others..., [&](const char* key, auto value) {
+    line->key(key);
+    if constexpr (std::is_integral_v<decltype(value)>) {
+      line->integer(value);
+    } else {
+      line->number(value);
+    }
+  });
+  line->key("time").number(unix_seconds);
+  line->end_object();
+}
+
+template <typename Record, typename... Others>
+bool has_figures(const Json& line, const Record& record, const Others&... others) noexcept {
+  bool is_same = true;
+  visit_figures(record, others..., [&](const char* key, auto value) {
+    const Json* const figure = line.find(key);
+    const double number = static_cast<double>(value);
+    is_same = is_same && figure != nullptr &&
+              (figure->is_number() ? figure->number() == number : figure->is_null() && !std::isfinite(number));
+  });
+  return is_same;
+}
+
+// The line as a record of its update has it, with the time of the line. "": it has the figures of one, or none is
+// known.
+template <typename Record, typename... Others>
+std::string mended(const Json& line, Span<const Record> records, const Others&... others) {
+  const Record* other = nullptr;
+  for (const Record& record : records) {
+    if (record.global_step != line["step"].integer() || std::isnan(record.loss)) continue;
+    if (has_figures(line, record, others...)) return "";
+    other = &record;
+  }
+  if (other == nullptr) return "";
+  const Json* const time = line.find("time");
+  char text[2048];
+  JsonStream stream(Span<char>(text, sizeof text));
+  compose(&stream, *other, time != nullptr && time->is_number() ? time->number() : 0.0, others...);
+  return std::string(stream.text());
+}
+
+std::string mended(const Json& line, const KnownRecords& known) {
+  if (line.contains("eval_loss")) return mended(line, known.evaluations, known.metrics);
+  if (line.contains("eval_ema_loss")) return mended(line, known.averaged, known.metrics);
+  return mended(line, known.steps);
 }
 
 }  // namespace
@@ -51,18 +107,7 @@ JsonLog JsonLog::open(const std::string& folder) {
 template <typename Record, typename... Others>
 Status JsonLog::write(const Record& record, double unix_seconds, const Others&... others) noexcept {
   JsonStream line(Span<char>(line_, sizeof line_));
-  line.begin_object();
-  line.key("step").integer(record.global_step);
-  visit_figures(record, others..., [&](const char* key, auto value) {
-    line.key(key);
-    if constexpr (std::is_integral_v<decltype(value)>) {
-      line.integer(value);
-    } else {
-      line.number(value);
-    }
-  });
-  line.key("time").number(unix_seconds);
-  line.end_object();
+  compose(&line, record, unix_seconds, others...);
   return write_line(line);
 }
 
@@ -86,21 +131,30 @@ Status JsonLog::sync() noexcept {
   return {StatusCode::kDiskFailed, {errno, 0}};
 }
 
-void cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated) {
+std::int64_t cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated,
+                           const KnownRecords& known) {
   const std::string path = folder + "/" + kLogFile;
   std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) return;
-  std::string kept, line;
+  if (!file.is_open()) return 0;
+  std::string kept, text;
   bool changed = false;
-  while (std::getline(file, line)) {
-    const bool whole = !file.eof();  // a line that a killed run did not end has no line break
-    if (whole && stays(line, step, evaluated)) {
-      kept += line + "\n";
-    } else {
+  std::int64_t damaged = 0;
+  while (std::getline(file, text)) {
+    const Json line = file.eof() ? Json() : line_of(text);  // one that a killed run did not end has no line break
+    if (line.is_null() || !stays(line, step, evaluated)) {
       changed = true;
+      if (line.is_null() && !file.eof()) ++damaged;
+      continue;
     }
+    const std::string anew = mended(line, known);
+    if (!anew.empty()) {
+      changed = true;
+      ++damaged;
+    }
+    kept += (anew.empty() ? text : anew) + "\n";
   }
   if (changed) write_output_file(path, kept);
+  return damaged;
 }
 
 }  // namespace bascule

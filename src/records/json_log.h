@@ -9,6 +9,7 @@
 #include <string>
 
 #include "src/base/descriptor.h"
+#include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/records/step_record.h"
 
@@ -42,8 +43,18 @@ class JsonLog {
   char line_[kLineBytes] = {};
 };
 
+// The records of a checkpoint, whose bytes were checked; those that a long run has thinned away are not among them.
+struct KnownRecords {
+  Span<const StepRecord> steps;
+  Span<const EvaluationRecord> evaluations, averaged;
+  Metrics metrics;
+};
+
 // On resume: leaves no line of a later update than `step`, none of an evaluation later than `evaluated` or of the test
-// file, which will be made again, and no half line at the end. Without the file nothing is done. Throws Error{kDisk}.
-void cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated);
+// file, which will be made again, and no half line at the end. A line that does not have the figures of its record is
+// written anew from it. Returns how many were, and how many in between were no lines at all and are gone. Without the
+// file nothing is done. Throws Error{kDisk}.
+std::int64_t cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated,
+                           const KnownRecords& known = {});
 
 }  // namespace bascule

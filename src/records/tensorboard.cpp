@@ -56,17 +56,23 @@ std::vector<unsigned char> read_bytes(const std::string& path) {
   return bytes;
 }
 
-void cut_file_after(const std::string& path, std::int64_t step, std::int64_t evaluated) {
+// False: a record in it is damaged, and not one that a killed run did not write to its end.
+bool cut_file_after(const std::string& path, std::int64_t step, std::int64_t evaluated) {
   const std::vector<unsigned char> bytes = read_bytes(path);
   std::string kept;
-  bool has_events = false;
+  bool has_events = false, is_sound = true;
   std::size_t at = 0;
   while (at < bytes.size()) {
     const EventRecord record = read_event_record(Span<const unsigned char>(bytes.data() + at, bytes.size() - at));
     if (record.state == RecordState::kForeign && at == 0) {
       throw Error{ErrorKind::kData, path, "is not a TensorBoard event file", "move it out of the output folder"};
     }
-    if (record.state != RecordState::kWhole) break;
+    is_sound = is_sound && (record.state == RecordState::kWhole || record.is_cut);
+    if (record.bytes == 0) break;
+    if (record.state != RecordState::kWhole) {
+      at += record.bytes;
+      continue;
+    }
     if (record.file_version || record.step <= (record.evaluation ? std::min(step, evaluated) : step)) {
       kept.append(bytes.data() + at, bytes.data() + at + record.bytes);
       has_events = has_events || !record.file_version;
@@ -78,6 +84,7 @@ void cut_file_after(const std::string& path, std::int64_t step, std::int64_t eva
   } else if (kept.size() != bytes.size()) {
     write_output_file(path, kept);
   }
+  return is_sound;
 }
 
 }  // namespace
@@ -167,7 +174,7 @@ Status TensorBoardWriter::write_bytes(const unsigned char* bytes, std::size_t si
   return is_open() ? append_all(file_.number(), bytes, size) : ok_status();
 }
 
-void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated) {
+std::vector<std::string> cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated) {
   std::error_code error;
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -179,7 +186,11 @@ void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t
   }
   if (error && error != std::errc::no_such_file_or_directory) fail_events(folder, "listing", error.value());
   std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) cut_file_after(path, step, evaluated);
+  std::vector<std::string> damaged;
+  for (const std::string& path : paths) {
+    if (!cut_file_after(path, step, evaluated)) damaged.push_back(path);
+  }
+  return damaged;
 }
 
 }  // namespace bascule

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/base/descriptor.h"
 #include "src/base/status.h"
@@ -56,8 +57,9 @@ class TensorBoardWriter {
 
 // Rewrites every event file in `folder` so that no event later than `step` is left, no evaluation later than
 // `evaluated` (one made after the checkpoint of its step, which will be made again), and no torn record at its end; a
-// file left without events is removed. A folder that does not exist is fine. Before the seal; throws Error{kDisk}, and
+// file left without events is removed. A folder that does not exist is fine. Returns the files of which a record is
+// damaged, and gone. Before the seal; throws Error{kDisk}, and
 // Error{kData} for a file that is no event file at all.
-void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated);
+std::vector<std::string> cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated);
 
 }  // namespace bascule

@@ -11,8 +11,10 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/notify_socket.h"
+#include "src/base/shown_path.h"
 #include "src/files/input_file.h"
 #include "src/sealed/saved_files.h"
 #include "src/sealed/tracking.h"
@@ -84,29 +86,38 @@ void SealedRecords::resume_averaged(const ResumePoint& point) {
                             outputs_.evaluations.stride()));
 }
 
-void SealedRecords::open_files(const RecordedRun& run, const Group& group) {
+void SealedRecords::open_files(const RecordedRun& run, const Group& group, void (*say)(const std::string& line)) {
   if (!group.is_first()) {
     outputs_.progress = Progress::silent();
     return;
   }
-  open_logs(run);
+  open_logs(run, say);
   status_.open(run.settings.run.output_dir.resolved, run.settings.report.status_seconds,
                NotifySocket::from_environment());
   outputs_.progress.tell_also(&status_);
 }
 
 // Cuts off log entries of updates that are computed again.
-void SealedRecords::open_logs(const RecordedRun& run) {
+void SealedRecords::open_logs(const RecordedRun& run, void (*say)(const std::string& line)) {
   const Settings& settings = run.settings;
   const Span<const EvaluationRecord> made = outputs_.evaluations.records();
   const std::int64_t evaluated = made.empty() ? -1 : made[made.size() - 1].global_step;
   const std::string& folder = settings.run.output_dir.resolved;
-  cut_log_after(folder, position_.global_step, evaluated);
+  const std::int64_t damaged = cut_log_after(
+      folder, position_.global_step, evaluated,
+      {outputs_.steps.records(), made, outputs_.averaged_evaluations.records(), run.opened.judge_kind->metrics});
+  if (damaged > 0)
+    say("resume: log.jsonl: " + count_of(damaged, "line") +
+        " damaged; figures that the checkpoint has are written anew, and other lines are gone");
   outputs_.log = JsonLog::open(folder);
   outputs_.tracking = open_tracking(settings);
   if (!settings.report.tensorboard) return;
   const std::string events = events_folder(settings.run);
-  if (run.graphs.trains()) cut_events_after(events, position_.global_step, evaluated);
+  if (run.graphs.trains()) {
+    for (const std::string& file : cut_events_after(events, position_.global_step, evaluated))
+      say("resume: " + shown_path(file) + ": damaged; what cannot be read is gone from TensorBoard, and is in " +
+          kLogFile);
+  }
   outputs_.events = TensorBoardWriter::open(events, {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid()});
   // Under the name that Hugging Face's trainer gives its arguments.
   outputs_.events.text("args", "```toml\n" + print_settings(settings) + "```", position_.global_step, unix_seconds());

@@ -27,8 +27,9 @@ class SealedRecords {
   SealedRecords(const SealedRecords&) = delete;
   SealedRecords& operator=(const SealedRecords&) = delete;
 
-  // Rank 0 opens log, events, tracking and status, all others report nothing. Throws Error kDisk.
-  void open_files(const RecordedRun& run, const Group& group);
+  // Rank 0 opens log, events, tracking and status, all others report nothing. `say` is told what was damaged in those
+  // that are there. Throws Error kDisk.
+  void open_files(const RecordedRun& run, const Group& group, void (*say)(const std::string& line));
 
   const TrainingPosition& position() const { return position_; }  // where the loop begins
   TrainingOutputs& outputs() { return outputs_; }
@@ -38,7 +39,7 @@ class SealedRecords {
  private:
   void resume(const RecordedRun& run, const ResumePoint& point);
   void resume_averaged(const ResumePoint& point);
-  void open_logs(const RecordedRun& run);
+  void open_logs(const RecordedRun& run, void (*say)(const std::string& line));
 
   RunStatus status_;  // outputs_.progress tells it
   TrainingOutputs outputs_;

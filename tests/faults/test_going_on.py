@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from bascule_run import EMOJI, TINY_MODEL, digest, run, settings
+from flipped_bits import flip
 
 
 def tree(folder):
@@ -60,10 +61,24 @@ class GoingOn(unittest.TestCase):
             self.assertIn(word, done.stderr.splitlines()[-1])
         self.assertEqual(tree(folder), before)
 
+    def test_logs_with_a_bit_changed_are_mended_from_the_checkpoint_and_said(self):
+        self.run_to_the_end(self.settings())
+        output = self.folder / "a" / "run"
+        log, (events,) = output / "log.jsonl", (output / "runs" / "bascule").glob("events.*")
+        lines = log.read_text().splitlines()
+        place = lines[1].index('"loss": ') + 10
+        log.write_text("\n".join([lines[0], lines[1][:place] + str(9 - int(lines[1][place])) + lines[1][place + 1:], *lines[2:]]) + "\n")
+        flip(events, events.stat().st_size // 2, 1)
+        said = self.run_to_the_end(self.settings(training__max_steps="5", training__lr_schedule_steps="4"))
+        self.assertEqual(log.read_text().splitlines()[:4], lines)
+        self.assertIn("bascule: resume: log.jsonl: 1 line damaged; figures that the checkpoint has are written anew", said)
+        self.assertRegex(said, "bascule: resume: .*events.*: damaged; what cannot be read is gone from TensorBoard, and is in log.jsonl")
+
     def test_no_trained_tensor_is_lost_where_another_program_trained_more(self):
         """As one that trained a tied table and its copy apart. Its checkpoint has no checksums: it is of long ago."""
         self.run_to_the_end(self.settings())
-        checkpoint = self.folder / "a/run/checkpoint-4"
+        checkpoint, marker = self.folder / "a/run/checkpoint-4", self.folder / "a/run/bascule.json"
+        marker.write_text(json.dumps({key: value for key, value in json.loads(marker.read_text()).items() if key != "record"}))  # nor has its folder a record
         add_tensor(self.folder / "a/run/model.safetensors", "mlm_score.decoder.weight")
         self.refused(self.settings(data__test_file=f'"{EMOJI}/test.jsonl"'), 3, "a/run: has tensors that this program does not train: mlm_score.decoder.weight; restore the weights of update 4")
         add_tensor(checkpoint / "model.safetensors", "mlm_score.decoder.weight")

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include "src/json/json.h"
 #include "tests/records/count_allocations.h"
 #include "tests/records/sample_metrics.h"
+#include "tests/support/files.h"
 
 namespace bascule {
 namespace {
@@ -109,6 +111,34 @@ TEST_F(Log, ATornLineGoes) {
   cut_log_after(folder_, 4, 4);
   EXPECT_EQ(lines().size(), 3U);
   cut_log_after(folder_ + "/absent", 4, 4);
+}
+
+// The checkpoint's records were checked; a digit of the log that has changed would be the curve of the run.
+TEST_F(Log, ALineWithoutTheFiguresOfItsRecordIsWrittenAnew) {
+  write(8);
+  const std::string whole = test::read_file(path());
+  std::vector<StepRecord> steps(3);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].global_step = 2 + 2 * static_cast<std::int64_t>(i);
+    steps[i].loss = 0.1 * static_cast<double>(steps[i].global_step);
+  }
+  const EvaluationRecord made = evaluation(4, Split::kValidation);
+  const KnownRecords known = {
+      {steps.data(), steps.size()}, {&made, 1}, {}, {test::kOfWords, std::size(test::kOfWords)}};
+  EXPECT_EQ(cut_log_after(folder_, 6, 4, known), 0);
+  const std::string cut = test::read_file(path());
+  EXPECT_EQ(whole.substr(0, cut.size()), cut);
+  for (const auto& [from, to] : {std::pair<const char*, const char*>{"\"loss\": 0.4", "\"loss\": 0.5"},
+                                 {"\"loss\": 0.4", "\"lost\": 0.4"},
+                                 {"\"eval_accuracy\": 0.75", "\"eval_accuracy\": 0.25"}}) {
+    std::string changed = cut;
+    std::ofstream(path()) << changed.replace(changed.find(from), std::string(from).size(), to);
+    EXPECT_EQ(cut_log_after(folder_, 6, 4, known), 1) << to;
+    EXPECT_EQ(test::read_file(path()), cut);
+  }
+  std::ofstream(path()) << "{\"step\": 2, \n" << cut;
+  EXPECT_EQ(cut_log_after(folder_, 6, 4, known), 1);
+  EXPECT_EQ(test::read_file(path()), cut);
 }
 
 TEST_F(Log, ALineAllocatesNothingWhateverItsFigures) {

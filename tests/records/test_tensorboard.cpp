@@ -218,8 +218,20 @@ TEST(CutEventsAfter, DropsARecordThatAKillTore) {
   const std::string folder = fresh_folder();
   const std::string path = file_with_steps(folder, 0, {10, 20, 30});
   fs::resize_file(path, fs::file_size(path) - 5);
-  cut_events_after(folder, 100, 100);
+  EXPECT_TRUE(cut_events_after(folder, 100, 100).empty());
   EXPECT_EQ(steps_in(bytes_of(path)), (std::vector<std::int64_t>{10, 20}));
+}
+
+TEST(CutEventsAfter, DropsADamagedRecordAloneAndNamesItsFile) {
+  const std::string folder = fresh_folder();
+  const std::string path = file_with_steps(folder, 0, {10, 20, 30}), sound = file_with_steps(folder, 1, {40});
+  std::string bytes = bytes_of(path);
+  const std::size_t record = fs::file_size(sound) - version_event(0.0).size();  // each of one length
+  bytes[bytes.size() - record - record / 2] ^= 1;
+  std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_EQ(cut_events_after(folder, 100, 100), std::vector<std::string>{path});
+  EXPECT_EQ(steps_in(bytes_of(path)), (std::vector<std::int64_t>{10, 30}));
+  EXPECT_TRUE(cut_events_after(folder, 100, 100).empty());
 }
 
 TEST(CutEventsAfter, RemovesWhatAKilledCutHasLeft) {
