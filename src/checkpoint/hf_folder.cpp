@@ -191,7 +191,12 @@ std::vector<std::string> hf_weight_files(const std::string& folder, const Weight
 const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, const FileNames& names) {
   if (const StoredTensor* tensor = find_with_prefix(source, name, names.prefix)) return tensor;
   const std::string other = names.other(name);
-  return other == name ? nullptr : find_with_prefix(source, other, names.prefix);
+  if (other != name) return find_with_prefix(source, other, names.prefix);
+  if (name != names.table) return nullptr;
+  for (const std::string& tied : names.tied) {
+    if (const StoredTensor* tensor = find_with_prefix(source, tied, names.prefix)) return tensor;
+  }
+  return nullptr;
 }
 
 bool are_equal(const TensorSource& source, const std::string& a, const std::string& b, const FileNames& names) {

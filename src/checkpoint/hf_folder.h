@@ -55,7 +55,7 @@ struct LoadReport {
 };
 
 // The tensor `name`, by its full name or, for files of a bare model or a caller who wants a bare model, without or with
-// the prefix; then by its other name.
+// the prefix; then by its other name, or by those that are tied to it.
 const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, const FileNames& names);
 // Whether the source has both tensors, of one shape, and all their elements are equal.
 bool are_equal(const TensorSource& source, const std::string& a, const std::string& b, const FileNames& names);

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/span.h"
 
@@ -18,6 +19,9 @@ struct NameChange {
 struct FileNames {
   std::string_view prefix;  // of the body's tensors: a file may leave it out, or a caller who wants a bare model
   Span<const NameChange> changes{};  // made one after another, where their part is in the name
+  // A table, and the full names of the tensors that are tied to it: a file may hold it under one of those alone.
+  std::string table = {};
+  std::vector<std::string> tied = {};
 
   FileNames(std::string_view body_prefix) : prefix(body_prefix) {}
   FileNames(const char* body_prefix) : prefix(body_prefix) {}

@@ -15,10 +15,18 @@ namespace {
 
 constexpr char kVision[] = "vision_model", kText[] = "text_model", kTextPooler[] = "text_pooler";
 
+constexpr char kWordDecoder[] = "mlm_score.decoder.weight";
+
+FileNames names_of(const BridgeTowerConfig& config) {
+  FileNames names(kBodyPrefix);
+  names.table = std::string(kBodyPrefix) + "text_model.embeddings.word_embeddings.weight";
+  if (config.tie_word_embeddings) names.tied = {kWordDecoder};
+  return names;
+}
+
 // Of the masked-LM head; no other one has a decoder.
 TiedDecoder decoder_of(const BridgeTowerConfig& config, ModelHead head, const ModelSource& source) {
-  return {head == ModelHead::kMaskedLm && config.tie_word_embeddings, source, "mlm_score.decoder.weight",
-          std::string(kBodyPrefix) + "text_model.embeddings.word_embeddings.weight", FileNames(kBodyPrefix)};
+  return {head == ModelHead::kMaskedLm && config.tie_word_embeddings, source, kWordDecoder, names_of(config)};
 }
 
 // Reference cases call matching so too.
@@ -46,6 +54,7 @@ class BridgeTower final : public Model {
 
   const char* architecture() const override { return architecture_name(head_); }
   const char* body_prefix() const override { return kBodyPrefix; }
+  FileNames file_names() const override { return names_of(config_); }
   bool may_be_fresh(const std::string& tensor) const override {
     const char* const heads[] = {"itc_", "itm_score.", "mlm_score.", "logit_scale"};
     return std::any_of(std::begin(heads), std::end(heads),

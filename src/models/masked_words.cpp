@@ -10,7 +10,21 @@ bool find_whether_they_differ(const std::string& a, const std::string& b, const 
          !source.are_equal(a, b, FileNames(variant.prefix()));
 }
 
+TiedDecoder decoder_of(const MaskedWordNames& names, const BertConfig& config, const BertVariant& variant,
+                       const ModelSource& source) {
+  const std::string prefix = variant.prefix();
+  FileNames files(prefix);
+  add_tied_words(&files, names, config, variant);
+  return {config.tie_word_embeddings, source, std::string(names.decoder) + ".weight", files};
+}
+
 }  // namespace
+
+void add_tied_words(FileNames* files, const MaskedWordNames& names, const BertConfig& config,
+                    const BertVariant& variant) {
+  files->table = word_table_name(variant);
+  if (config.tie_word_embeddings) files->tied = {std::string(names.decoder) + ".weight"};
+}
 
 FamilyHead masked_words_head() {
   FamilyHead head;
@@ -23,10 +37,7 @@ FamilyHead masked_words_head() {
 
 MaskedWords::MaskedWords(const MaskedWordNames& names, const BertConfig& config, const BertVariant& variant,
                          const ModelSource& source)
-    : names_(names),
-      vocabulary_size_(config.vocab_size),
-      decoder_(config.tie_word_embeddings, source, std::string(names.decoder) + ".weight", word_table_name(variant),
-               FileNames(variant.prefix())) {
+    : names_(names), vocabulary_size_(config.vocab_size), decoder_(decoder_of(names, config, variant, source)) {
   const std::string decoders = std::string(names.decoder) + ".bias";
   const bool reads_decoders =
       names.bias == nullptr || !decoder_.is_tied() || find_whether_they_differ(decoders, names.bias, variant, source);

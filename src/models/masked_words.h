@@ -23,6 +23,10 @@ struct MaskedWordNames {
   const char *loss = "loss", *logits = "logits";
 };
 
+// The word table, and the decoder of this head where config.json ties them: also for the other heads' files.
+void add_tied_words(FileNames* files, const MaskedWordNames& names, const BertConfig& config,
+                    const BertVariant& variant);
+
 // The name of the head, and what settings and commands know of it.
 inline constexpr char kMaskedWordsHead[] = "masked_lm";
 FamilyHead masked_words_head();

@@ -13,6 +13,7 @@ extern const Family kT5;
 namespace {
 
 constexpr char kT5Head[] = "conditional_generation", kT5Architecture[] = "T5ForConditionalGeneration";
+constexpr char kEncoderWords[] = "encoder.embed_tokens.weight", kDecoderWords[] = "decoder.embed_tokens.weight";
 constexpr int kSource = 0, kTarget = 1;  // the texts of a sample
 constexpr int kSourceTokens = kFirstModelStream;
 constexpr int kTargetTokens = kFirstModelStream + 1;
@@ -21,10 +22,11 @@ constexpr int kLabelledTokens = kFirstModelStream + 2;  // of the target: those 
 class T5 final : public Model {
  public:
   explicit T5(const T5Config& config, const ModelSource& source = {})
-      : config_(config), head_is_tied_(!hold_own_decoder(source, kT5LmHead, kT5Words, file_names())) {}
+      : config_(config), head_is_tied_(!hold_own_decoder(source, kT5LmHead, file_names())) {}
 
   const char* architecture() const override { return kT5Architecture; }
   const char* body_prefix() const override { return ""; }
+  FileNames file_names() const override;
   bool may_be_fresh(const std::string&) const override { return false; }
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
   bool is_ignored(const std::string& tensor) const override;
@@ -55,9 +57,17 @@ class T5 final : public Model {
   bool head_is_tied_;
 };
 
+// In the order of Transformers 5, which ties all of them whatever config.json says.
+FileNames T5::file_names() const {
+  FileNames names(body_prefix());
+  names.table = kT5Words;
+  names.tied = {kEncoderWords, kDecoderWords, kT5LmHead};
+  return names;
+}
+
 // Copies of the word table that older versions wrote, and a table that no attention reads.
 bool T5::is_ignored(const std::string& tensor) const {
-  return tensor == "encoder.embed_tokens.weight" || tensor == "decoder.embed_tokens.weight" ||
+  return tensor == kEncoderWords || tensor == kDecoderWords ||
          tensor == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight" ||
          (head_is_tied_ && tensor == kT5LmHead);
 }

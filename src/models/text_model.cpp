@@ -38,6 +38,7 @@ TextModel::TextModel(const TextFamily& family, const BertConfig& config, const s
 FileNames TextModel::file_names() const {
   FileNames names(prefix_);
   names.changes = head_->has_own_decoder() ? family_.untied_names : family_.names;
+  add_tied_words(&names, family_.masked_words, config_, variant_);
   return names;
 }
 

@@ -3,15 +3,13 @@
 
 namespace bascule {
 
-bool hold_own_decoder(const ModelSource& source, const std::string& decoder, const std::string& words,
-                      const FileNames& names) {
+bool hold_own_decoder(const ModelSource& source, const std::string& decoder, const FileNames& names) {
   if (!source.has_weights || !source.has_weights(decoder)) return false;
-  return !source.are_equal || !source.are_equal(decoder, words, names);
+  return !source.are_equal || !source.are_equal(decoder, names.table, names);
 }
 
-TiedDecoder::TiedDecoder(bool says_tied, const ModelSource& source, const std::string& decoder,
-                         const std::string& words, const FileNames& names)
-    : says_tied_(says_tied), is_tied_(says_tied && !hold_own_decoder(source, decoder, words, names)) {}
+TiedDecoder::TiedDecoder(bool says_tied, const ModelSource& source, const std::string& decoder, const FileNames& names)
+    : says_tied_(says_tied), is_tied_(says_tied && !hold_own_decoder(source, decoder, names)) {}
 
 void TiedDecoder::complete_config(Json* config) const {
   if (is_own()) (*config)["tie_word_embeddings"] = false;

@@ -10,15 +10,13 @@
 
 namespace bascule {
 
-// Whether the weights hold a decoder that is no copy of the word table.
-bool hold_own_decoder(const ModelSource& source, const std::string& decoder, const std::string& words,
-                      const FileNames& names);
+// Whether the weights hold a decoder that is no copy of the word table, which is names.table.
+bool hold_own_decoder(const ModelSource& source, const std::string& decoder, const FileNames& names);
 
 class TiedDecoder {
  public:
-  // says_tied: config.json does. decoder, words: the two tensors' full names.
-  TiedDecoder(bool says_tied, const ModelSource& source, const std::string& decoder, const std::string& words,
-              const FileNames& names);
+  // says_tied: config.json does. decoder: its full name.
+  TiedDecoder(bool says_tied, const ModelSource& source, const std::string& decoder, const FileNames& names);
 
   bool is_tied() const { return is_tied_; }
   // It is not the word table although config.json says so.
