@@ -91,15 +91,16 @@ void read_ids(const Json& object, const std::string& where, SearchOptions* optio
 struct OptionsFile {
   std::string path;
   Json json;
-  std::string note;  // what is missing there
+  std::string note;     // what is missing there
+  bool is_own = false;  // not config.json
 };
 
 OptionsFile open_options(const std::string& folder, SearchOptions* options) {
   const std::string old_path = folder + "/config.json", own_path = folder + "/generation_config.json";
   options->end_ids = {1};
   if (!std::filesystem::exists(std::filesystem::symlink_status(own_path)))
-    return {old_path, read_json_file(old_path), ""};
-  OptionsFile file{own_path, read_json_file(own_path), ""};
+    return {old_path, read_json_file(old_path), "", false};
+  OptionsFile file{own_path, read_json_file(own_path), "", true};
   if (!file.json.is_object())
     throw Error(ErrorKind::kData, own_path, "is not a JSON object", "correct the file, or remove it");
   // Transformers raises where the start is missing there, and goes on for ever where the end is.
@@ -136,6 +137,34 @@ EarlyStopping early_stopping_of(const Json& value, const std::string& where) {
   if (text == "true") return EarlyStopping::kYes;
   if (text == "\"never\"") return EarlyStopping::kNever;
   throw Error(ErrorKind::kData, where, "early_stopping = " + text + " is not valid", "use false, true or \"never\"");
+}
+
+Json early_stopping_json(EarlyStopping value) {
+  return value == EarlyStopping::kNever ? Json("never") : Json(value == EarlyStopping::kYes);
+}
+
+// config.json without its other keys.
+Json options_of_config(const Json& config) {
+  Json options = Json::object();
+  const auto keep = [&](const char* key) {
+    if (config.contains(key)) options[key] = config[key];
+  };
+  for (const char* const key : {"bos_token_id", "num_beams", "length_penalty", "no_repeat_ngram_size", "early_stopping",
+                                "max_length", "min_length", "max_new_tokens", "min_new_tokens"})
+    keep(key);
+  for (const Unknown& one : kUnknown) keep(one.key);
+  return options;
+}
+
+void write_search(const SearchOptions& options, Json* json) {
+  for (const Unknown& one : kUnknown) json->items().erase(one.key);
+  for (const char* const key : {"max_new_tokens", "min_new_tokens"}) json->items().erase(key);
+  (*json)["num_beams"] = options.num_beams;
+  (*json)["max_length"] = options.max_length;
+  (*json)["min_length"] = options.min_length;
+  (*json)["length_penalty"] = options.length_penalty;
+  (*json)["early_stopping"] = early_stopping_json(options.early_stopping);
+  (*json)["no_repeat_ngram_size"] = options.no_repeat_ngram_size;
 }
 
 }  // namespace
@@ -214,6 +243,21 @@ SearchOptions read_generation_ids(const std::string& folder, std::int64_t vocabu
   read_ids(file.json, file.path, &options);
   check_ids(options, file.path);
   return options;
+}
+
+Json generation_config_to_write(const std::string& folder, const SearchOptions* searched, std::int64_t length) {
+  SearchOptions ids;
+  const OptionsFile file = open_options(folder, &ids);
+  read_ids(file.json, file.path, &ids);
+  Json json = file.is_own ? file.json : options_of_config(file.json);
+  json.items().erase("_from_model_config");  // Transformers would take other options of config.json
+  json["decoder_start_token_id"] = ids.start_id;
+  json["pad_token_id"] = ids.pad_id;
+  json["eos_token_id"] = ids.end_ids.size() == 1 ? Json(ids.end_ids.front()) : Json(ids.end_ids);
+  const auto names = [&](const char* key) { return find_member(json, key, file.path) != nullptr; };
+  if (searched != nullptr) write_search(*searched, &json);
+  if (!names("max_length") && !names("max_new_tokens")) json["max_length"] = length;
+  return json;
 }
 
 }  // namespace bascule

@@ -24,6 +24,10 @@ GenerationConfig read_generation_config(const std::string& folder, std::int64_t 
 // The ids of its tokens alone: start, padding and ends.
 SearchOptions read_generation_ids(const std::string& folder, std::int64_t vocabulary_size);
 
+// What a run's folder says in generation_config.json. searched: how the run wrote texts; null: it wrote none, and the
+// options of the folder that it began from stay. length: max_length where neither names one.
+Json generation_config_to_write(const std::string& folder, const SearchOptions* searched, std::int64_t length);
+
 // The keys of one object with the meaning that they have in generation_config.json, over `options`: those that it does
 // not have stay. where: for errors, which are kData.
 void read_search_options(const Json& object, const std::string& where, SearchOptions* options);

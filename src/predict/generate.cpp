@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/base/word_list.h"
@@ -31,10 +32,18 @@ namespace {
 
 constexpr char kCommandLine[] = "command line";
 
+constexpr char kText[] = "text ", kLine[] = "standard input: line ";
+
+struct Source {
+  std::vector<std::int32_t> ids;  // with the prefix; none of an empty line
+  bool is_cut = false;
+};
+
 struct Written {
   std::string text;
   std::int64_t tokens = 0;
   float score = 0.0f;
+  bool is_cut = false;
 };
 
 // The folder's options with those of the command line over them.
@@ -151,16 +160,17 @@ class GenerateCommand {
   }
 
   void write_arguments() {
-    std::vector<std::vector<std::int32_t>> sources;
-    for (const std::string& text : arguments_.texts) sources.push_back(encode(text, sources.size(), "text "));
+    std::vector<Source> sources;
+    for (const std::string& text : arguments_.texts) sources.push_back(encode(text, kText, sources.size()));
     std::int64_t longest = 1;
-    for (const auto& ids : sources) longest = std::max(longest, static_cast<std::int64_t>(ids.size()));
+    for (const Source& one : sources) longest = std::max(longest, static_cast<std::int64_t>(one.ids.size()));
     plan(std::min(arguments_.batch, static_cast<std::int64_t>(sources.size())), longest);
     for (std::size_t first = 0; first < sources.size(); first += static_cast<std::size_t>(arguments_.batch)) {
       const std::size_t end = std::min(sources.size(), first + static_cast<std::size_t>(arguments_.batch));
       write({arguments_.texts.begin() + static_cast<std::ptrdiff_t>(first),
              arguments_.texts.begin() + static_cast<std::ptrdiff_t>(end)},
-            {sources.begin() + static_cast<std::ptrdiff_t>(first), sources.begin() + static_cast<std::ptrdiff_t>(end)});
+            {sources.begin() + static_cast<std::ptrdiff_t>(first), sources.begin() + static_cast<std::ptrdiff_t>(end)},
+            kText, first);
     }
   }
 
@@ -172,17 +182,18 @@ class GenerateCommand {
     for (;;) {
       const std::vector<std::string> texts = lines.read(static_cast<std::size_t>(arguments_.batch), kMostBytesOfALine);
       if (texts.empty()) return;
-      std::vector<std::vector<std::int32_t>> sources;
+      std::vector<Source> sources;
       std::optional<Error> refused;  // after the answers to the lines before it
       for (const std::string& text : texts) {
         try {
-          sources.push_back(encode(text, read++, "standard input: line "));
+          sources.push_back(encode(text, kLine, read + sources.size()));
         } catch (const Error& error) {
           refused = error;
           break;
         }
       }
-      write({texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(sources.size())}, sources);
+      write({texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(sources.size())}, sources, kLine, read);
+      read += sources.size();
       if (std::fflush(stdout) != 0) return;  // nobody reads on, or the disk is full, which main() says
       if (refused) throw Error(*refused);
     }
@@ -253,39 +264,55 @@ class GenerateCommand {
                 advice);
   }
 
-  // The ids of a source with its prefix; none of an empty line. Says when it is cut.
-  std::vector<std::int32_t> encode(const std::string& text, std::size_t number, const char* where) const {
+  // Says when it is cut.
+  Source encode(const std::string& text, const char* where, std::size_t number) const {
     const std::string name = where + std::to_string(number + 1);
     if (text.empty()) return {};
     if (const std::size_t byte = first_invalid_utf8(text); byte < text.size())
       throw Error(ErrorKind::kData, name, "byte " + std::to_string(byte) + " is not UTF-8", "write it in UTF-8");
     try {
       std::vector<std::int32_t> ids = tokenizer_->encode(prefix_ + text);
-      if (static_cast<std::int64_t>(ids.size()) <= longest_) return ids;
+      if (static_cast<std::int64_t>(ids.size()) <= longest_) return {std::move(ids), false};
       std::fprintf(stderr, "bascule: %s has %zu tokens and is cut to %lld\n", name.c_str(), ids.size(),
                    static_cast<long long>(longest_));
-      return tokenizer_->encode(prefix_ + text, longest_);
+      return {tokenizer_->encode(prefix_ + text, longest_), true};
     } catch (const Error& error) {
       throw Error(ErrorKind::kData, name, error.problem(), error.what_to_do());
     }
   }
 
-  void write(const std::vector<std::string>& texts, const std::vector<std::vector<std::int32_t>>& sources) {
+  // Of the text whose number is `number` + 1. Says when it is cut.
+  Written written_of(std::int64_t sample, const char* where, std::size_t number) const {
+    const Span<const std::int32_t> ids = writer_->search().generated(sample);
+    const auto is_end = [&](std::int32_t id) {
+      return std::find(options_.end_ids.begin(), options_.end_ids.end(), id) != options_.end_ids.end();
+    };
+    const bool is_cut = ids.empty() || !is_end(ids[ids.size() - 1]);
+    if (is_cut) {
+      std::fprintf(stderr, "bascule: %s%zu: the generated text is cut at %s; raise --max-new-tokens\n", where,
+                   number + 1, count_of(ids.size(), "token").c_str());
+    }
+    return {decoder_->decode(ids), static_cast<std::int64_t>(ids.size()), writer_->search().score(sample), is_cut};
+  }
+
+  // where, first: name the first of the texts.
+  void write(const std::vector<std::string>& texts, const std::vector<Source>& sources, const char* where,
+             std::size_t first) {
     std::vector<std::vector<std::int32_t>> asked;
-    for (const auto& ids : sources) {
-      if (!ids.empty()) asked.push_back(ids);
+    for (const Source& one : sources) {
+      if (!one.ids.empty()) asked.push_back(one.ids);
     }
     if (!asked.empty()) writer_->write(asked);
     std::int64_t sample = 0;
     for (std::size_t i = 0; i < texts.size(); ++i) {
       Written written;
-      if (!sources[i].empty()) {
-        const Span<const std::int32_t> ids = writer_->search().generated(sample);
-        written = {decoder_->decode(ids), static_cast<std::int64_t>(ids.size()), writer_->search().score(sample)};
-        ++sample;
-      }
+      if (!sources[i].ids.empty()) written = written_of(sample++, where, first + i);
       if (arguments_.json) {
-        Json entry = {{"text", texts[i]}, {"generated", written.text}, {"tokens", written.tokens}};
+        Json entry = {{"text", texts[i]},
+                      {"source_cut", sources[i].is_cut},
+                      {"generated", written.text},
+                      {"tokens", written.tokens},
+                      {"cut", written.is_cut}};
         if (options_.num_beams > 1) entry["score"] = written.score;
         document_.add(std::move(entry));
       } else {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/files/model_file_names.h"
+#include "src/generate/generation_config.h"
 #include "src/json/json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/session/parameter_values.h"
@@ -42,6 +43,15 @@ void add_preprocessor(HfFolderContents* contents, const RecordedRun& run) {
   }
 }
 
+// How texts are written: as the run wrote them.
+void add_generation(HfFolderContents* contents, const RecordedRun& run) {
+  const Settings& settings = run.settings;
+  const Json options = generation_config_to_write(settings.model.model_name_or_path.resolved,
+                                                  run.graphs.texts ? &run.graphs.texts->options : nullptr,
+                                                  settings.generation.length(settings.data));
+  contents->texts.push_back({kGenerationFiles[0], json_text(options, 2) + "\n"});
+}
+
 }  // namespace
 
 HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained) {
@@ -50,9 +60,7 @@ HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weigh
   Json config = config_to_write(read_json_file(opened.config_path), opened.model->architecture());
   opened.model->complete_config(&config);
   contents.config_json = json_text(config, 2) + "\n";
-  const std::string generation = run.settings.model.model_name_or_path.resolved + "/" + kGenerationFiles[0];
-  if (serves(*opened.model, Use::kDecode) && std::filesystem::exists(generation))
-    contents.texts.push_back({kGenerationFiles[0], json_text(read_json_file(generation), 2) + "\n"});
+  if (serves(*opened.model, Use::kDecode)) add_generation(&contents, run);
   add_tokenizer(&contents, run);
   add_preprocessor(&contents, run);
   if (const ModelCode code = opened.model->code(); code.file != nullptr)

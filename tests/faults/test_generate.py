@@ -80,12 +80,30 @@ class Generate(unittest.TestCase):
 
     def test_the_command_writes_what_the_run_did(self):
         rows = self.predictions()
-        texts = self.generate("-", "--max-length", 12, stdin="".join(row["text"] + "\n" for row in rows).encode()).splitlines()
+        lines = "".join(row["text"] + "\n" for row in rows).encode()
+        texts = self.generate("-", stdin=lines).splitlines()
         self.assertEqual(texts, [row["generated"] for row in rows])
         for batch in (1, 7):
-            again = self.generate("-", "--max-length", 12, "--batch", batch, stdin="".join(row["text"] + "\n" for row in rows).encode()).splitlines()
-            self.assertEqual(again, texts, batch)
-        self.assertEqual(self.generate(*[row["text"] for row in rows[:9]], "--max-length", 12, "--batch", 4).splitlines(), texts[:9])
+            self.assertEqual(self.generate("-", "--batch", batch, stdin=lines).splitlines(), texts, batch)
+        self.assertEqual(self.generate(*[row["text"] for row in rows[:9]], "--batch", 4).splitlines(), texts[:9])
+
+    def test_the_folder_says_how_the_run_wrote(self):
+        said = json.loads((self.run_folder / "generation_config.json").read_text())
+        self.assertEqual(said, {"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "num_beams": 1, "max_length": 12, "min_length": 0, "length_penalty": 1.0,
+                                "early_stopping": False, "no_repeat_ngram_size": 0})
+        self.assertEqual(json.loads((self.run_folder / "checkpoint-500/generation_config.json").read_text()), said)
+
+    def test_a_text_that_stops_at_a_limit_is_said(self):
+        arguments = ["generate", self.run_folder, "red heart", "cat " * 100, "", "--max-new-tokens"]
+        done = run(*arguments, 1, "--json")
+        self.assertEqual([(row["tokens"], row["cut"], row["source_cut"]) for row in json.loads(done.stdout)["texts"]], [(1, True, False), (1, True, True), (0, False, False)])
+        self.assertEqual([line for line in done.stderr.splitlines() if "generated" in line],
+                         [f"bascule: text {number}: the generated text is cut at 1 token; raise --max-new-tokens" for number in (1, 2)])
+        whole = run(*arguments[:3], "--max-new-tokens", 40, "--json")
+        self.assertFalse(json.loads(whole.stdout)["texts"][0]["cut"], whole.stdout)
+        self.assertEqual(whole.stderr, "")
+        lines = run("generate", self.run_folder, "-", "--batch", 1, "--max-new-tokens", 1, input="red heart\n\ncat\n").stderr
+        self.assertEqual([line.split(": the ")[0] for line in lines.splitlines()], ["bascule: standard input: line 1", "bascule: standard input: line 3"])
 
     def test_lines_are_answered_in_order_as_they_come(self):
         process = subprocess.Popen([str(PROGRAM), "generate", str(self.run_folder), "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -115,8 +133,8 @@ class Generate(unittest.TestCase):
                        for penalty in (-5, 5))
         self.assertLess(short, long)
         self.assertNotEqual(self.generate("cat", "--prefix", ""), self.generate("cat", "--prefix", "keywords of many things: "))
-        words = self.generate("cat", "--min-new-tokens", 19, "--no-repeat-ngram-size", 1)
-        self.assertNotEqual(words, self.generate("cat", "--min-new-tokens", 19))
+        nineteen = ["cat", "--min-new-tokens", 19, "--max-new-tokens", 20]
+        self.assertNotEqual(self.generate(*nineteen, "--no-repeat-ngram-size", 1), self.generate(*nineteen))
 
     def test_bf16_gives_the_same_bits_for_any_batch(self):
         """6 rows read their weights without packing them; 30 pack them; for 72 the head's weights are no copy."""
@@ -297,6 +315,8 @@ class Generate(unittest.TestCase):
                                                            training__save_strategy='"epoch"', training__save_steps=None))
         done = run("run", make_settings(self.folder / "named", self.model, training__predict_with_generate="false", generation__num_beams="3", training__max_steps="2"))
         self.assertIn("generation.num_beams (no text is generated)", done.stderr)
+        said = json.loads((self.folder / "named/run/generation_config.json").read_text())
+        self.assertEqual(said, {"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "max_length": 12})
 
     def test_the_best_is_chosen_by_rouge_and_the_average_is_judged_only_if_asked(self):
         for ema in (False, True):

@@ -141,6 +141,52 @@ TEST(GenerationConfig, IdsAloneAreReadWhereTheSettingsSayTheRest) {
   EXPECT_EQ(options.num_beams, 1);
 }
 
+// What is written says how the run wrote texts, and is read as that; without a run's search the start's options stay.
+TEST(GenerationConfig, SaysHowARunWroteTexts) {
+  const TemporaryFolder folder;
+  folder.write("config.json", kModel);
+  SearchOptions searched = read_generation_ids(folder.path(), 100);
+  searched.num_beams = 2;
+  searched.max_length = 31;
+  searched.min_length = 5;
+  searched.length_penalty = 0.5;
+  searched.early_stopping = EarlyStopping::kNever;
+  searched.no_repeat_ngram_size = 3;
+  for (const char* const own :
+       {"", R"({"decoder_start_token_id": 3, "eos_token_id": [4, 9], "do_sample": true, "max_new_tokens": 7,
+                "min_new_tokens": 6, "_from_model_config": true, "transformers_version": "5"})"}) {
+    if (*own != '\0') folder.write("generation_config.json", own);
+    searched.end_ids = *own != '\0' ? std::vector<std::int32_t>{4, 9} : std::vector<std::int32_t>{4};
+    const Json json = generation_config_to_write(folder.path(), &searched, 8);
+    const SearchOptions options = read(json_text(json)).options;
+    EXPECT_EQ(options.start_id, 3);
+    EXPECT_EQ(options.pad_id, *own != '\0' ? 0 : 2);
+    EXPECT_EQ(options.end_ids, searched.end_ids);
+    EXPECT_EQ(options.num_beams, 2);
+    EXPECT_EQ(options.max_length, 31);
+    EXPECT_EQ(options.min_length, 5);
+    EXPECT_EQ(options.length_penalty, 0.5);
+    EXPECT_EQ(options.early_stopping, EarlyStopping::kNever);
+    EXPECT_EQ(options.no_repeat_ngram_size, 3);
+    EXPECT_FALSE(json.contains("_from_model_config"));
+    EXPECT_EQ(json.contains("transformers_version"), *own != '\0');
+    EXPECT_FALSE(json.contains("vocab_size"));
+  }
+}
+
+TEST(GenerationConfig, OfARunThatWroteNothingIsTheStartsWithALength) {
+  const TemporaryFolder folder;
+  folder.write("config.json", R"({"decoder_start_token_id": 3, "num_beams": 6, "d_model": 4})");
+  Json json = generation_config_to_write(folder.path(), nullptr, 8);
+  EXPECT_EQ(json_text(json),
+            R"({"decoder_start_token_id":3,"eos_token_id":1,"max_length":8,"num_beams":6,"pad_token_id":0})");
+  folder.write("generation_config.json", R"({"decoder_start_token_id": 3, "max_new_tokens": 60, "do_sample": true})");
+  json = generation_config_to_write(folder.path(), nullptr, 8);
+  EXPECT_FALSE(json.contains("max_length"));
+  EXPECT_EQ(json["max_new_tokens"], 60);
+  EXPECT_EQ(json["do_sample"], true);
+}
+
 TEST(GenerationConfig, ChecksWhatTransformersWouldTake) {
   SearchOptions options;
   options.vocabulary_size = 10;
