@@ -270,10 +270,10 @@ void add_classify(CLI::App& app, Chosen* chosen) {
   as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
       ->required();
   command
-      ->add_option(
-          "inputs", arguments->inputs,
-          "JPEG, PNG and WebP files; or a text, or two that are a pair; - alone: the lines of standard input; a tab "
-          "separates the texts of a pair")
+      ->add_option("inputs", arguments->inputs,
+                   "JPEG, PNG and WebP files; or texts, where the model's rows were pairs one or two: a pair; - alone: "
+                   "the lines "
+                   "of standard input, where a tab separates the texts of a pair")
       ->required();
   as_integer(command->add_option("--top", arguments->top, "number of classes for each picture or text"), 1, 1000);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");

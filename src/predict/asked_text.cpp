@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
@@ -24,6 +26,14 @@ void say_cut(const std::string& where, std::size_t all, std::size_t kept) {
 }
 
 }  // namespace
+
+void say_if_file(const std::string& text) {
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(text, failure)) return;
+  std::fprintf(stderr,
+               "bascule: the model reads texts: \"%s\" is taken as words, and the file of that name is not read\n",
+               printable_line(text).c_str());
+}
 
 EncodedText encode_text(const Tokenizer& tokenizer, const AskedText& asked, std::int64_t longest,
                         const std::string& where) {

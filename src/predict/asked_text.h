@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text that a classifier is asked about, and its tokens as the model reads them. Before the seal.
+// A text that a model is asked about, and its tokens as the model reads them. Before the seal.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,9 @@ struct AskedText {
   std::string first;
   std::optional<std::string> second;  // of a pair
 };
+
+// Says of a text that names a file that the file is not read.
+void say_if_file(const std::string& text);
 
 struct EncodedText {
   std::vector<std::int32_t> ids;

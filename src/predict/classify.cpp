@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <numeric>
+#include <system_error>
 
 #include "src/base/error.h"
 #include "src/json/json.h"
@@ -43,7 +45,10 @@ class Classifier {
   std::int64_t batch() const { return batch_; }
   // Decodes into place `row` of the batch. Returns why the picture is refused, or an empty text.
   std::string decode(const std::string& path, std::int64_t row) {
-    return decoder_.decode(path, pixels_.data() + row * picture_floats(), nullptr);
+    const std::string refused = decoder_.decode(path, pixels_.data() + row * picture_floats(), nullptr);
+    std::error_code failure;
+    const bool is_text = !refused.empty() && !std::filesystem::exists(path, failure);
+    return is_text ? refused + ": the model reads pictures, and takes each argument as the path of one" : refused;
   }
   // Returns the logits of the first `count` pictures: (count, classes).
   const float* run(std::int64_t count) {

@@ -42,14 +42,23 @@ class ClassifyCommand {
     const RunInputs run = read_run_inputs(arguments.folder);
     const std::int64_t most = shape.max_positions - shape.positions.first;
     longest_ = run.are_of_run ? std::min(run.max_seq_length, most) : most;
+    reads_pairs_ = run.reads_pairs && !has_tags_;
   }
 
   void answer_arguments() {
-    AskedText asked{arguments_.inputs[0], {}};
-    if (arguments_.inputs.size() > 1) asked.second = arguments_.inputs[1];
-    const EncodedText encoded = encode(asked, "the text");
-    plan(1, static_cast<std::int64_t>(encoded.ids.size()));
-    answer({asked}, {encoded});
+    const std::vector<AskedText> asked = asked_arguments();
+    std::vector<EncodedText> encoded;
+    std::size_t longest = 0;
+    for (const AskedText& one : asked) {
+      encoded.push_back(encode(one, asked.size() == 1 ? "the text" : "text " + std::to_string(encoded.size() + 1)));
+      longest = std::max(longest, encoded.back().ids.size());
+    }
+    plan(std::min(asked.size(), kLines), static_cast<std::int64_t>(longest));
+    for (std::size_t first = 0; first < asked.size(); first += kLines) {
+      const auto from = static_cast<std::ptrdiff_t>(first);
+      const auto to = static_cast<std::ptrdiff_t>(std::min(asked.size(), first + kLines));
+      answer({asked.begin() + from, asked.begin() + to}, {encoded.begin() + from, encoded.begin() + to});
+    }
   }
 
   void answer_lines() {
@@ -63,7 +72,7 @@ class ClassifyCommand {
       const std::vector<std::string> texts = lines.read(kLines, kMostBytesOfALine);
       if (texts.empty()) return;
       for (const std::string& text : texts) {
-        const std::size_t tab = has_tags_ ? std::string::npos : text.find('\t');
+        const std::size_t tab = reads_pairs_ ? text.find('\t') : std::string::npos;
         AskedText one{text.substr(0, tab), {}};
         if (tab != std::string::npos) one.second = text.substr(tab + 1);
         try {
@@ -83,13 +92,27 @@ class ClassifyCommand {
   const AnswerDocument& document() const { return document_; }
 
  private:
+  // Each a text; or two that are a pair.
+  std::vector<AskedText> asked_arguments() const {
+    const std::vector<std::string>& inputs = arguments_.inputs;
+    for (const std::string& text : inputs) say_if_file(text);
+    if (reads_pairs_ && inputs.size() == 2) return {{inputs[0], inputs[1]}};
+    if (reads_pairs_ && inputs.size() > 2) {
+      throw Error(ErrorKind::kSettings, "command line", "the model reads pairs, and there are more than two texts",
+                  "name a text, or a text and the second one of its pair; - reads one a line of standard input");
+    }
+    std::vector<AskedText> asked;
+    for (const std::string& text : inputs) asked.push_back({text, {}});
+    return asked;
+  }
+
   EncodedText encode(const AskedText& asked, const std::string& where) const {
     return (has_tags_ ? encode_places : encode_text)(*tokenizer_, asked, longest_, where);
   }
 
-  void plan(std::int64_t batch, std::int64_t longest) {
-    classifier_ =
-        std::make_unique<TextClassifier>(arguments_.folder, model_, tokenizer_->second_type(), batch, longest);
+  void plan(std::size_t batch, std::int64_t longest) {
+    classifier_ = std::make_unique<TextClassifier>(arguments_.folder, model_, tokenizer_->second_type(),
+                                                   static_cast<std::int64_t>(batch), longest);
   }
 
   void answer(const std::vector<AskedText>& asked, const std::vector<EncodedText>& encoded) {
@@ -149,6 +172,7 @@ class ClassifyCommand {
   const ClassifyArguments& arguments_;
   const Model& model_;
   const bool has_values_, has_tags_;
+  bool reads_pairs_ = false;
   const std::vector<std::string> names_;
   const std::unique_ptr<const Tokenizer> tokenizer_;
   const std::vector<std::string> tokens_;  // by id, where they have tags
@@ -160,14 +184,6 @@ class ClassifyCommand {
 }  // namespace
 
 int classify_texts_command(const ClassifyArguments& arguments, const Model& model) {
-  if (arguments.inputs.size() > 2) {
-    throw Error(ErrorKind::kSettings, "command line", "more than two texts",
-                "name a text, or a text and the second one of its pair; - reads one a line of standard input");
-  }
-  if (model.inputs().reads_words && arguments.inputs.size() > 1) {
-    throw Error(ErrorKind::kSettings, "command line", "the model finds entities in one text, and there are two",
-                "name a text; - reads one a line of standard input");
-  }
   ClassifyCommand command(arguments, model);
   return end_with_document(
       [&] {

@@ -104,6 +104,7 @@ RunInputs read_run_inputs(const std::string& folder) {
     throw Error(ErrorKind::kData, path, "eval_crop_ratio is not between 0.1 and 1");
   inputs.max_seq_length = get_int(json, "max_seq_length", path, inputs.max_seq_length);
   if (inputs.max_seq_length < 2) throw Error(ErrorKind::kData, path, "max_seq_length is less than 2");
+  inputs.reads_pairs = get_bool(json, "reads_pairs", path, inputs.reads_pairs);
   if (find_member(json, "source_prefix", path) != nullptr)
     inputs.source_prefix = get_string(json, "source_prefix", path);
   inputs.max_source_length = get_int(json, "max_source_length", path, inputs.max_source_length);

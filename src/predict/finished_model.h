@@ -28,6 +28,7 @@ struct RunInputs {
   Interpolation interpolation = Interpolation::kBicubic;
   double eval_crop_ratio = 1.0;
   std::int64_t max_seq_length = 128;
+  bool reads_pairs = true;                   // false: of a run whose rows had one text each
   std::optional<std::string> source_prefix;  // of a run that has read sources
   std::int64_t max_source_length = 512;
 };

@@ -19,6 +19,7 @@
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
 #include "src/predict/answer_document.h"
+#include "src/predict/asked_text.h"
 #include "src/predict/finished_model.h"
 #include "src/predict/input_lines.h"
 #include "src/records/readable.h"
@@ -161,7 +162,10 @@ class GenerateCommand {
 
   void write_arguments() {
     std::vector<Source> sources;
-    for (const std::string& text : arguments_.texts) sources.push_back(encode(text, kText, sources.size()));
+    for (const std::string& text : arguments_.texts) {
+      say_if_file(text);
+      sources.push_back(encode(text, kText, sources.size()));
+    }
     std::int64_t longest = 1;
     for (const Source& one : sources) longest = std::max(longest, static_cast<std::int64_t>(one.ids.size()));
     plan(std::min(arguments_.batch, static_cast<std::int64_t>(sources.size())), longest);

@@ -83,6 +83,7 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
   json["interpolation"] = settings.data.interpolation == Interpolation::kBilinear ? "bilinear" : "bicubic";
   json["eval_crop_ratio"] = settings.data.eval_crop_ratio;
   json["max_seq_length"] = settings.data.max_seq_length;
+  json["reads_pairs"] = !settings.data.text_pair_column.empty();
   if (const HeadWords* const head = settings.head(); head != nullptr && head->reads_targets) {
     json["source_prefix"] = settings.data.source_prefix;
     json["max_source_length"] = settings.data.max_source_length;

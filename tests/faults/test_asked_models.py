@@ -154,6 +154,7 @@ class AskedModels(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for guess, best in zip(json.loads(done.stdout)[0]["labels"], predicted[0]):
             self.assertAlmostEqual(guess["probability"], best["probability"], places=4)
+        self.refused(3, "a cat: cannot be opened: No such file or directory: the model reads pictures, and takes each argument as the path of one", "classify", self.folder / "run", "a cat")
         self.refused(3, "no tensor classifier.weight among the weights", "classify", self.without_classifier(), pictures[0])
 
     def test_a_folder_that_no_run_left_follows_its_own_processor(self):

@@ -100,22 +100,36 @@ class SequenceClassification(unittest.TestCase):
         shown = many.stdout.splitlines()
         self.assertEqual(shown[0::2], [row["text"] for row in rows])
         self.assertEqual([line.split("%  ")[1] for line in shown[1::2]], [row["predicted"][0]["class_name"] for row in predicted])
-        pair = json.loads(run("classify", folder, "cat", "a dog", "--json").stdout)["texts"][0]
+        # The run's rows had one text each: several arguments are several texts, and a tab is white space.
+        texts = [row["text"] for row in rows[:11]]
+        several = json.loads(run("classify", folder, *texts, "--json").stdout)["texts"]
+        self.assertEqual([(row["text"], row["labels"][0]["label"]) for row in several], [(row["text"], row["predicted"][0]["class_name"]) for row in predicted[:11]])
+        self.assertEqual(several[0], answer[0])
+        tab, space = json.loads(run("classify", folder, "-", "--json", input="cat\ta dog\ncat a dog\n").stdout)["texts"]
+        self.assertEqual((tab["text"], tab["labels"]), ("cat\ta dog", space["labels"]))
+        # A folder that no run left may be of a model of pairs: two texts are one.
+        foreign = self.folder / "foreign"
+        shutil.copytree(folder, foreign, ignore=shutil.ignore_patterns("bascule.json", "checkpoint-*"))
+        pair = json.loads(run("classify", foreign, "cat", "a dog", "--json").stdout)["texts"][0]
         self.assertEqual((pair["text"], pair["text_pair"]), ("cat", "a dog"))
-        tab = json.loads(run("classify", folder, "-", "--json", input="cat\ta dog\n").stdout)["texts"][0]
-        self.assertEqual(tab, pair)
-        self.assertNotEqual(json.loads(run("classify", folder, "cat", "--json").stdout)["texts"][0]["labels"], pair["labels"])
+        self.assertEqual(json.loads(run("classify", foreign, "-", "--json", input="cat\ta dog\n").stdout)["texts"], [pair])
+        self.assertNotEqual(json.loads(run("classify", foreign, "cat", "--json").stdout)["texts"][0]["labels"], pair["labels"])
+        self.assertEqual(run("classify", foreign, "a", "b", "c").returncode, 2)
+        # A path is words, which is said.
+        path = str(EMOJI / "train.jsonl")
+        done = run("classify", folder, path, "--json")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["texts"][0]["text"]), (0, path))
+        self.assertEqual(done.stderr, f'bascule: the model reads texts: "{path}" is taken as words, and the file of that name is not read\n')
         long = run("classify", folder, "cät " * 4000).stdout.splitlines()
         self.assertEqual(long[0], "cät " * 48 + "...")
         cut = run("classify", folder, "cat " * 60)
         self.assertIn("has 62 tokens and is cut to 32", cut.stderr)
-        self.assertEqual(run("classify", folder, "a", "b", "c").returncode, 2)
         bad = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=b"cat\n\xff\n", capture_output=True, timeout=patient(60))
         self.assertEqual(bad.returncode, 3)
         self.assertIn(b"line 2", bad.stderr)
         self.assertEqual(len(bad.stdout.splitlines()), 4)
         for line, place in ((b"cat\ta\xff\n", b"line 1: byte 1 of the second text"), (b"c\xfft\ta\n", b"line 1: byte 1 of the first text")):
-            pair = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=line, capture_output=True, timeout=patient(60))
+            pair = subprocess.run([str(PROGRAM), "classify", str(foreign), "-"], input=line, capture_output=True, timeout=patient(60))
             self.assertIn(place, pair.stderr)
         empty = run("classify", folder, "-", input="\n")
         self.assertEqual((empty.returncode, len(empty.stdout.splitlines())), (0, 4), empty.stderr)
@@ -195,6 +209,9 @@ class SequenceClassification(unittest.TestCase):
             self.assertEqual([guess["class_name"] for guess in row["predicted"]], [guess["label"] for guess in answer["labels"]])
             for ours, theirs in zip(row["predicted"], answer["labels"]):
                 self.assertAlmostEqual(ours["probability"], theirs["probability"], places=5)
+        pair = json.loads(run("classify", both, rows[0]["text"], rows[0]["text_pair"], "--json").stdout)["texts"]
+        self.assertEqual([(one["text"], one["text_pair"], one["labels"][0]["label"]) for one in pair], [(rows[0]["text"], rows[0]["text_pair"], rows[0]["predicted"][0]["class_name"])])
+        self.assertIn("the model reads pairs", run("classify", both, "a", "b", "c").stderr)
 
     def test_the_classifier_has_a_rate_of_dropout_of_its_own(self):
         digests = {digest(self.finished(f"rate{rate}", model=self.model_with(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, classifier_dropout=rate))[0] / "model.safetensors")
