@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/sealed/model_folder.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "src/base/shown_path.h"
 #include "src/files/model_file_names.h"
 #include "src/generate/generation_config.h"
+#include "src/index/glob.h"
+#include "src/index/run_names.h"
 #include "src/json/json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/session/parameter_values.h"
 
 namespace bascule {
 namespace {
+
+constexpr std::size_t kMostNamed = 20;
 
 // A model that learnt from words with a space before each finds them at the beginning of a text too, if the tokenizer
 // puts a space there. Transformers takes words from no other tokenizer, and run_ner.py saves such a one.
@@ -43,6 +53,20 @@ void add_preprocessor(HfFolderContents* contents, const RecordedRun& run) {
   }
 }
 
+template <std::size_t N>
+bool is_one_of(const std::string& name, const char* const (&names)[N]) {
+  return std::any_of(std::begin(names), std::end(names), [&](const char* one) { return matches_glob(one, name); });
+}
+
+// Whether a name in a model's folder is of what a finished folder has or replaces: a model's files, or those of a run.
+bool is_known(const std::string& name) {
+  constexpr const char* kOtherNames[] = {"model-*-of-*.safetensors", "pytorch_model*.bin",
+                                         "pytorch_model.bin.index.json", "checkpoint-*"};
+  return is_one_of(name, kTokenizerFiles) || is_one_of(name, kPreprocessorFiles) || is_one_of(name, kGenerationFiles) ||
+         is_one_of(name, kModelAndStateFiles) || is_one_of(name, kResultFiles) || is_one_of(name, kRunFolders) ||
+         is_one_of(name, kOtherNames);
+}
+
 // How texts are written: as the run wrote them.
 void add_generation(HfFolderContents* contents, const RecordedRun& run) {
   const Settings& settings = run.settings;
@@ -69,6 +93,23 @@ HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weigh
   contents.tensors = tensors_to_write(*memory.set, *memory.layout, trained, memory.fixed, "");
   for (TensorToWrite& tensor : weights.unused_to_write()) contents.tensors.push_back(std::move(tensor));
   return contents;
+}
+
+std::string files_left_behind(const RecordedRun& run) {
+  const char* const code = run.opened.model->code().file;
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(run.settings.model.model_name_or_path.resolved, failure), end;
+       !failure && entry != end; entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    if (name.front() == '.' || is_known(name) || (code != nullptr && name == code)) continue;
+    std::error_code ignored;
+    names.push_back(shown_path(name) + (entry->is_directory(ignored) ? "/" : ""));
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMostNamed ? text + " and " + std::to_string(names.size() - kMostNamed) + " more" : text;
 }
 
 }  // namespace bascule

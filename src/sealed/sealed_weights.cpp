@@ -10,6 +10,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/distributed/meet.h"
+#include "src/sealed/model_folder.h"
 #include "src/sealed/same_files.h"
 #include "src/session/parameter_values.h"
 #include "src/session/state_values.h"
@@ -120,7 +121,11 @@ void SealedWeights::fill(Threads& threads, int node, void (*say)(const std::stri
     read_model_folder(threads, say, work);
   }
   make_unused();
-  if (!resume.point && !resume.finished) begin_average(run_);
+  if (resume.point || resume.finished) return;
+  begin_average(run_);
+  const std::string left_behind = run_.graphs.trains() ? files_left_behind(run_) : "";
+  if (!left_behind.empty())
+    say("model: " + model.model_name_or_path.shown() + " has files that the finished folder will lack: " + left_behind);
 }
 
 void SealedWeights::read_model_folder(Threads& threads, void (*say)(const std::string& line), StartWork* work) {
