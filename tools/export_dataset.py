@@ -23,7 +23,8 @@ cnn_dailymail, xsum, samsum and others in tools/summary_columns.py, and need not
 OUTPUT/<split>.jsonl has the columns text and label, and with --text_pair_column text_pair: labels are classes, or values where
 they are decimal numbers. Classes with names are written as their numbers in the data set, which decide what F1 is of; a line gives
 the id2label that names them in the model's config.json. With --text_column and --tag_column, of lists of words and their tags as in
-conll2003 and wnut_17, OUTPUT/<split>.jsonl has the columns tokens and tags, with the tags' names. A split whose labels are all -1, as those of GLUE's test files, has none and is left out.
+conll2003 and wnut_17, OUTPUT/<split>.jsonl has the columns tokens and tags, with the tags' names. A split whose labels are all -1, as those of
+GLUE's test files, has none: a line says so, and `bascule run` writes predictions for it.
 
 With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
 settings file names as "<split>-{00000..00041}.tar"; the command prints the name.
@@ -41,7 +42,7 @@ import time
 from export_pictures import JPEG_QUALITY, Manifest, Pictures, Shards, picture_bytes, write_whole
 from export_source import class_names_of, encoded_rows, load_splits
 from export_texts import has_no_labels, of_texts, tell_classes
-from exported_rows import BadRow, ExportError, labelled_text, row_captions, row_class, row_label, row_lines, row_text, tagged_words
+from exported_rows import NO_LABELS, BadRow, ExportError, labelled_text, row_captions, row_class, row_label, row_lines, row_text, tagged_words
 from summary_columns import summary_columns
 
 PROGRESS_SECONDS = 2.0
@@ -164,15 +165,14 @@ def export(options):
         if name in record["splits"] and (output / last_file).exists():
             print(f"{name}: already exists", file=sys.stderr)
             continue
-        if has_no_labels(rows, columns):
-            print(f"{name}: left out: its labels are all -1, that is, it has none", file=sys.stderr)
-            continue
+        names = NO_LABELS if has_no_labels(rows, columns) else class_names_of(rows, columns)
+        if names is NO_LABELS:
+            print(f"{name}: its labels are all -1, that is, it has none: as data.test_file it gets predictions alone", file=sys.stderr)
         shards = Shards(name, output, options.shard_rows) if options.shard_rows else None
         pictures = shards or Pictures(output)
         destination = of_texts(columns)(name, output) if of_texts(columns) else shards or Manifest(name, output, pictures)
         try:
-            lines, left_out = export_split(name, rows, columns, destination, pathlib.Path(options.source), options.skip_bad,
-                                           class_names_of(rows, columns))
+            lines, left_out = export_split(name, rows, columns, destination, pathlib.Path(options.source), options.skip_bad, names)
         finally:
             output.joinpath(name + ending_of(options, columns, 1) + ".part").unlink(missing_ok=True)
         record["splits"][name] = {"rows": lines, "left_out": left_out, "pictures": len(pictures.stored),

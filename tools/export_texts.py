@@ -47,7 +47,10 @@ def of_texts(columns):
 
 
 def has_no_labels(rows, columns):
-    return {"text", "class"} <= set(columns) and set(rows[columns["class"]]) == {-1}
+    """Whether the labels, or the tags of all words, are -1, as in GLUE's test files."""
+    if "tag" in columns:
+        return {tag for tags in rows[columns["tag"]] for tag in tags} == {-1}
+    return "class" in columns and set(rows[columns["class"]]) == {-1}
 
 
 def tell_classes(tables, columns):

@@ -3,6 +3,7 @@
 import math
 
 LONGEST_LINE = 2**20  # of a text corpus, as the program reads it
+NO_LABELS = object()  # in place of the names of classes: the labels of a split are all -1
 
 
 class ExportError(Exception):
@@ -33,7 +34,9 @@ def row_label(value):
 
 
 def row_class(value, names):
-    """The name of a class, or its number where the data set names none."""
+    """The name of a class, or its number where the data set names none; -1 in a split without labels (NO_LABELS)."""
+    if names is NO_LABELS:
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "" or (isinstance(value, int) and value < 0):
         raise BadRow(f"the class is {value!r}, neither a number nor a name")
     if names and isinstance(value, int):

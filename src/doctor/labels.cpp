@@ -99,9 +99,11 @@ void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& sam
     });
     return labels;
   };
+  const RowDigests none;  // of rows without labels
   std::vector<const RowDigests*> digests;
   digests.reserve(samples.size());
-  for (const RowDigests& split : samples) digests.push_back(&split);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    digests.push_back(opened.data().splits[i].manifest->is_unlabelled() ? &none : &samples[i]);
   struct Conflict {
     RowOfSplit row, other;
   };
@@ -137,7 +139,8 @@ void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& sam
 }  // namespace
 
 bool has_own_labels(const RecordedSplit& split) {
-  return split.corpus == nullptr && (split.manifest->has_labels() || split.manifest->has_tags());
+  return split.corpus == nullptr && !split.manifest->is_unlabelled() &&
+         (split.manifest->has_labels() || split.manifest->has_tags());
 }
 
 void count_labels(const RecordedSplit& split, const ModelInputs& model, SplitFigures* figures) {

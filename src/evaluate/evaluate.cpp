@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 
 #include "src/base/align.h"
 #include "src/base/clock.h"
@@ -102,6 +104,10 @@ Status Evaluation::run(Stream& stream, const Manifest& manifest, bool keeps_pred
   Status judged = ok_status();
   if (group_.is_first()) {
     judge_.finish(threads, record);
+    if (manifest.is_unlabelled()) {
+      record->loss = std::numeric_limits<double>::quiet_NaN();
+      std::fill(std::begin(record->metric), std::end(record->metric), record->loss);
+    }
     // Rank 0 has the first batch, so the first row that was left out is in its list.
     if (record->samples == 0) judged = all_left_out(stream.replacements()[0]);
   }

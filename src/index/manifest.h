@@ -62,6 +62,9 @@ struct ManifestColumns {
   // The column of the text is a list of words, that of labels a list of their tags: class numbers or names. In .jsonl
   // and .json alone.
   bool words = false;
+  // Of a file whose rows may have no labels at all: the column, or the second text, may be missing, and a class of -1
+  // or null is none.
+  bool optional_labels = false, optional_second_text = false;
   RefusedRows* refused = nullptr;  // takes rows that are refused, which the manifest lacks; null: the first is thrown
 };
 
@@ -119,6 +122,13 @@ class Manifest {
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
   // Whether rows are words with a tag each. Then what is said of labels below is said of tags.
   bool has_tags() const noexcept { return !tables_.tag_end.empty(); }
+  // Of rows that say nothing of what a model has to find: what a batch has in its place means nothing.
+  bool is_unlabelled() const noexcept { return is_unlabelled_; }
+  void set_unlabelled() noexcept { is_unlabelled_ = true; }
+  // Whether no row has a label (each -1 where they are values), or no word a tag.
+  bool lacks_labels() const noexcept;
+  // Whether every row has a second text for which is_empty_text().
+  bool lacks_second_texts() const noexcept;
   // The number of the class of a row's word.
   int tag(std::int64_t row, std::size_t word) const noexcept;
   bool has_values() const noexcept { return tables_.labels.size() == sizeof(float) * figures_.rows; }
@@ -231,6 +241,7 @@ class Manifest {
   ManifestTables tables_;
   ManifestFigures figures_;
   std::int64_t unread_pictures_ = 0;
+  bool is_unlabelled_ = false;
   std::vector<std::string> class_names_;  // of tables_
   std::vector<std::int32_t> class_numbers_;
   std::size_t used_rows_ = 0, used_pictures_ = 0;  // the first of the tables'; 0 rows: all

@@ -105,6 +105,11 @@ void ManifestBuilder::add_words(std::string_view words, Span<const ManifestLabel
   ManifestStore& store = *manifest_.store_;
   tags_.clear();
   const std::size_t names = class_numbers_.size(), name_bytes = store.class_names.size();
+  if (manifest_.figures_.rows > 0 && tags.empty() != store.tags.empty()) {
+    throw Error{ErrorKind::kData, where(),
+                tags.empty() ? "has no tags, but the rows before have" : "has tags, but the rows before have none",
+                "give every row tags, or none"};
+  }
   try {
     for (const ManifestLabel& tag : tags) {
       check_kind(tag, store.tags.empty() && tags_.empty(), where);

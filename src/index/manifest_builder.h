@@ -38,7 +38,8 @@ class ManifestBuilder {
   // Throws Error (kData) naming the line.
   void add(std::string_view image_path, std::string_view text, std::string_view second_text, const ManifestLabel& label,
            std::int64_t line);
-  // A row of words, each followed by a zero byte, with a tag each. Throws Error (kData) naming the line.
+  // A row of words, each followed by a zero byte, with a tag each; or without tags, as then all rows. Throws Error
+  // (kData) naming the line.
   void add_words(std::string_view words, Span<const ManifestLabel> tags, std::int64_t line);
   // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
   void add_member(std::string_view name, const PicturePlace& place, std::string_view text, std::string_view second_text,

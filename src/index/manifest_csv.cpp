@@ -121,6 +121,7 @@ std::size_t find_column(const RecordReader& header, const std::string& column, c
 }
 
 ManifestLabel label_of(const std::string& text, const ManifestColumns& columns, const std::string& where) {
+  if (is_no_label(text, columns)) return {};
   const ManifestLabel label = label_of_text(text, columns);
   if (label.is_any()) return label;
   throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is \"" + text + "\"",
@@ -135,13 +136,15 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
   if (!records.next()) return records.digest();
   const std::size_t width = records.fields();
   constexpr std::size_t kNone = ~std::size_t{0};
-  const auto column = [&](const std::string& name, const char* setting) {
-    return name.empty() ? kNone : find_column(records, name, setting);
+  const auto column = [&](const std::string& name, const char* setting, bool is_optional = false) {
+    bool is_there = !is_optional;
+    for (std::size_t i = 0; i < records.fields(); ++i) is_there = is_there || records.field(i) == name;
+    return name.empty() || !is_there ? kNone : find_column(records, name, setting);
   };
   const std::size_t image = column(columns.image, "image_column");
   const std::size_t text = column(columns.text, columns.text_setting);
-  const std::size_t second = column(columns.second_text, columns.second_text_setting);
-  const std::size_t label = column(columns.label, "label_column");
+  const std::size_t second = column(columns.second_text, columns.second_text_setting, columns.optional_second_text);
+  const std::size_t label = column(columns.label, "label_column", columns.optional_labels);
   const std::string none;
   const auto field = [&](std::size_t place) -> const std::string& {
     return place == kNone ? none : records.field(place);

@@ -61,7 +61,7 @@ const std::string& string_column(const Json& row, const std::string& column, con
 }
 
 ManifestLabel label_column(const Json& row, const ManifestColumns& columns, const std::string& where) {
-  if (columns.label.empty()) return {};
+  if (columns.label.empty() || (columns.optional_labels && row.find(columns.label) == nullptr)) return {};
   return label_of_value(member_of(row, columns.label, "label_column", where), columns, where);
 }
 
@@ -76,8 +76,9 @@ class RowReader {
     const std::string where = file_ + ":" + std::to_string(line);
     if (!row.is_object()) throw Error{ErrorKind::kData, where, "not a JSON object", "write one object a row"};
     if (columns_.words) {
+      const bool has_tags = !columns_.optional_labels || row.find(columns_.label) != nullptr;
       words_.read(member_of(row, columns_.text, columns_.text_setting, where),
-                  member_of(row, columns_.label, "label_column", where), columns_, where);
+                  has_tags ? &member_of(row, columns_.label, "label_column", where) : nullptr, columns_, where);
       builder_->add_words(words_.text(), words_.tags(), line);
       return;
     }
@@ -87,7 +88,8 @@ class RowReader {
     };
     const std::string& image = string_of(columns_.image, "image_column");
     const std::string& first = string_of(columns_.text, columns_.text_setting);
-    const std::string& second = string_of(columns_.second_text, columns_.second_text_setting);
+    const bool has_second = !columns_.optional_second_text || row.find(columns_.second_text) != nullptr;
+    const std::string& second = has_second ? string_of(columns_.second_text, columns_.second_text_setting) : kNone;
     builder_->add(image, first, second, label_column(row, columns_, where), line);
   }
 
@@ -295,7 +297,12 @@ ManifestLabel label_of_text(std::string_view text, const ManifestColumns& column
   return value.is_any() ? value : label;
 }
 
+bool is_no_label(std::string_view text, const ManifestColumns& columns) noexcept {
+  return columns.optional_labels && columns.values != LabelValues::kAlways && (text.empty() || text == "-1");
+}
+
 ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where) {
+  if (is_no_label(value.is_null() ? "" : json_text(value), columns)) return {};
   if (value.is_boolean() && columns.classes == 2) return {value.boolean() ? 1 : 0, {}};
   if (value.is_integer()) {
     const ManifestLabel label = label_of_text(json_text(value), columns);

@@ -44,6 +44,20 @@ int Manifest::label_of(std::size_t place, std::size_t word) const noexcept {
   return class_number(at < tables_.tags.size() ? tables_.tags[at] : 0);
 }
 
+bool Manifest::lacks_labels() const noexcept {
+  if (has_tags()) return tables_.tags.empty();
+  if (!has_values()) return !has_labels();
+  std::int64_t rows = 0;
+  while (rows < this->rows() && row(rows).value == -1.0f) ++rows;
+  return rows == this->rows();
+}
+
+bool Manifest::lacks_second_texts() const noexcept {
+  std::int64_t rows = 0;
+  while (rows < this->rows() && is_empty_text(row(rows).second_text.value_or(""))) ++rows;
+  return rows == this->rows();
+}
+
 int Manifest::tag(std::int64_t row, std::size_t word) const noexcept { return label_of(place_of(row), word); }
 
 template <typename Test>

@@ -44,11 +44,14 @@ void read_row(const ManifestColumns& columns, const Read& read) {
 }
 
 // A label in JSON: a class number, or, of two classes, false or true; or a name, which is a string; or, where labels
-// may be values, another number. Throws Error at `where` for anything else. The name is valid as long as the value.
+// may be values, another number; or none (is_no_label()). Throws Error at `where` for anything else. The name is valid
+// as long as the value.
 ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where);
 // A label in text: a class number, or a name that is not a decimal number, or, where labels may be values, another
 // number. None of these: it is none.
 ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept;
+// Whether a label says, where it may, that the row has none.
+bool is_no_label(std::string_view text, const ManifestColumns& columns) noexcept;
 // "use 0 or 1"
 std::string labels_to_use(const ManifestColumns& columns);
 // "; a class number has no leading zeros" for a label that has some, else "".

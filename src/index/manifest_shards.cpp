@@ -216,6 +216,7 @@ class ShardReader {
       return label_of_value(*value, columns_, *shard_ + ": " + sample_.json.member);
     }
     if (sample_.label_cls.is_there) return label_of_member(sample_.label_cls);
+    if (columns_.optional_labels) return {};
     throw refuse(sample_.picture,
                  "no label belongs to it: no " + sample_.key + "." + label_ + ", no \"" + label_ + "\" in " +
                      sample_.key + ".json, no " + sample_.key + ".cls",
@@ -224,6 +225,7 @@ class ShardReader {
 
   ManifestLabel label_of_member(const Sample::Text& text) const {
     const std::string_view value = without_line_break(text.contents);
+    if (is_no_label(value, columns_)) return {};
     const ManifestLabel label = label_of_text(value, columns_);
     if (label.is_any()) return label;
     throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"",

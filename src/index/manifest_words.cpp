@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/index/manifest_words.h"
 
+#include <algorithm>
+
 #include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/index/manifest_readers.h"
@@ -28,19 +30,27 @@ ManifestLabel tag_of(const Json& value, std::size_t number, const ManifestColumn
               "write the name of a tag, such as \"B-PER\", or its number"};
 }
 
+// Null, or -1 for each word.
+bool are_no_tags(const Json& tags, const ManifestColumns& columns) {
+  const auto is_none = [&](const Json& tag) { return is_no_label(tag.is_null() ? "" : json_text(tag), columns); };
+  if (!tags.is_array()) return is_none(tags);
+  return columns.optional_labels && std::all_of(tags.begin(), tags.end(), is_none);
+}
+
 }  // namespace
 
-void WordReader::read(const Json& words, const Json& tags, const ManifestColumns& columns, const std::string& where) {
+void WordReader::read(const Json& words, const Json* tags, const ManifestColumns& columns, const std::string& where) {
   check_list(words, columns.text, "words", where);
-  check_list(tags, columns.label, "tags", where);
+  if (tags != nullptr && are_no_tags(*tags, columns)) tags = nullptr;
+  if (tags != nullptr) check_list(*tags, columns.label, "tags", where);
   if (words.size() == 0) {
     throw Error{ErrorKind::kData, where, "column " + quoted_text(columns.text) + " has no words",
                 "write a word, or remove the row"};
   }
-  if (words.size() != tags.size()) {
+  if (tags != nullptr && words.size() != tags->size()) {
     throw Error{ErrorKind::kData, where,
                 count_of(words.size(), "word") + " in column " + quoted_text(columns.text) + ", but " +
-                    count_of(tags.size(), "tag") + " in column " + quoted_text(columns.label),
+                    count_of(tags->size(), "tag") + " in column " + quoted_text(columns.label),
                 "give each word one tag"};
   }
   text_.clear();
@@ -54,7 +64,7 @@ void WordReader::read(const Json& words, const Json& tags, const ManifestColumns
     const std::string& word = words[i].string();
     if (word.find('\0') != std::string::npos) throw refuse(" contains a zero byte", "remove it");
     text_.append(word).push_back('\0');
-    tags_.push_back(tag_of(tags[i], i, columns, where));
+    if (tags != nullptr) tags_.push_back(tag_of((*tags)[i], i, columns, where));
   }
 }
 

@@ -13,11 +13,11 @@ namespace bascule {
 
 class WordReader {
  public:
-  // words: a list of strings; tags: a list of as many strings or class numbers. Both outlive what is read. Throws Error
-  // (kData) at `where`.
-  void read(const Json& words, const Json& tags, const ManifestColumns& columns, const std::string& where);
+  // words: a list of strings; tags: a list of as many strings or class numbers; null, or none of them a tag where that
+  // may be: the row has none. Both outlive what is read. Throws Error (kData) at `where`.
+  void read(const Json& words, const Json* tags, const ManifestColumns& columns, const std::string& where);
 
-  // Those of the row that was read last: all words, each followed by a zero byte, and a tag of each.
+  // Those of the row that was read last: all words, each followed by a zero byte, and a tag of each or none.
   const std::string& text() const { return text_; }
   Span<const ManifestLabel> tags() const { return tags_; }
 

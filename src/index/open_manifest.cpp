@@ -47,6 +47,8 @@ std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns
   if (!columns.second_text.empty()) add_text(&key, columns.second_text);
   if (columns.named_classes) add_text(&key, "named classes");
   if (columns.words) add_text(&key, "words");
+  if (columns.optional_labels) add_text(&key, "optional labels");
+  if (columns.optional_second_text) add_text(&key, "optional second text");
   if (columns.values != LabelValues::kNone)
     add_text(&key, columns.values == LabelValues::kAlways ? "values" : "classes or values");
   return XXH3_64bits(key.data(), key.size());

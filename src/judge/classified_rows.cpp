@@ -33,8 +33,10 @@ void ClassifiedRows::write_files(const JudgedFiles& files, Report* report) const
   write_predictions(
       files, rows(), nullptr,
       [&](JsonStream& out, std::int64_t, std::int64_t row) {
-        out.key("label").integer(labels_[row]);
-        add_name(out, "label_name", labels_[row]);
+        if (!files.manifest.is_unlabelled()) {
+          out.key("label").integer(labels_[row]);
+          add_name(out, "label_name", labels_[row]);
+        }
         out.key("predicted").begin_array();
         for (std::int64_t i = 0; i < std::min(kBest, classes_); ++i) {
           const ClassPrediction& best = best_[row * kBest + i];
@@ -47,6 +49,7 @@ void ClassifiedRows::write_files(const JudgedFiles& files, Report* report) const
         out.end_array();
       },
       keys_);
+  if (files.manifest.is_unlabelled()) return;
   add_class_examples(report, {rows(), labels_, best_, kBest, std::min(kBest, classes_)}, files.manifest, files.classes);
 }
 

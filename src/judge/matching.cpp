@@ -36,8 +36,8 @@ class Matching final : public Judge {
   // `matched`: whether the caption is the picture's; the caption is the one that the model saw.
   void write_files(const JudgedFiles& files, Report*) const override {
     if (!keeps_predictions()) return;
-    write_predictions(files, rows(), caption_rows_, [this](JsonStream& out, std::int64_t place, std::int64_t) {
-      out.key("matched").boolean(labels_[place] == 1);
+    write_predictions(files, rows(), caption_rows_, [&](JsonStream& out, std::int64_t place, std::int64_t) {
+      if (!files.manifest.is_unlabelled()) out.key("matched").boolean(labels_[place] == 1);
       out.key("predicted").boolean(scores_[place] > 0.0f);
       out.key("probability").number(1.0 / (1.0 + fixed_exp(-static_cast<double>(scores_[place]))));
     });

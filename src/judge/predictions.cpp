@@ -22,7 +22,7 @@ std::string line_of(std::int64_t place, std::int64_t row, std::int64_t caption_r
     if (image.empty() && !has_texts) out.key("begins").string(manifest.where(row));  // of a text corpus
     if (!image.empty()) out.key("image").string(image);
     if (has_texts && keys.first != nullptr) out.key(keys.first).string(texts.text);
-    if (texts.second_text) out.key(keys.second).string(*texts.second_text);
+    if (texts.second_text && keys.second != nullptr) out.key(keys.second).string(*texts.second_text);
     add(out, place, row);
     out.end_object();
     if (!out.overflowed()) return std::string(out.text()) + "\n";

@@ -21,8 +21,8 @@ constexpr Metric kSentenceAccuracy = {"next_sentence_accuracy", "accuracy of nex
 constexpr Metric kPretrainingMetrics[] = {kTokenLoss, kPerplexity, kTokenAccuracy, kSentenceLoss, kSentenceAccuracy};
 
 struct SentencePrediction {
-  std::int32_t expected = 0, predicted = 0;
-  float probability = 0.0f;  // of the expected one
+  std::int32_t expected = 0, predicted = 0;  // expected: -1 where rows say nothing of it
+  float probability = 0.0f;                  // of the expected one, or else of the predicted one
 };
 
 class Pretraining final : public MaskedTokens {
@@ -44,8 +44,13 @@ class Pretraining final : public MaskedTokens {
     sums[kSentences].right = static_cast<double>(std::count(hits_, hits_ + samples, 1));
     if (!keeps_predictions()) return;
     const std::int32_t* const labels = batch.field<std::int32_t>(label_field_);
-    for (std::int64_t s = 0; s < samples; ++s)
-      sentences_[batch.rows[s]] = {labels[s], predicted_[s * answers_], probabilities_[s]};
+    for (std::int64_t s = 0; s < samples; ++s) {
+      SentencePrediction& sentence = sentences_[batch.rows[s]];
+      sentence = {labels[s], predicted_[s * answers_], probabilities_[s]};
+      if (!manifest.is_unlabelled()) continue;
+      if (sentence.predicted != sentence.expected) sentence.probability = 1.0f - sentence.probability;
+      sentence.expected = -1;
+    }
   }
 
   void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
@@ -61,7 +66,7 @@ class Pretraining final : public MaskedTokens {
     MaskedTokens::add_prediction(out, row, tokens);
     const SentencePrediction& sentence = sentences_[row];
     out.key("next_sentence").begin_object();
-    out.key("expected").integer(sentence.expected);
+    if (sentence.expected >= 0) out.key("expected").integer(sentence.expected);
     out.key("predicted").integer(sentence.predicted);
     out.key("probability").number(static_cast<double>(sentence.probability));
     out.end_object();
@@ -69,6 +74,7 @@ class Pretraining final : public MaskedTokens {
 
   void add_to_example(SentenceExample* example, std::int64_t row) const override {
     const SentencePrediction& sentence = sentences_[row];
+    if (sentence.expected < 0) return;
     example->is_pair = true;
     example->follows = sentence.expected == 0;
     example->predicted_to_follow = sentence.predicted == 0;

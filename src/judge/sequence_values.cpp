@@ -50,10 +50,11 @@ class SequenceValues final : public Judge {
     if (!keeps_predictions()) return;
     write_predictions(files, rows(), nullptr,
                       [&](JsonStream& out, std::int64_t, std::int64_t row) {
-                        out.key("label").number(as_written(predicted_[row].label));
+                        if (!files.manifest.is_unlabelled()) out.key("label").number(as_written(predicted_[row].label));
                         out.key("predicted").number(as_written(predicted_[row].predicted));
                       },
                       {"text", "text_pair"});
+    if (files.manifest.is_unlabelled()) return;
     std::vector<std::int32_t> worst(rows().begin(), rows().end());
     std::stable_sort(worst.begin(), worst.end(),
                      [this](std::int32_t a, std::int32_t b) { return predicted_[a].error() > predicted_[b].error(); });

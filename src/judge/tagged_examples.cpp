@@ -92,9 +92,11 @@ void add_tagged_row(JsonStream& out, const TaggedRow& row) {
   out.key("words").begin_array();
   for (const std::string& word : words) out.string(word);
   out.end_array();
-  out.key("tags").begin_array();
-  for (std::size_t word = 0; word < words.size(); ++word) out.string(name_of(row.files.manifest.tag(row.row, word)));
-  out.end_array();
+  if (!row.files.manifest.is_unlabelled()) {
+    out.key("tags").begin_array();
+    for (std::size_t word = 0; word < words.size(); ++word) out.string(name_of(row.files.manifest.tag(row.row, word)));
+    out.end_array();
+  }
   out.key("predicted").begin_array();
   for (const TokenTag* const token : first) {
     if (token != nullptr)

@@ -136,14 +136,14 @@ void TargetTokens::write_files(const JudgedFiles& files, Report* report) const {
         out.key("tokens").integer(tokens_of({kept_ids_ + row * most_ids_, static_cast<std::size_t>(kept_[row].count)}));
         out.key("score").number(static_cast<double>(kept_[row].score));
       },
-      {"text", "summary"});
+      {"text", files.manifest.is_unlabelled() ? nullptr : "summary"});
   for (const std::int32_t row : rows()) {
     std::string text = kept_text(row);
     std::replace(text.begin(), text.end(), '\n', ' ');
     lines += text + "\n";
   }
   write_output_file(files.folder + "/" + kGeneratedTextsFile, lines);
-  add_examples(files, report);
+  if (!files.manifest.is_unlabelled()) add_examples(files, report);
 }
 
 // The best first, then the worst ones that are not among them, the worst last.

@@ -72,6 +72,7 @@ class TokenTags final : public Judge {
         files, rows(), nullptr,
         [&](JsonStream& out, std::int64_t, std::int64_t row) { add_tagged_row(out, tagged_row(files, row)); },
         {nullptr, nullptr});
+    if (files.manifest.is_unlabelled()) return;
     std::vector<TaggedRow> tagged;
     for (const std::int32_t row : rows()) tagged.push_back(tagged_row(files, row));
     add_tagged_examples(report, tagged, tags_);

@@ -125,7 +125,7 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
                     " not fill one batch of " + std::to_string(stream.world_size * stream.batch_per_rank),
                 "use smaller batches, or data.dataloader_drop_last = false"};
   }
-  if (sample.exchanges_captions && !stream.manifest->has_labels()) {
+  if (sample.exchanges_captions && !stream.manifest->has_labels() && !stream.manifest->is_unlabelled()) {
     check_negatives(*stream.manifest, sample.negatives);
   }
   StreamPlan plan;

@@ -20,7 +20,7 @@ Status first_failure(const Slot& slot) noexcept {
 // The caption that goes with the picture, and whether it belongs to it.
 MatchingSample caption_for(const Manifest& manifest, const SampleSettings& settings, std::int64_t epoch,
                            std::int64_t row) noexcept {
-  if (!settings.exchanges_captions) return MatchingSample{row, 1};
+  if (!settings.exchanges_captions || manifest.is_unlabelled()) return MatchingSample{row, 1};
   if (manifest.has_labels()) return MatchingSample{row, manifest.row(row).label};
   return matching_sample(manifest, settings.negatives, epoch, row);
 }
@@ -33,7 +33,7 @@ Status write_sample(Slot* slot, std::int64_t b, std::int64_t row, const Manifest
   slot->rows_of_texts[b] = match.caption_row;
   if (slot->sample_keys != nullptr) slot->sample_keys[b] = row_key(sample, 0);
   if (slot->match_labels != nullptr) slot->match_labels[b] = match.label;
-  if (slot->class_labels != nullptr) slot->class_labels[b] = manifest.row(row).label;
+  if (slot->class_labels != nullptr) slot->class_labels[b] = std::max(0, manifest.row(row).label);
   if (slot->label_values != nullptr) slot->label_values[b] = manifest.row(row).value;
   const TextSample written{b, row, match.caption_row, sample};
   for (int text = 0; text < kMaxTexts; ++text) {

@@ -49,6 +49,7 @@ std::vector<Metric> in_order(Metrics metrics, int Metric::*place) {
 
 void add_metric_figures(std::string& out, Metrics metrics, const EvaluationRecord& record) {
   const std::string split = split_name(record.split);
+  if (std::isnan(record.loss)) return;  // of rows without labels
   add_figure(out, split + " loss", readable_number(record.loss).c_str(), "",
              std::string(readable_count(record.samples).c_str()) + " " + noun_for(record.samples, "sample"));
   for (const Metric& metric : in_order(metrics, &Metric::headline)) {

@@ -22,6 +22,7 @@ struct Figure {
   bool smaller_is_better() const { return metric == nullptr || metric->smaller_is_better; }
   double of(const EvaluationRecord& record) const { return metric == nullptr ? record.loss : record[*metric]; }
   std::string text(double value) const {
+    if (std::isnan(value)) return "";
     return metric == nullptr ? readable_number(value).c_str() : readable_metric(*metric, value).c_str();
   }
 };

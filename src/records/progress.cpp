@@ -147,8 +147,9 @@ void Progress::record(const StepRecord& record) noexcept {
 
 void Progress::evaluation(const EvaluationRecord& record, Metrics metrics) noexcept {
   Line line;
-  line.add("bascule: %s%s: step %lld  loss %s", split_name(record.split), record.averaged != 0 ? ", averaged" : "",
-           static_cast<long long>(record.global_step), readable_number(record.loss).c_str());
+  line.add("bascule: %s%s: step %lld", split_name(record.split), record.averaged != 0 ? ", averaged" : "",
+           static_cast<long long>(record.global_step));
+  if (!std::isnan(record.loss)) line.add("  loss %s", readable_number(record.loss).c_str());
   for (const Metric& metric : metrics) {
     if (std::isnan(record[metric])) continue;
     line.add("  %s %s", metric.title, readable_metric(metric, record[metric]).c_str());

@@ -143,7 +143,7 @@ Status TensorBoardWriter::step(const StepRecord& record, double unix_seconds) no
 Status TensorBoardWriter::evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept {
   const char* const prefix = figure_prefix(record.split, record.averaged != 0);
   ScalarEvent event;
-  add(event, prefix, "loss", record.loss);
+  if (!std::isnan(record.loss)) add(event, prefix, "loss", record.loss);
   add(event, prefix, "runtime", record.seconds);
   if (record.seconds > 0.0) {
     add(event, prefix, "samples_per_second", static_cast<double>(record.samples) / record.seconds);

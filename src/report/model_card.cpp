@@ -88,7 +88,7 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, Metrics me
                     const std::string& dataset) {
   if (record == nullptr) return;
   out += "\n### " + std::string(title) + ": `" + cell(dataset) + "`\n\n| figure | value |\n|---|---|\n";
-  out += std::string("| loss | ") + readable_number(record->loss).c_str() + " |\n";
+  if (!std::isnan(record->loss)) out += std::string("| loss | ") + readable_number(record->loss).c_str() + " |\n";
   for (const Metric& metric : metrics) {
     if (std::isnan((*record)[metric])) continue;
     out += std::string("| ") + metric.title + " | " + readable_metric(metric, (*record)[metric]).c_str() + " |\n";

@@ -52,7 +52,7 @@ void add_train_figures(Json& json, const Report& report) {
 }
 
 void add_evaluation_figures(Json& json, const EvaluationRecord& record, Metrics metrics, const std::string& prefix) {
-  json[prefix + "loss"] = record.loss;
+  if (!std::isnan(record.loss)) json[prefix + "loss"] = record.loss;
   json[prefix + "runtime"] = rounded(record.seconds, 4);
   json[prefix + "samples"] = record.samples;
   json[prefix + "samples_per_second"] = rate(record.samples, record.seconds);

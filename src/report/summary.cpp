@@ -126,7 +126,8 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
   for (const Split split : {Split::kValidation, Split::kTest}) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record == nullptr) continue;
-    pairs.push_back({std::string(split_name(split)) + " loss", readable_number(record->loss).c_str()});
+    if (!std::isnan(record->loss))
+      pairs.push_back({std::string(split_name(split)) + " loss", readable_number(record->loss).c_str()});
     for (const SplitRows& rows : report.rows) {
       if (rows.split == split && rows.skipped > 0)
         pairs.push_back({std::string(split_name(split)) + " rows",
@@ -136,7 +137,8 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     const EvaluationRecord* const averaged = averaged_evaluation(report, split);
     if (averaged == nullptr) continue;
     const char* const suffix = ", averaged weights";
-    pairs.push_back({std::string(split_name(split)) + " loss" + suffix, readable_number(averaged->loss).c_str()});
+    if (!std::isnan(averaged->loss))
+      pairs.push_back({std::string(split_name(split)) + " loss" + suffix, readable_number(averaged->loss).c_str()});
     add_metrics(pairs, report.metrics, *averaged, suffix);
   }
 }

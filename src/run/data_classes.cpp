@@ -63,6 +63,7 @@ std::string kind_of(const Manifest& manifest) {
 void check_kinds(const RunData& data) {
   const Manifest& first = *data.splits.front().manifest;
   for (const RecordedSplit& split : data.splits) {
+    if (split.manifest->is_unlabelled()) continue;  // the last one
     const std::string kind = kind_of(*split.manifest), wanted = kind_of(first);
     if (kind == wanted) continue;
     const bool are_values = kind == "values" || wanted == "values";
@@ -157,6 +158,7 @@ void number_classes(RunData* data, const ModelInputs& model) {
   for (const std::string& name : names) numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));
   for (RecordedSplit& split : data->splits) {
     const std::vector<std::string>& own = split.manifest->class_names();
+    if (split.manifest->is_unlabelled()) continue;
     if (split.manifest->has_values() != model.has_values) {
       throw Error(ErrorKind::kData, split.manifest->where(0),
                   model.has_values

@@ -51,7 +51,7 @@ void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, HeldOu
   recorded->manifest = std::make_unique<Manifest>(recorded->corpus->manifest());
 }
 
-ManifestColumns columns_of(const RecordedRun& run) {
+ManifestColumns columns_of(const RecordedRun& run, Split split) {
   const LoaderSettings& loader = run.data.loader;
   const DataSettings& data = run.settings.data;
   const ModelInputs& inputs = run.opened.inputs;
@@ -69,6 +69,8 @@ ManifestColumns columns_of(const RecordedRun& run) {
     columns.values = has_values ? LabelValues::kAlways : LabelValues::kIfDecimal;
   }
   columns.words = inputs.reads_words;
+  columns.optional_labels = split == Split::kTest;
+  columns.optional_second_text = split == Split::kTest && reads_text(loader, 1);
   columns.refused = run.data.refused;
   columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;
   return columns;
@@ -144,6 +146,24 @@ MissingPictures missing_pictures(const DataSettings& data) {
   return data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped : MissingPictures::kAreRefused;
 }
 
+bool reads_row_labels(const LoaderSettings& loader) {
+  return field_from(loader.fields, FieldSource::kClassLabels) >= 0 ||
+         field_from(loader.fields, FieldSource::kLabelValues) >= 0;
+}
+
+// Whether the test file says nothing of what the model has to find. Then that is noted.
+bool is_unlabelled(RecordedRun* run, const Manifest& manifest) {
+  const LoaderSettings& loader = run->data.loader;
+  const bool reads_targets = reads_text(loader, 1);
+  const bool reads_labels = reads_row_labels(loader) || !run->settings.data.label_column.empty();
+  if (reads_targets ? !manifest.lacks_second_texts() : !reads_labels || !manifest.lacks_labels()) return false;
+  const bool writes = !reads_targets || run->settings.training.predict_with_generate;
+  run->notes.push_back("data: " + manifest.name() + " has no " + (reads_targets ? "targets" : "labels") +
+                       (writes ? ": predictions are written, and no figures"
+                               : ": set training.predict_with_generate = true to write texts for it"));
+  return true;
+}
+
 // Once: of a file that is divided both parts have it.
 void add_note(RecordedRun* run, const std::string& of_index) {
   const std::string note = "index: " + of_index;
@@ -155,7 +175,8 @@ void add_note(RecordedRun* run, const std::string& of_index) {
 
 Manifest whole_training_file(const RecordedRun& run) {
   const DataSettings& data = run.settings.data;
-  return open_manifest(data.train_file, columns_of(run), run.data.loader.cache, missing_pictures(data)).manifest;
+  return open_manifest(data.train_file, columns_of(run, Split::kTrain), run.data.loader.cache, missing_pictures(data))
+      .manifest;
 }
 
 std::vector<Split> splits_read(const TrainingSettings& training) {
@@ -176,7 +197,7 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
   const std::int64_t most = most_rows(data, split);
   const bool divides = held_out->divides(split);
   const auto open = [&] {
-    return open_manifest(file, columns_of(*run), loader.cache, missing_pictures(data), divides ? 0 : most);
+    return open_manifest(file, columns_of(*run, split), loader.cache, missing_pictures(data), divides ? 0 : most);
   };
   StreamSettings stream = stream_of(*run, split);
   if (lender != nullptr) {
@@ -197,9 +218,9 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
       opened = open();
     }
     add_note(run, opened.note);
-    const bool reads_labels = field_from(loader.fields, FieldSource::kClassLabels) >= 0 ||
-                              field_from(loader.fields, FieldSource::kLabelValues) >= 0;
-    if (reads_labels && !opened.manifest.has_labels()) {
+    if (split == Split::kTest && is_unlabelled(run, opened.manifest)) {
+      opened.manifest.set_unlabelled();
+    } else if (reads_row_labels(loader) && !opened.manifest.has_labels()) {
       throw Error(
           ErrorKind::kSettings, where_written(settings, "data.label_column"),
           "model.head = \"" + settings.model.head + "\" needs the class of each row, but data.label_column is not set",
@@ -207,7 +228,7 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
     }
     recorded.manifest = std::make_unique<Manifest>(divides ? held_out->rows_of(opened.manifest, split, most)
                                                            : std::move(opened.manifest));
-    if (reads_text(loader, 1)) find_empty_texts(run, recorded.manifest.get());
+    if (reads_text(loader, 1) && !recorded.manifest->is_unlabelled()) find_empty_texts(run, recorded.manifest.get());
   }
   recorded.stream = run->data.loader.streams.size();
   stream.manifest = recorded.manifest.get();

@@ -171,6 +171,23 @@ TEST(ManifestShards, NameALabelThatIsNone) {
   }
 }
 
+TEST(ManifestShards, MayLackLabelsWhereTheseAreOptional) {
+  const TemporaryFolder folder;
+  ManifestColumns columns = labelled("match");
+  columns.optional_labels = true;
+  for (const auto& [ending, contents] : std::vector<std::pair<std::string, std::string>>{
+           {"txt", "c"}, {"cls", "-1\n"}, {"json", R"({"match": -1})"}, {"json", R"({"match": null})"}}) {
+    std::string tar;
+    add_member(&tar, "0.jpg", "p");
+    if (ending != "txt") add_member(&tar, "0.txt", "c");
+    add_member(&tar, "0." + ending, contents);
+    const std::string file = folder.write("s.tar", with_end(tar));
+    EXPECT_TRUE(Manifest::load(file, columns).lacks_labels()) << contents;
+    EXPECT_EQ(rows_of(Manifest::load(file, columns)), std::vector<std::string>{"0.jpg|c|-1|p"});
+    EXPECT_THROW(Manifest::load(file, labelled("match")), Error);
+  }
+}
+
 TEST(ManifestShards, DigestsChangeWithCaptionsAndWithPicturesSizes) {
   const TemporaryFolder folder;
   const auto digests = [&](const std::string& picture, const std::string& caption) {

@@ -99,6 +99,13 @@ class Rows(InAFolder):
         for bad in (None, -1, "", True, 1.5):
             with self.assertRaisesRegex(tool.ExportError, "^train, row 0: the class is "):
                 self.export_rows([{"image": first, "kind": bad}], columns)
+        unlabelled = {"image": [first, second], "kind": [-1, -1]}  # as a whole split, where it is no mistake
+        self.assertTrue(tool.has_no_labels(unlabelled, columns))
+        self.assertFalse(tool.has_no_labels({**unlabelled, "kind": [-1, 0]}, columns))
+        self.assertTrue(tool.has_no_labels({"words": [["a", "b"]], "tags": [[-1, -1]]}, {"text": "words", "tag": "tags"}))
+        bare = tool.Manifest("bare", self.output, pictures)
+        tool.export_split("bare", [{"image": first, "kind": -1}], columns, bare, self.folder, False, tool.NO_LABELS)
+        self.assertEqual([line["label"] for line in lines_of(self.output / "bare.jsonl")], [-1])
         with self.assertRaisesRegex(tool.ExportError, "the class is 2, but the data set names 2"):
             tool.export_split("named", [{"image": first, "kind": 2}], columns, manifest, self.folder, False, ["cat", "dog"])
 
