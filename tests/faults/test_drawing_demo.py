@@ -80,7 +80,7 @@ class Demo(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             found = search(PROGRAM, folder / "run", folder / "drawn")
             self.assertRegex(found.stdout, r"bascule search finds the right caption among 10 for \d+ of 10 drawn pictures, \d+ % \(chance 10 %\)", found.stderr)
-            self.assertIn("cannot be opened: No such file or directory", search(PROGRAM, folder / "absent", folder / "drawn").stderr)
+            self.assertIn("there is no such folder", search(PROGRAM, folder / "absent", folder / "drawn").stderr)
 
 
 if __name__ == "__main__":
