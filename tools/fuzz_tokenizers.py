@@ -7,7 +7,7 @@
 FOLDER holds a WordPiece tokenizer (tests/data/tokenizer/wordpiece, the default), a unigram one (tests/data/tokenizer/unigram) or CLIP's
 (tests/data/tokenizer/clip). --form replaces a folder by another published form: of unigram tokenizers the pipeline ("strip", "strip-space"),
 of CLIP's the files: "vocabulary" (vocab.json and merges.txt), "sd1" and "sd2" (with the special tokens as Stable Diffusion 1.x and 2.x
-write them). Of unigram tokenizers and CLIP's the decoded text is compared too. Needs Python with the package tokenizers, for CLIP's transformers
+write them). A form of tools/make_added_forms.py ("bert-added", "bert-keep-accents", "t5-added", ...) brings its own folder, as Transformers saves it. Of unigram tokenizers and CLIP's the decoded text is compared too. Needs Python with the package tokenizers, for CLIP's transformers
 too. Strings are drawn from letters, accents, Chinese, control characters, spaces of every kind, punctuation, emoji, marks, all planes and pieces of
 the vocabulary. Exit code 1 where ids differ: the first string that does is printed.
 """
@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import make_added_forms
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALPHABETS = [
@@ -86,13 +88,13 @@ def write_clip_form(source, form, folder):
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
 
 
-class Clip:
-    """Transformers' CLIPTokenizer with the calls of the tokenizers library."""
+class OfTransformers:
+    """Transformers' tokenizer with the calls of the tokenizers library."""
 
     def __init__(self, model):
-        from transformers import CLIPTokenizer
+        from transformers import AutoTokenizer
 
-        self.tokenizer = CLIPTokenizer.from_pretrained(str(model))
+        self.tokenizer = AutoTokenizer.from_pretrained(str(model))
         self.encode_batch, self.get_vocab_size = self.tokenizer.backend_tokenizer.encode_batch, self.tokenizer.backend_tokenizer.get_vocab_size
 
     def decode_batch(self, rows):
@@ -104,7 +106,7 @@ def library(model):
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     if (model / "vocab.json").is_file():
-        return Clip(model), [token.removesuffix("</w>") for token in json.loads((model / "vocab.json").read_text())]
+        return OfTransformers(model), [token.removesuffix("</w>") for token in json.loads((model / "vocab.json").read_text())]
     if (model / "vocab.txt").is_file():
         lowers = json.loads((model / "tokenizer_config.json").read_text()).get("do_lower_case", True)
         pieces = [token.removeprefix("##") for token in (model / "vocab.txt").read_text().splitlines()]
@@ -124,7 +126,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "bascule")
     parser.add_argument("--model", type=pathlib.Path, default=ROOT / "tests" / "data" / "tokenizer" / "wordpiece")
-    parser.add_argument("--form", choices=("strip", "strip-space", "vocabulary", "sd1", "sd2"))
+    parser.add_argument("--form", choices=("strip", "strip-space", "vocabulary", "sd1", "sd2", *make_added_forms.FORMS))
     parser.add_argument("--strings", type=int, default=100_000)
     parser.add_argument("--pairs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
@@ -134,6 +136,9 @@ def main():
         if options.form in ("vocabulary", "sd1", "sd2"):
             write_clip_form(options.model, options.form, pathlib.Path(temporary))
             options.model = pathlib.Path(temporary)
+        elif options.form in make_added_forms.FORMS:
+            make_added_forms.save_form(options.form, temporary)
+            options.model = pathlib.Path(temporary)
         elif options.form:
             document = with_form(json.loads((options.model / "tokenizer.json").read_text()), options.form)
             options.model = pathlib.Path(temporary)
@@ -142,14 +147,20 @@ def main():
 
 
 def measure(options):
-    draw, (tokenizer, pieces) = random.Random(options.seed), library(options.model)
-    texts = [random_string(draw, pieces) for _ in range(options.strings)]
+    draw = random.Random(options.seed)
+    is_added = options.form in make_added_forms.FORMS
+    if is_added:
+        tokenizer, pieces = OfTransformers(options.model), make_added_forms.pieces_of(make_added_forms.FORMS[options.form][0])
+    else:
+        tokenizer, pieces = library(options.model)
+    make_text = make_added_forms.random_text if is_added and make_added_forms.FORMS[options.form][1] else random_string
+    texts = [make_text(draw, pieces) for _ in range(options.strings)]
     found = ours(options.program, options.model, texts)[0]
     compare("strings", "ids", texts, found, [one.ids for one in tokenizer.encode_batch(texts)])
-    if not (options.model / "vocab.txt").is_file():
+    if not ((options.model / "vocab.txt").is_file() or is_added and make_added_forms.FORMS[options.form][0] == "wordpiece"):
         rows = [[draw.randrange(tokenizer.get_vocab_size() + 20) for _ in range(draw.randrange(12))] for _ in range(options.strings // 10)] + found[: options.strings // 2]
         compare("ids", "texts", rows, ours(options.program, options.model, rows, "--decode")[0], tokenizer.decode_batch(rows))
-    pairs = [[random_string(draw, pieces), random_string(draw, pieces)] for _ in range(options.pairs)]
+    pairs = [[make_text(draw, pieces), make_text(draw, pieces)] for _ in range(options.pairs)]
     found = ours(options.program, options.model, pairs)[0]
     expected = tokenizer.encode_batch([tuple(pair) for pair in pairs])
     compare("pairs", "ids", pairs, found, [one.ids for one in expected])

@@ -76,23 +76,12 @@ void refuse_bpe(const std::string& where, const std::string& what) {
   throw Error{ErrorKind::kData, where, what, "the BPE tokenizers supported are RoBERTa's and CLIP's"};
 }
 
-AddedToken added_token(const Json& value, const std::string& where) {
-  AddedToken token;
-  token.text = get_string(value, "content", where);
-  token.takes_space_before = get_bool(value, "lstrip", where, false);
-  token.takes_space_after = get_bool(value, "rstrip", where, false);
-  token.special = get_bool(value, "special", where, true);
-  if (get_bool(value, "single_word", where, false)) {
-    throw Error{ErrorKind::kData, where, "token \"" + token.text + "\" has single_word, which is not supported"};
-  }
-  return token;
-}
-
 void put_added(AddedToken token, const std::string& where, BpeFiles* files) {
   if (token.text.empty()) throw Error{ErrorKind::kData, where, "an added token is empty"};
   const auto known = files->tokens.find(token.text);
   if (token.id < 0 && known != files->tokens.end()) token.id = known->second;
   if (token.id < 0) return;  // named, but the model has no such token
+  token.normalized = false;  // RoBERTa normalises no text
   const auto same = std::find_if(files->added.begin(), files->added.end(),
                                  [&](const AddedToken& other) { return other.text == token.text; });
   if (same == files->added.end()) {
@@ -127,7 +116,7 @@ std::vector<std::string> token_texts(const BpeFiles& files) {
     texts[at] = text;
   };
   for (const auto& [token, id] : files.tokens) put(id, token);
-  for (const AddedToken& token : files.added) put(token.id, token.text);
+  for (const AddedToken& token : files.added) put(token.id, token.found_as());
   return texts;
 }
 

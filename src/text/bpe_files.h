@@ -32,8 +32,6 @@ void read_bpe_model(const TokenizerFolder& folder, BpeFiles* files);
 // vocab.json with merges.txt.
 void read_vocabulary_and_merges(const TokenizerFolder& folder, BpeFiles* files);
 
-// {"content": "<mask>", "lstrip": true, ...}, as in tokenizer.json, special_tokens_map.json and added_tokens_decoder.
-AddedToken added_token(const Json& value, const std::string& where);
 // A later mention of a token replaces an earlier one.
 void put_added(AddedToken token, const std::string& where, BpeFiles* files);
 // The "type" of a member that is an object; "null" where there is none.

@@ -88,9 +88,9 @@ Status ByteLevelBpe::tokenize(std::string_view text, bool adds_space, TokenOutpu
   const std::size_t front = adds_space ? front_bytes(text.size()) : 0;
   MergeScratch merging(scratch.subspan(front, scratch.size() - front));
   char* const copy = static_cast<char*>(static_cast<void*>(scratch.data()));
-  std::size_t place = 0;
-  while (place < text.size() && !output.is_done()) {
-    const AddedMatch added = vocabulary_.added.find(text, place);
+  for (AddedMatch added; added.next < text.size() && !output.is_done();) {
+    const std::size_t place = added.end;
+    added = vocabulary_.added.find(text, added);
     Stretch stretch{text.substr(place, added.begin - place), place};
     if (adds_space && !stretch.bytes.empty() && stretch.bytes.front() != ' ') {
       copy[0] = ' ';
@@ -102,7 +102,6 @@ Status ByteLevelBpe::tokenize(std::string_view text, bool adds_space, TokenOutpu
       const std::size_t begin = skip_space(text, added.begin);
       output.add(added.id, begin, std::max(begin, skip_space_back(text, added.end)));
     }
-    place = added.end;
   }
   return ok_status();
 }

@@ -65,11 +65,11 @@ void Clip::tokenize_normalised(std::string_view text, TokenOutput& output, Merge
 
 void Clip::tokenize_between(std::string_view text, TokenOutput& output, ClipWork& work) const noexcept {
   const std::string_view normalised(work.text, normalise_clip_text(text, work.characters, work.text));
-  for (std::size_t place = 0; place < normalised.size() && !output.is_done();) {
-    const AddedMatch added = normalised_.find(normalised, place);
+  for (AddedMatch added; added.next < normalised.size() && !output.is_done();) {
+    const std::size_t place = added.end;
+    added = normalised_.find(normalised, added);
     tokenize_normalised(normalised.substr(place, added.begin - place), output, work.merging);
     if (added.id >= 0) output.add(added.id);
-    place = added.end;
   }
 }
 
@@ -83,11 +83,11 @@ Status Clip::tokenize(std::string_view text, TokenOutput& output, Span<std::byte
   void* const normalised = scratch.data() + text_begin;
   ClipWork work{static_cast<std::uint64_t*>(characters), static_cast<char*>(normalised),
                 MergeScratch(scratch.subspan(merging_begin, size - merging_begin))};
-  for (std::size_t place = 0; place < text.size() && !output.is_done();) {
-    const AddedMatch added = vocabulary_.added.find(text, place);
+  for (AddedMatch added; added.next < text.size() && !output.is_done();) {
+    const std::size_t place = added.end;
+    added = vocabulary_.added.find(text, added);
     tokenize_between(text.substr(place, added.begin - place), output, work);
     if (added.id >= 0) output.add(added.id);
-    place = added.end;
   }
   return ok_status();
 }
@@ -98,10 +98,7 @@ std::unique_ptr<const Tokenizer> load_clip(const TokenizerFolder& folder) {
   const BpeFiles files = read_clip_files(folder);
   TokenizerFacts facts;
   Vocabulary vocabulary = make_vocabulary(files, &facts);
-  std::vector<AddedToken> normalised;
-  std::copy_if(files.added.begin(), files.added.end(), std::back_inserter(normalised),
-               [](const AddedToken& token) { return token.normalized; });
-  return std::make_unique<Clip>(std::move(facts), std::move(vocabulary), AddedTokens(std::move(normalised)));
+  return std::make_unique<Clip>(std::move(facts), std::move(vocabulary), AddedTokens(files.added, true));
 }
 
 std::vector<std::string> clip_texts(const TokenizerFolder& folder) { return token_texts(read_clip_files(folder)); }

@@ -2,9 +2,11 @@
 #include "src/text/roberta_files.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/json/json.h"
+#include "src/text/side_tokens.h"
 #include "src/text/token_id.h"
 
 namespace bascule {
@@ -58,12 +60,16 @@ void read_role(const Json& map, const char* role, std::string* name, const std::
   }
 }
 
-void read_roles(const TokenizerFolder& folder, const char* file, BpeFiles* files) {
+void read_roles(const TokenizerFolder& folder, const char* file, BpeFiles* files, std::vector<AddedToken>* further) {
   if (!folder.has(file)) return;
   const std::string path = folder.path + "/" + file;
   const Json map = read_json_file(path);
-  files->adds_space = get_bool(map, "add_prefix_space", path, files->adds_space);
-  // RobertaTokenizer puts cls_token before the text and sep_token after it; bos_token and eos_token play no part.
+  // RobertaTokenizer puts cls_token before the text and sep_token after it; the others are found in it.
+  for (const char* key : {"bos_token", "eos_token"}) {
+    const Json* const value = find_member(map, key, path);
+    if (value != nullptr) further->push_back(special_token(*value, key, path));
+  }
+  for (AddedToken& token : further_tokens(map, path)) further->push_back(std::move(token));
   read_role(map, "cls_token", &files->bos, path, files);
   read_role(map, "sep_token", &files->eos, path, files);
   read_role(map, "pad_token", &files->pad, path, files);
@@ -78,6 +84,25 @@ void read_roles(const TokenizerFolder& folder, const char* file, BpeFiles* files
     const Json id = parse_json(key, path + ": added_tokens_decoder");
     token.id = token_id(id, token.text, path);
     put_added(std::move(token), path, files);
+  }
+}
+
+// The classes of RoBERTa take it from tokenizer_config.json alone, others from tokenizer.json.
+void read_adds_space(const TokenizerFolder& folder, BpeFiles* files) {
+  if (folder.takes_document) return;
+  const bool is_default = folder.class_name.empty() && files->adds_space;
+  files->adds_space = get_bool(folder.config, "add_prefix_space", folder.config_where, is_default);
+}
+
+// Special tokens without a role, where they are not listed.
+void add_further(const std::vector<AddedToken>& further, BpeFiles* files) {
+  for (const AddedToken& token : further) {
+    const bool known = std::any_of(files->added.begin(), files->added.end(),
+                                   [&](const AddedToken& other) { return other.text == token.text; });
+    if (known) continue;
+    if (files->tokens.count(token.text) == 0)
+      throw Error{ErrorKind::kData, files->where, "the vocabulary has no token \"" + token.text + "\""};
+    put_added(token, files->where, files);
   }
 }
 
@@ -108,12 +133,20 @@ BpeFiles read_roberta_files(const TokenizerFolder& folder) {
       const std::string added = folder.path + "/added_tokens.json";
       const Json document = read_json_file(added);
       if (!document.is_object()) throw Error{ErrorKind::kData, added, "not an object of tokens and ids"};
-      for (const auto& [text, id] : document.items()) put_added({text, token_id(id, text, added)}, added, &files);
+      for (const auto& [text, id] : document.items()) {
+        AddedToken token;
+        token.text = text;
+        token.id = token_id(id, text, added);
+        put_added(std::move(token), added, &files);
+      }
     }
   }
-  read_roles(folder, "tokenizer_config.json", &files);
-  read_roles(folder, "special_tokens_map.json", &files);
+  read_adds_space(folder, &files);
+  std::vector<AddedToken> further;
+  read_roles(folder, "tokenizer_config.json", &files, &further);
+  read_roles(folder, "special_tokens_map.json", &files, &further);
   add_roles(&files);
+  add_further(further, &files);
   return files;
 }
 

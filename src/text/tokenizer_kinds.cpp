@@ -20,14 +20,36 @@ namespace bascule {
 namespace {
 
 constexpr TokenizerKind kKinds[] = {
-    {"byte-level BPE (RoBERTa)", [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end.empty(); },
-     load_byte_level_bpe, byte_level_bpe_texts, nullptr, true},
-    {"byte-level BPE (CLIP)", [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end == "</w>"; },
-     load_clip, clip_texts, load_clip_decoder, true},
-    {"WordPiece (BERT)", [](const TokenizerFolder& f) { return f.model == "WordPiece"; }, load_word_piece,
-     word_piece_texts},
-    {"unigram (T5)", [](const TokenizerFolder& f) { return f.model == "Unigram"; }, load_unigram, unigram_texts,
-     load_unigram_decoder},
+    {"byte-level BPE (RoBERTa)",
+     [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end.empty(); },
+     load_byte_level_bpe,
+     byte_level_bpe_texts,
+     nullptr,
+     true,
+     {" Roberta Bart LED Longformer Mvp ", " ", " CodeGen Deberta FNet GPT2 Llama ", " roberta bridgetower bart "}},
+    {"byte-level BPE (CLIP)",
+     [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end == "</w>"; },
+     load_clip,
+     clip_texts,
+     load_clip_decoder,
+     true,
+     {" CLIP ", " ", " Llama ", " clip clip_text_model "}},
+    {"WordPiece (BERT)",
+     [](const TokenizerFolder& f) { return f.model == "WordPiece"; },
+     load_word_piece,
+     word_piece_texts,
+     nullptr,
+     false,
+     {" Bert Electra Lxmert MobileBert SqueezeBert ",
+      " ConvBert DPRContextEncoder DPRQuestionEncoder DPRReader DistilBert ", " FNet ",
+      " bert distilbert electra convbert mobilebert squeezebert "}},
+    {"unigram (T5)",
+     [](const TokenizerFolder& f) { return f.model == "Unigram"; },
+     load_unigram,
+     unigram_texts,
+     load_unigram_decoder,
+     false,
+     {" T5 ", " ", " VideoPrism ", " t5 "}},
 };
 
 // The model that a vocabulary's file belongs to, where there is no tokenizer.json.
@@ -42,6 +64,7 @@ TokenizerFolder open_folder(const std::string& path, const std::string& how_to_c
   require_model_folder(path);
   TokenizerFolder folder;
   folder.path = path;
+  read_tokenizer_config(&folder);
   if (folder.has("tokenizer.json")) {
     folder.where = path + "/tokenizer.json";
     folder.document = read_json_file(folder.where);
@@ -58,18 +81,17 @@ TokenizerFolder open_folder(const std::string& path, const std::string& how_to_c
   }
   folder.where = path + "/" + found->file;
   folder.model = found->model;
-  const std::string config = path + "/tokenizer_config.json";
-  // CLIP's vocab.json looks like RoBERTa's.
-  if (folder.has("tokenizer_config.json") &&
-      get_string(read_json_file(config), "tokenizer_class", config, "").rfind("CLIP", 0) == 0)
-    folder.word_end = "</w>";
+  if (folder.class_name == "CLIP") folder.word_end = "</w>";  // its vocab.json looks like RoBERTa's
   return folder;
 }
 
-const TokenizerKind& kind_of(const TokenizerFolder& folder) {
+const TokenizerKind& kind_of(TokenizerFolder& folder) {
   std::string known;
   for (const TokenizerKind& kind : kKinds) {
-    if (kind.is(folder)) return kind;
+    if (kind.is(folder)) {
+      check_tokenizer_config(kind.classes, &folder);
+      return kind;
+    }
     known += (known.empty() ? "" : ", ") + std::string(kind.name);
   }
   throw Error{ErrorKind::kData, folder.where,
@@ -86,12 +108,13 @@ bool TokenizerFolder::has(const char* file) const {
 }
 
 std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder, const std::string& how_to_choose) {
-  const TokenizerFolder opened = open_folder(folder, how_to_choose);
-  return kind_of(opened).load(opened);
+  TokenizerFolder opened = open_folder(folder, how_to_choose);
+  const TokenizerKind& kind = kind_of(opened);
+  return kind.load(opened);
 }
 
 std::unique_ptr<const TokenDecoder> load_token_decoder(const std::string& folder) {
-  const TokenizerFolder opened = open_folder(folder);
+  TokenizerFolder opened = open_folder(folder);
   const TokenizerKind& kind = kind_of(opened);
   if (kind.load_decoder == nullptr)
     throw Error{ErrorKind::kData, opened.where, std::string("token ids of ") + kind.name + " cannot be decoded yet"};
@@ -99,12 +122,13 @@ std::unique_ptr<const TokenDecoder> load_token_decoder(const std::string& folder
 }
 
 std::vector<std::string> load_token_texts(const std::string& folder) {
-  const TokenizerFolder opened = open_folder(folder);
-  return kind_of(opened).token_texts(opened);
+  TokenizerFolder opened = open_folder(folder);
+  const TokenizerKind& kind = kind_of(opened);
+  return kind.token_texts(opened);
 }
 
 std::vector<std::string> load_shown_tokens(const std::string& folder) {
-  const TokenizerFolder opened = open_folder(folder);
+  TokenizerFolder opened = open_folder(folder);
   const TokenizerKind& kind = kind_of(opened);
   std::vector<std::string> tokens = kind.token_texts(opened);
   if (!kind.is_byte_level) return tokens;

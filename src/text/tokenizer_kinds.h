@@ -10,6 +10,7 @@
 #include "src/json/value.h"
 #include "src/text/token_decoder.h"
 #include "src/text/tokenizer.h"
+#include "src/text/tokenizer_settings.h"
 
 namespace bascule {
 
@@ -21,6 +22,15 @@ struct TokenizerFolder {
   std::string model;     // "BPE", "WordPiece", "Unigram"
   std::string word_end;  // what BPE puts behind each word; empty: nothing
 
+  Json config;  // tokenizer_config.json; without members where there is none
+  std::string config_where;
+  std::string class_as_written;  // tokenizer_class; empty: no file names it
+  std::string class_name;        // the same without "Tokenizer" and "Fast"
+  std::string model_type;        // of config.json, where no class is named
+  std::string class_where;
+  bool is_rebuilt = false;      // Transformers makes the tokenizer of the vocabulary and tokenizer_config.json
+  bool takes_document = false;  // it takes tokenizer.json as it stands
+
   bool has(const char* file) const;
 };
 
@@ -30,8 +40,9 @@ struct TokenizerKind {
   bool (*is)(const TokenizerFolder& folder);
   std::unique_ptr<const Tokenizer> (*load)(const TokenizerFolder& folder);
   std::vector<std::string> (*token_texts)(const TokenizerFolder& folder);
-  std::unique_ptr<const TokenDecoder> (*load_decoder)(const TokenizerFolder& folder) = nullptr;  // null: cannot decode
-  bool is_byte_level = false;  // a character of a token's text stands for a byte
+  std::unique_ptr<const TokenDecoder> (*load_decoder)(const TokenizerFolder& folder);  // null: cannot decode
+  bool is_byte_level;        // a character of a token's text stands for a byte
+  TokenizerClasses classes;  // with which Transformers gives the same ids
 };
 
 // A folder of no kind in the table is refused by the name of its kind. how_to_choose: follows the advice to choose

@@ -11,4 +11,8 @@ enum class CharacterClass : std::uint8_t { kOther = 0, kLetter = 1, kNumber = 2,
 // Any number is allowed; what is no code point is kOther.
 CharacterClass character_class(std::uint32_t code_point) noexcept;
 
+// What the library takes for part of a word beside an added token that is a word by itself: letters, marks, decimal
+// digits, connecting punctuation.
+bool is_word_character(std::uint32_t code_point) noexcept;
+
 }  // namespace bascule

@@ -12,6 +12,7 @@
 #include "src/text/character_map.h"
 #include "src/text/piece_trie.h"
 #include "src/text/pieces.h"
+#include "src/text/side_tokens.h"
 #include "src/text/unicode_classes.h"
 #include "src/text/unigram_files.h"
 
@@ -40,6 +41,45 @@ struct UnigramWork {
   std::size_t size = 0;  // bytes of the word
 };
 
+// Drops white space at the end, and all but one of several spaces. Returns the bytes left.
+std::size_t tidied(char* text, std::size_t size, bool joins_spaces) noexcept {
+  size = skip_space_back({text, size}, size);
+  if (!joins_spaces) return size;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (text[i] == ' ' && kept > 0 && text[kept - 1] == ' ') continue;
+    text[kept++] = text[i];
+  }
+  return kept;
+}
+
+struct UnigramNormalizer {
+  CharacterMap map;
+  bool tidies, joins_spaces;
+
+  explicit UnigramNormalizer(const UnigramFiles& files)
+      : tidies(!files.splits_at_space), joins_spaces(files.joins_spaces) {
+    if (!files.character_map.empty()) map = CharacterMap(files.character_map, files.where);
+  }
+  // Writes the normalised text to `out`, which has room for map.most_bytes(), and returns its bytes.
+  std::size_t apply(std::string_view text, char* out) const noexcept {
+    const std::size_t size = map.apply(text, out);
+    return tidies ? tidied(out, size, joins_spaces) : size;
+  }
+};
+
+UnigramFiles unigram_files_of(const TokenizerFolder& folder) {
+  UnigramFiles files = read_unigram_files(folder);
+  const UnigramNormalizer normalizer(files);
+  const auto normalise = [&](std::string_view token) {
+    std::string text(normalizer.map.most_bytes(token.size()), '\0');
+    text.resize(normalizer.apply(token, text.data()));
+    return text;
+  };
+  normalise_added(normalise, files.where, &files.added);
+  return files;
+}
+
 class Unigram final : public Tokenizer {
  public:
   Unigram(TokenizerFacts facts, const UnigramFiles& files);
@@ -51,33 +91,34 @@ class Unigram final : public Tokenizer {
  private:
   // A word is never longer than the text with the sign of its beginning.
   std::size_t word_bytes(std::size_t text_bytes) const noexcept {
-    return map_.most_bytes(text_bytes) + kWordBegin.size();
+    return normalizer_.map.most_bytes(text_bytes) + kWordBegin.size();
   }
   UnigramWork work_in(Span<std::byte> scratch) const noexcept;
   Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
   void tokenize_between(std::string_view text, TokenOutput& output, UnigramWork& work) const noexcept;
+  void tokenize_normalised(std::string_view normalised, TokenOutput& output, UnigramWork& work) const noexcept;
   void end_word(TokenOutput& output, UnigramWork& work) const noexcept;
   void find_best(const UnigramWork& work) const noexcept;
 
-  CharacterMap map_;
+  UnigramNormalizer normalizer_;
   PieceTrie trie_;
-  std::vector<double> scores_;          // by id
-  std::vector<std::uint32_t> lengths_;  // by id, bytes
-  AddedTokens added_;
+  std::vector<double> scores_;           // by id
+  std::vector<std::uint32_t> lengths_;   // by id, bytes
+  AddedTokens as_written_, normalised_;  // found before and after normalising
   std::int32_t unknown_;
   double unknown_score_;
   std::size_t ring_ = 8;  // a power of two, more than the bytes of any piece
-  bool splits_at_space_, joins_spaces_;
+  bool splits_at_space_;
 };
 
 Unigram::Unigram(TokenizerFacts facts, const UnigramFiles& files)
     : Tokenizer(std::move(facts)),
+      normalizer_(files),
       trie_(numbered(files.pieces)),
-      added_(files.added),
+      as_written_(files.added, false),
+      normalised_(files.added, true),
       unknown_(files.unknown),
-      splits_at_space_(files.splits_at_space),
-      joins_spaces_(files.joins_spaces) {
-  if (!files.character_map.empty()) map_ = CharacterMap(files.character_map, files.where);
+      splits_at_space_(files.splits_at_space) {
   for (const UnigramFiles::Piece& piece : files.pieces) {
     scores_.push_back(piece.score);
     lengths_.push_back(static_cast<std::uint32_t>(piece.text.size()));
@@ -143,27 +184,22 @@ void Unigram::end_word(TokenOutput& output, UnigramWork& work) const noexcept {
   work.size = 0;
 }
 
-// Drops white space at the end, and all but one of several spaces. Returns the bytes left.
-std::size_t tidied(char* text, std::size_t size, bool joins_spaces) noexcept {
-  size = skip_space_back({text, size}, size);
-  if (!joins_spaces) return size;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    if (text[i] == ' ' && kept > 0 && text[kept - 1] == ' ') continue;
-    text[kept++] = text[i];
+void Unigram::tokenize_between(std::string_view text, TokenOutput& output, UnigramWork& work) const noexcept {
+  const std::string_view normalised(work.text, normalizer_.apply(text, work.text));
+  for (AddedMatch added; added.next < normalised.size() && !output.is_done();) {
+    const std::size_t place = added.end;
+    added = normalised_.find(normalised, added);
+    tokenize_normalised(normalised.substr(place, added.begin - place), output, work);
+    if (added.id >= 0) output.add(added.id);
   }
-  return kept;
 }
 
-void Unigram::tokenize_between(std::string_view text, TokenOutput& output, UnigramWork& work) const noexcept {
-  std::size_t size = map_.apply(text, work.text);
-  if (!splits_at_space_) size = tidied(work.text, size, joins_spaces_);
-  const std::string_view normalised(work.text, size);
+void Unigram::tokenize_normalised(std::string_view normalised, TokenOutput& output, UnigramWork& work) const noexcept {
   const auto put = [&](std::string_view what) {
     std::memcpy(work.word + work.size, what.data(), what.size());
     work.size += what.size();
   };
-  for (std::size_t place = 0; place < size && !output.is_done();) {
+  for (std::size_t place = 0; place < normalised.size() && !output.is_done();) {
     const Utf8Character character = utf8_character(normalised, place);
     const bool is_begin =
         character.code_point == kWordBeginCharacter || (character.code_point == ' ' && !splits_at_space_);
@@ -179,11 +215,11 @@ void Unigram::tokenize_between(std::string_view text, TokenOutput& output, Unigr
 Status Unigram::tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept {
   if (scratch.size() < scratch_bytes(text.size())) return Status{StatusCode::kBadSample, {0, kPieceTooLong}};
   UnigramWork work = work_in(scratch);
-  for (std::size_t place = 0; place < text.size() && !output.is_done();) {
-    const AddedMatch added = added_.find(text, place);
+  for (AddedMatch added; added.next < text.size() && !output.is_done();) {
+    const std::size_t place = added.end;
+    added = as_written_.find(text, added);
     tokenize_between(text.substr(place, added.begin - place), output, work);
     if (added.id >= 0) output.add(added.id);
-    place = added.end;
   }
   return ok_status();
 }
@@ -193,7 +229,7 @@ std::vector<std::string> texts_of(const UnigramFiles& files) {
   for (const UnigramFiles::Piece& piece : files.pieces) texts.push_back(piece.text);
   for (const AddedToken& token : files.added) {
     texts.resize(std::max(texts.size(), static_cast<std::size_t>(token.id) + 1));
-    texts[static_cast<std::size_t>(token.id)] = token.text;
+    texts[static_cast<std::size_t>(token.id)] = token.found_as();
   }
   return texts;
 }
@@ -208,8 +244,7 @@ std::uint64_t digest_of(const UnigramFiles& files) {
   }
   for (const AddedToken& token : files.added) {
     add(token.text);
-    add(std::to_string(token.id) + (token.takes_space_before ? "<" : "") + (token.takes_space_after ? ">" : "") +
-        (token.special ? "*" : ""));
+    add(said_of(token));
   }
   add(files.character_map);
   for (const std::int32_t id : {files.unknown, files.end, files.pad}) add(std::to_string(id));
@@ -264,7 +299,7 @@ class UnigramDecoder final : public TokenDecoder {
 }  // namespace
 
 std::unique_ptr<const Tokenizer> load_unigram(const TokenizerFolder& folder) {
-  const UnigramFiles files = read_unigram_files(folder);
+  const UnigramFiles files = unigram_files_of(folder);
   TokenizerFacts facts;
   facts.between = facts.after = {files.end};
   facts.pad_id = files.pad;
@@ -279,10 +314,10 @@ std::unique_ptr<const Tokenizer> load_unigram(const TokenizerFolder& folder) {
   return std::make_unique<Unigram>(std::move(facts), files);
 }
 
-std::vector<std::string> unigram_texts(const TokenizerFolder& folder) { return texts_of(read_unigram_files(folder)); }
+std::vector<std::string> unigram_texts(const TokenizerFolder& folder) { return texts_of(unigram_files_of(folder)); }
 
 std::unique_ptr<const TokenDecoder> load_unigram_decoder(const TokenizerFolder& folder) {
-  return std::make_unique<UnigramDecoder>(texts_to_write(read_unigram_files(folder)));
+  return std::make_unique<UnigramDecoder>(texts_to_write(unigram_files_of(folder)));
 }
 
 }  // namespace bascule

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/text/token_id.h"
+#include "src/text/side_tokens.h"
 
 namespace bascule {
 namespace {
@@ -62,6 +64,7 @@ void read_normalizer(const Json& document, const std::string& where, UnigramFile
         refuse_unigram(where, "the normalizer does not strip on the right alone");
     } else if (type == "Replace" && is_joining(*part, where)) {
       files->joins_spaces = true;
+      files->joins_with_sign = get_string(*part, "content", where) != " ";
     } else {
       refuse_unigram(where, "the normalizer \"" + type + "\" is not supported as it stands there");
     }
@@ -69,7 +72,8 @@ void read_normalizer(const Json& document, const std::string& where, UnigramFile
 }
 
 void check_metaspace(const Json& part, const std::string& where) {
-  if (type_of(part, where) != "Metaspace") refuse_unigram(where, "\"" + type_of(part, where) + "\" is not Metaspace");
+  if (type_of(part, where) != "Metaspace")
+    refuse_unigram(where, "the pre_tokenizer's \"" + type_of(part, where) + "\" is not Metaspace");
   if (get_string(part, "replacement", where) != "\u2581")
     refuse_unigram(where, "Metaspace's replacement is not \"\u2581\"");
   if (get_string(part, "prepend_scheme", where, "always") != "always" ||
@@ -120,39 +124,51 @@ void read_pieces(const Json& model, const std::string& where, UnigramFiles* file
   files->unknown = static_cast<std::int32_t>(unknown);
 }
 
-void read_added(const Json& document, const std::string& where, UnigramFiles* files) {
-  if (find_member(document, "added_tokens", where) == nullptr) return;
-  for (const Json& value : get_array(document, "added_tokens", where)) {
-    AddedToken token;
-    token.text = get_string(value, "content", where);
-    if (token.text.empty()) throw Error{ErrorKind::kData, where, "an added token is empty"};
-    for (const char* key : {"single_word", "normalized"}) {
-      if (get_bool(value, key, where, false))
-        throw Error{ErrorKind::kData, where, "token \"" + token.text + "\" has " + key + ", which is not supported"};
-    }
-    const Json* const id = value.find("id");
-    token.id = token_id(id != nullptr ? *id : Json(), token.text, where);
-    token.takes_space_before = get_bool(value, "lstrip", where, false);
-    token.takes_space_after = get_bool(value, "rstrip", where, false);
-    token.special = get_bool(value, "special", where, true);
-    files->added.push_back(std::move(token));
-  }
+// -1: there is none.
+using PieceIds = std::unordered_map<std::string_view, std::int32_t>;
+std::int32_t piece_id(const std::string& text, const PieceIds& ids) {
+  const auto found = ids.find(text);
+  return found == ids.end() ? -1 : found->second;
 }
 
-// -1: there is none.
-std::int32_t id_of(const std::string& text, const UnigramFiles& files) {
-  for (const AddedToken& token : files.added) {
-    if (token.text == text) return token.id;
+std::int32_t required_id(const std::string& text, const PieceIds& ids, const UnigramFiles& files) {
+  const auto added =
+      std::find_if(files.added.begin(), files.added.end(), [&](const AddedToken& token) { return token.text == text; });
+  const std::int32_t id = added != files.added.end() ? added->id : piece_id(text, ids);
+  if (id < 0) throw Error{ErrorKind::kData, files.where, "there is no token \"" + text + "\""};
+  return id;
+}
+
+// T5Tokenizer takes the map of characters, the pieces and the tokens of tokenizer.json, and no more.
+void rebuild(const TokenizerFolder& folder, const std::string& end, const PieceIds& ids, SideTokens* side,
+             UnigramFiles* files) {
+  files->splits_at_space = true;
+  files->joins_spaces = files->joins_with_sign = false;
+  const std::string& where = folder.config_where;
+  if (files->unknown != 2) refuse_unigram(files->where, "unk_id is not 2, which T5Tokenizer takes");
+  if (side->roles[kEosToken].text != end)
+    refuse_unigram(where, "eos_token is \"" + side->roles[kEosToken].text + "\", but texts end with \"" + end + "\"");
+  if (find_member(folder.config, "extra_special_tokens", where) != nullptr) return;
+  const std::int64_t extra = get_int(folder.config, "extra_ids", where, 100);
+  for (std::int64_t i = 0; i < extra; ++i) {
+    AddedToken token;
+    token.text = "<extra_id_" + std::to_string(i) + ">";
+    const bool is_listed = std::any_of(side->listed.begin(), side->listed.end(),
+                                       [&](const auto& entry) { return entry.second.text == token.text; });
+    if (!is_listed && ids.count(token.text) == 0) {
+      throw Error{ErrorKind::kData, where,
+                  "extra_ids is " + std::to_string(extra) + ", but there is no token \"" + token.text + "\"",
+                  "write the number of extra_id tokens"};
+    }
+    side->further.push_back(std::move(token));
   }
-  const auto found = std::find_if(files.pieces.begin(), files.pieces.end(),
-                                  [&](const UnigramFiles::Piece& piece) { return piece.text == text; });
-  return found == files.pieces.end() ? -1 : static_cast<std::int32_t>(found - files.pieces.begin());
 }
 
 }  // namespace
 
 UnigramFiles read_unigram_files(const TokenizerFolder& folder) {
   if (folder.document.is_null()) {
+    if (folder.has("sentencepiece.bpe.model")) refuse_unigram(folder.where, "XLM-RoBERTa's kind is not supported");
     throw Error{ErrorKind::kData, folder.where, "is not read: tokenizer.json is missing",
                 "write it with Python: from transformers import AutoTokenizer; "
                 "AutoTokenizer.from_pretrained('FOLDER').save_pretrained('FOLDER')"};
@@ -161,22 +177,27 @@ UnigramFiles read_unigram_files(const TokenizerFolder& folder) {
   files.where = folder.where;
   const Json& model = get_object(folder.document, "model", files.where);
   read_pieces(model, files.where, &files);
-  read_added(folder.document, files.where, &files);
   read_normalizer(folder.document, files.where, &files);
   read_pre_tokenizer(folder.document, files.where, &files);
   const std::string end = end_token(folder.document, files.where);
-  files.end = id_of(end, files);
-  if (files.end < 0) throw Error{ErrorKind::kData, files.where, "there is no token \"" + end + "\""};
-  std::string pad = "<pad>";
-  if (folder.has("tokenizer_config.json")) {
-    const std::string path = folder.path + "/tokenizer_config.json";
-    const Json config = read_json_file(path);
-    const Json* const written = find_member(config, "pad_token", path);
-    if (written != nullptr)
-      pad = written->is_object() ? get_string(*written, "content", path) : get_string(config, "pad_token", path);
+  SideTokens side =
+      read_side_tokens(folder, {{kEosToken, end.c_str()},
+                                {kUnkToken, files.pieces[static_cast<std::size_t>(files.unknown)].text.c_str()},
+                                {kPadToken, "<pad>"}});
+  PieceIds ids;
+  for (std::size_t i = 0; i < files.pieces.size(); ++i) ids.emplace(files.pieces[i].text, static_cast<std::int32_t>(i));
+  if (folder.is_rebuilt && !folder.class_name.empty()) rebuild(folder, end, ids, &side, &files);
+  files.added = added_tokens(
+      side, static_cast<std::int32_t>(files.pieces.size()),
+      [&](const std::string& text) { return piece_id(text, ids); }, files.where);
+  const auto normalized =
+      std::find_if(files.added.begin(), files.added.end(), [](const AddedToken& token) { return token.normalized; });
+  if (files.joins_with_sign && normalized != files.added.end()) {
+    refuse_unigram(files.where, "token \"" + normalized->text +
+                                    "\" has normalized where the normalizer makes \"\u2581\" of several spaces");
   }
-  files.pad = id_of(pad, files);
-  if (files.pad < 0) throw Error{ErrorKind::kData, files.where, "there is no token \"" + pad + "\""};
+  files.end = required_id(end, ids, files);
+  files.pad = required_id(side.roles[kPadToken].text, ids, files);
   return files;
 }
 

@@ -25,6 +25,7 @@ struct UnigramFiles {
   // The published forms of the pipeline. splits_at_space: words end at white space. Otherwise at spaces alone, white
   // space at the end of the text is dropped, and joins_spaces: several spaces are one.
   bool splits_at_space = false, joins_spaces = false;
+  bool joins_with_sign = false;  // the one space is the sign of a word's beginning
 };
 
 // Throws Error (kData) for a file that is malformed, a form of the pipeline that T5 does not have, a vocabulary without

@@ -138,10 +138,7 @@ WordTable word_table(const std::vector<std::pair<std::string, std::int32_t>>& wo
 }
 
 void set_added(const BpeFiles& files, Vocabulary* vocabulary, TokenizerFacts* facts) {
-  std::vector<AddedToken> as_written;
-  std::copy_if(files.added.begin(), files.added.end(), std::back_inserter(as_written),
-               [](const AddedToken& token) { return !token.normalized; });
-  vocabulary->added = AddedTokens(std::move(as_written));
+  vocabulary->added = AddedTokens(files.added, false);
   for (const AddedToken& token : files.added) {
     facts->vocabulary_size = std::max(facts->vocabulary_size, token.id + 1);
     if (token.special) facts->special_ids.push_back(token.id);
@@ -157,8 +154,7 @@ std::uint64_t digest_of(const BpeFiles& files) {
   for (const auto& [left, right] : files.merges) add(left + " " + right);
   for (const AddedToken& token : files.added) {
     add(token.text);
-    add(std::to_string(token.id) + (token.takes_space_before ? "<" : "") + (token.takes_space_after ? ">" : "") +
-        (token.special ? "*" : "") + (token.normalized ? "~" : ""));
+    add(said_of(token));
   }
   for (const std::string* role : {&files.unknown_byte, &files.bos, &files.eos, &files.pad, &files.mask, &files.unk}) {
     add(*role);

@@ -12,6 +12,7 @@
 #include "src/base/utf8.h"
 #include "src/text/word_piece_classes.h"
 #include "src/text/word_piece_files.h"
+#include "src/text/word_piece_text.h"
 
 namespace bascule {
 namespace {
@@ -70,7 +71,8 @@ class PieceTable {
 
 // Where a word's bytes stand in the text, and how many of them its pieces up to each one have.
 struct KeptPlaces {
-  std::vector<std::size_t> begins, ends, piece_ends;
+  BytePlaces bytes;
+  std::vector<std::size_t> piece_ends;
 };
 
 // A word as it grows, in the working memory.
@@ -100,8 +102,7 @@ struct Word {
   }
   void keep_place(std::size_t from, std::size_t to) {
     if (places == nullptr) return;
-    places->begins.resize(size, from);
-    places->ends.resize(size, to);
+    places->bytes.extend(size, from, to);
   }
   void add_piece(std::size_t number, std::int32_t id, std::size_t piece_end) {
     pieces[number] = id;
@@ -113,7 +114,7 @@ struct Word {
         output.add(pieces[i]);
       } else {
         const std::size_t first = i == 0 ? 0 : places->piece_ends[i - 1], last = places->piece_ends[i] - 1;
-        output.add(pieces[i], places->begins[first], places->ends[last]);
+        output.add(pieces[i], places->bytes.begins[first], places->bytes.ends[last]);
       }
     }
   }
@@ -128,21 +129,26 @@ constexpr std::size_t kScratchBytes = kWordBytes * (sizeof(char) + sizeof(std::u
 class WordPiece final : public Tokenizer {
  public:
   WordPiece(TokenizerFacts facts, const WordPieceFiles& files);
-  std::size_t scratch_bytes(std::size_t) const noexcept override { return kScratchBytes; }
+  std::size_t scratch_bytes(std::size_t longest_text_bytes) const noexcept override {
+    return kScratchBytes + (normalised_.empty() ? 0 : WordPieceNormalizer::most_bytes(longest_text_bytes));
+  }
 
  private:
   Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
   // [place, end) of the text.
   void tokenize_between(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output,
                         Word& word) const noexcept;
+  // The same with the tokens that are looked for in the normalised text, for which `memory` has room.
+  void find_normalised(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output, Word& word,
+                       char* memory) const noexcept;
   void add_character(std::uint32_t code_point, std::size_t from, std::size_t to, TokenOutput& output,
                      Word& word) const noexcept;
   void end_word(TokenOutput& output, Word& word) const noexcept;
 
   PieceTable first_, further_;
-  AddedTokens added_;
+  WordPieceNormalizer normalizer_;
+  AddedTokens as_written_, normalised_;  // found before and after normalising
   std::int32_t unknown_;
-  bool lowers_, splits_chinese_;
 };
 
 std::int32_t required_id(const std::string& token, const WordPieceFiles& files) {
@@ -159,10 +165,10 @@ WordPiece::WordPiece(TokenizerFacts facts, const WordPieceFiles& files)
     : Tokenizer(std::move(facts)),
       first_(files.tokens.size()),
       further_(files.tokens.size()),
-      added_(files.added),
-      unknown_(required_id(files.unk, files)),
-      lowers_(files.lowers),
-      splits_chinese_(files.splits_chinese) {
+      normalizer_{files.normalizer},
+      as_written_(files.added, false),
+      normalised_(files.added, true),
+      unknown_(required_id(files.unk, files)) {
   const std::size_t prefix = std::strlen(kContinuation);
   for (const auto& [token, id] : files.tokens) {
     first_.insert(token, id);
@@ -198,6 +204,7 @@ void WordPiece::end_word(TokenOutput& output, Word& word) const noexcept {
 // The code point is one of the normalised text.
 void WordPiece::add_character(std::uint32_t code_point, std::size_t from, std::size_t to, TokenOutput& output,
                               Word& word) const noexcept {
+  if (code_point >= 'a' && code_point <= 'z') return word.add_letter(static_cast<char>(code_point), from);
   const WordPieceClass kind = word_piece_class(code_point);
   if (kind == WordPieceClass::kSpace) {
     end_word(output, word);
@@ -210,27 +217,37 @@ void WordPiece::add_character(std::uint32_t code_point, std::size_t from, std::s
 
 void WordPiece::tokenize_between(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output,
                                  Word& word) const noexcept {
-  while (place < end && !output.is_done()) {
-    const Utf8Character character = utf8_character(text, place);
-    const std::size_t from = place;
-    place += character.bytes;
-    if (character.code_point >= 'a' && character.code_point <= 'z') {  // most of English
-      word.add_letter(text[from], from);
-      continue;
-    }
-    const WordPieceClass kind = word_piece_class(character.code_point);
-    if (kind == WordPieceClass::kRemoved) continue;
-    const bool is_word = splits_chinese_ && kind == WordPieceClass::kChinese;
-    if (is_word) end_word(output, word);
-    std::uint32_t normalised[3] = {character.code_point};
-    const int count = lowers_ ? lowered_code_points(character.code_point, normalised) : 1;
-    for (int i = 0; i < count; ++i) add_character(normalised[i], from, place, output, word);
-    if (is_word) end_word(output, word);
-  }
+  normalizer_.normalise(
+      text, place, end, [&] { return output.is_done(); },
+      [&](std::uint32_t code_point, std::size_t from, std::size_t to) {
+        add_character(code_point, from, to, output, word);
+      });
   end_word(output, word);
 }
 
+void WordPiece::find_normalised(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output,
+                                Word& word, char* memory) const noexcept {
+  BytePlaces places;
+  NormalisedText normalised{memory, 0, output.keeps_places() ? &places : nullptr};
+  normalizer_.normalise(
+      text, place, end, [] { return false; },
+      [&](std::uint32_t code_point, std::size_t from, std::size_t to) { normalised.add(code_point, from, to); });
+  const std::string_view bytes(normalised.bytes, normalised.size);
+  for (AddedMatch added; added.next < bytes.size() && !output.is_done();) {
+    std::size_t i = added.end;
+    added = normalised_.find(bytes, added);
+    while (i < added.begin && !output.is_done()) {
+      const Utf8Character character = utf8_character(bytes, i);
+      add_character(character.code_point, normalised.begin_of(i), normalised.end_of(i), output, word);
+      i += character.bytes;
+    }
+    end_word(output, word);
+    if (added.id >= 0) output.add(added.id, normalised.begin_of(added.begin), normalised.end_of(added.end - 1));
+  }
+}
+
 Status WordPiece::tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept {
+  if (scratch.size() < scratch_bytes(text.size())) return Status{StatusCode::kBadSample, {0, kPieceTooLong}};
   const std::size_t skipped = (8 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 8) % 8;
   std::byte* const memory = scratch.data() + skipped;
   void* const hashes = memory;
@@ -239,11 +256,15 @@ Status WordPiece::tokenize(std::string_view text, TokenOutput& output, Span<std:
   Word word{static_cast<char*>(bytes), static_cast<std::uint64_t*>(hashes), static_cast<std::int32_t*>(pieces)};
   KeptPlaces places;
   if (output.keeps_places()) word.places = &places;
-  for (std::size_t place = 0; place < text.size() && !output.is_done();) {
-    const AddedMatch added = added_.find(text, place);
-    tokenize_between(text, place, added.begin, output, word);
+  for (AddedMatch added; added.next < text.size() && !output.is_done();) {
+    const std::size_t place = added.end;
+    added = as_written_.find(text, added);
+    if (normalised_.empty()) {
+      tokenize_between(text, place, added.begin, output, word);
+    } else {
+      find_normalised(text, place, added.begin, output, word, word.bytes + kWordBytes);
+    }
     if (added.id >= 0) output.add(added.id, added.begin, added.end);
-    place = added.end;
   }
   return ok_status();
 }
@@ -252,19 +273,19 @@ Status WordPiece::tokenize(std::string_view text, TokenOutput& output, Span<std:
 std::map<std::int32_t, std::string> tokens_by_id(const WordPieceFiles& files) {
   std::map<std::int32_t, std::string> tokens;
   for (const auto& [token, id] : files.tokens) tokens[id] = token;
-  for (const AddedToken& token : files.added) tokens[token.id] = token.text;
+  for (const AddedToken& token : files.added) tokens[token.id] = token.found_as();
   return tokens;
 }
 
 std::uint64_t digest_of(const WordPieceFiles& files) {
-  std::string said =
-      std::string("WordPiece ") + (files.lowers ? "lower " : "") + (files.splits_chinese ? "chinese " : "");
+  std::string said = std::string("WordPiece ") + (files.normalizer.lowers ? "lower " : "") +
+                     (files.normalizer.strips_marks == files.normalizer.lowers ? "" : "marks kept ") +
+                     (files.normalizer.splits_chinese ? "chinese " : "");
   const auto add = [&](const std::string& text) { said += std::to_string(text.size()) + ":" + text; };
   for (const auto& [id, token] : tokens_by_id(files)) add(std::to_string(id) + " " + token);
   for (const AddedToken& token : files.added) {
     add(token.text);
-    add(std::to_string(token.id) + (token.takes_space_before ? "<" : "") + (token.takes_space_after ? ">" : "") +
-        (token.special ? "*" : ""));
+    add(said_of(token));
   }
   for (const std::string* role : {&files.cls, &files.sep, &files.pad, &files.mask, &files.unk}) add(*role);
   return XXH3_64bits(said.data(), said.size());
@@ -278,7 +299,7 @@ std::unique_ptr<const Tokenizer> load_word_piece(const TokenizerFolder& folder) 
   const std::int32_t end = required_id(files.sep, files);
   facts.before = {required_id(files.cls, files)};
   facts.between = facts.after = {end};
-  facts.second_type = 1;
+  facts.second_type = files.has_types ? 1 : 0;
   facts.pad_id = required_id(files.pad, files);
   facts.mask_id = required_id(files.mask, files);
   facts.unknown_id = required_id(files.unk, files);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 
 #include "src/base/error.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
+#include "src/text/side_tokens.h"
 #include "src/text/token_id.h"
 
 namespace bascule {
@@ -16,13 +18,14 @@ namespace {
   throw Error{ErrorKind::kData, where, what, "the only WordPiece tokenizer supported is BERT's"};
 }
 
-// Null: as the lower case.
+// strips_marks null: as the lower case.
 void set_case(bool lowers, const Json* strips_marks, const std::string& where, WordPieceFiles* files) {
-  files->lowers = lowers;
-  if (strips_marks != nullptr && *strips_marks != lowers)
-    refuse_word_piece(where, std::string(lowers ? "lowercase = true with strip_accents = false"
-                                                : "lowercase = false with strip_accents = true") +
-                                 " is not supported");
+  if (strips_marks != nullptr && !strips_marks->is_boolean())
+    throw Error{ErrorKind::kData, where, "strip_accents is " + json_text(*strips_marks), "write true, false or null"};
+  files->normalizer.lowers = lowers;
+  files->normalizer.strips_marks = strips_marks != nullptr ? strips_marks->boolean() : lowers;
+  if (files->normalizer.strips_marks && !lowers)
+    refuse_word_piece(where, "lowercase = false with strip_accents = true is not supported");
 }
 
 std::string type_of(const Json& document, const char* key, const std::string& where) {
@@ -34,7 +37,7 @@ void read_normalizer(const Json& document, const std::string& where, WordPieceFi
     refuse_word_piece(where, "the normalizer is not BertNormalizer");
   const Json& normalizer = get_object(document, "normalizer", where);
   if (!get_bool(normalizer, "clean_text", where, true)) refuse_word_piece(where, "normalizer.clean_text is false");
-  files->splits_chinese = get_bool(normalizer, "handle_chinese_chars", where, true);
+  files->normalizer.splits_chinese = get_bool(normalizer, "handle_chinese_chars", where, true);
   set_case(get_bool(normalizer, "lowercase", where, true), find_member(normalizer, "strip_accents", where), where,
            files);
   if (type_of(document, "pre_tokenizer", where) != "BertPreTokenizer")
@@ -74,32 +77,6 @@ void check_template(const Json& document, const std::string& where, WordPieceFil
   if (!is_berts) refuse_word_piece(where, "the post_processor's template is not BERT's");
 }
 
-void put_added(AddedToken token, WordPieceFiles* files) {
-  const auto same = std::find_if(files->added.begin(), files->added.end(),
-                                 [&](const AddedToken& other) { return other.text == token.text; });
-  if (same == files->added.end()) {
-    files->added.push_back(std::move(token));
-  } else {
-    *same = std::move(token);
-  }
-}
-
-void read_added(const Json& value, const std::string& where, WordPieceFiles* files) {
-  AddedToken token;
-  token.text = get_string(value, "content", where);
-  if (token.text.empty()) throw Error{ErrorKind::kData, where, "an added token is empty"};
-  token.takes_space_before = get_bool(value, "lstrip", where, false);
-  token.takes_space_after = get_bool(value, "rstrip", where, false);
-  token.special = get_bool(value, "special", where, true);
-  for (const char* key : {"single_word", "normalized"}) {
-    if (get_bool(value, key, where, false))
-      throw Error{ErrorKind::kData, where, "token \"" + token.text + "\" has " + key + ", which is not supported"};
-  }
-  const Json* const id = value.find("id");
-  token.id = token_id(id != nullptr ? *id : Json(), token.text, where);
-  put_added(std::move(token), files);
-}
-
 void read_tokenizer_json(const Json& document, const std::string& where, WordPieceFiles* files) {
   const Json& model = get_object(document, "model", where);
   if (get_string(model, "continuing_subword_prefix", where, "##") != "##")
@@ -112,9 +89,6 @@ void read_tokenizer_json(const Json& document, const std::string& where, WordPie
   const Json& vocabulary = get_object(model, "vocab", where);
   files->tokens.reserve(vocabulary.size());
   for (const auto& [token, id] : vocabulary.items()) files->tokens.emplace(token, token_id(id, token, where));
-  const Json* const added = find_member(document, "added_tokens", where);
-  if (added == nullptr) return;
-  for (const Json& value : get_array(document, "added_tokens", where)) read_added(value, where, files);
 }
 
 void read_vocabulary(const std::string& path, WordPieceFiles* files) {
@@ -126,47 +100,19 @@ void read_vocabulary(const std::string& path, WordPieceFiles* files) {
   }
 }
 
-// The text of a token by its role: a string, or an object with it.
-void read_role(const Json& map, const char* role, const std::string& where, std::string* text) {
-  const Json* const value = find_member(map, role, where);
-  if (value == nullptr) return;
-  if (!value->is_string() && !value->is_object())
-    throw Error{ErrorKind::kData, where, std::string(role) + " is neither a string nor an object"};
-  *text = value->is_string() ? value->string() : get_string(*value, "content", where);
-  if (text->empty()) throw Error{ErrorKind::kData, where, std::string(role) + " is empty"};
-}
-
-// Beside vocab.txt no tokens are added: those that a file names must be in the vocabulary.
-void check_added(const Json& map, const char* key, const std::string& where, const WordPieceFiles& files) {
-  const Json* const added = find_member(map, key, where);
-  if (added == nullptr) return;
-  const auto check = [&](const Json& token) {
-    const std::string text = token.is_string() ? token.string() : get_string(token, "content", where);
-    if (files.tokens.count(text) == 0)
-      throw Error{ErrorKind::kData, where, std::string(key) + " has \"" + text + "\", which vocab.txt does not",
-                  "a folder with tokenizer.json may have added tokens"};
-  };
-  if (added->is_array()) {
-    for (const Json& token : *added) check(token);
-  } else if (added->is_object()) {
-    for (const auto& [id, token] : added->items()) check(token);
-  }
-}
-
-void read_roles(const TokenizerFolder& folder, const char* file, WordPieceFiles* files) {
-  if (!folder.has(file)) return;
-  const std::string path = folder.path + "/" + file;
-  const Json map = read_json_file(path);
-  if (folder.document.is_null()) {
-    set_case(get_bool(map, "do_lower_case", path, files->lowers), find_member(map, "strip_accents", path), path, files);
-    files->splits_chinese = get_bool(map, "tokenize_chinese_chars", path, files->splits_chinese);
-    for (const char* key : {"added_tokens_decoder", "additional_special_tokens"}) check_added(map, key, path, *files);
-  }
-  read_role(map, "cls_token", path, &files->cls);
-  read_role(map, "sep_token", path, &files->sep);
-  read_role(map, "pad_token", path, &files->pad);
-  read_role(map, "mask_token", path, &files->mask);
-  read_role(map, "unk_token", path, &files->unk);
+// How BertTokenizer normalises, beside tokenizer.json too. Where tokenizer_config.json does not say strip_accents,
+// tokenizer.json counts.
+void read_config(const TokenizerFolder& folder, WordPieceFiles* files) {
+  const std::string& where = folder.config_where;
+  const Json& config = folder.config;
+  const bool is_default = !folder.class_name.empty();  // else tokenizer.json counts here too
+  const Json* const strips_marks = find_member(config, "strip_accents", where);
+  const Json kept(files->normalizer.strips_marks);
+  const bool lowers = get_bool(config, "do_lower_case", where, is_default || files->normalizer.lowers);
+  const bool is_kept = strips_marks == nullptr && lowers && files->normalizer.lowers;
+  set_case(lowers, is_kept ? &kept : strips_marks, where, files);
+  files->normalizer.splits_chinese =
+      get_bool(config, "tokenize_chinese_chars", where, is_default || files->normalizer.splits_chinese);
 }
 
 }  // namespace
@@ -179,15 +125,33 @@ WordPieceFiles read_word_piece_files(const TokenizerFolder& folder) {
   } else {
     read_tokenizer_json(folder.document, folder.where, &files);
   }
-  read_roles(folder, "tokenizer_config.json", &files);
-  read_roles(folder, "special_tokens_map.json", &files);
-  // Tokens that have a role are found in the text even where no file lists them among the added ones.
-  for (const std::string* role : {&files.cls, &files.sep, &files.pad, &files.mask, &files.unk}) {
-    const bool is_known = std::any_of(files.added.begin(), files.added.end(),
-                                      [&](const AddedToken& other) { return other.text == *role; });
-    const auto found = files.tokens.find(*role);
-    if (!is_known && found != files.tokens.end()) files.added.push_back({*role, found->second, false, false, true});
+  if (folder.is_rebuilt) read_config(folder, &files);
+  if (find_member(folder.config, "model_input_names", folder.config_where) != nullptr) {
+    const std::vector<std::string> names = get_strings(folder.config, "model_input_names", folder.config_where);
+    files.has_types = std::find(names.begin(), names.end(), "token_type_ids") != names.end();
   }
+  const SideTokens side = read_side_tokens(folder, {{kUnkToken, files.unk.c_str()},
+                                                    {kPadToken, files.pad.c_str()},
+                                                    {kSepToken, files.sep.c_str()},
+                                                    {kClsToken, files.cls.c_str()},
+                                                    {kMaskToken, files.mask.c_str()}});
+  files.added = added_tokens(
+      side, static_cast<std::int32_t>(files.tokens.size()),
+      [&](const std::string& text) {
+        const auto found = files.tokens.find(text);
+        return found == files.tokens.end() ? -1 : found->second;
+      },
+      files.where);
+  normalise_added([&](std::string_view text) { return files.normalizer.normalised(text); }, files.where, &files.added);
+  if (!folder.is_rebuilt && (side.roles[kClsToken].text != files.cls || side.roles[kSepToken].text != files.sep)) {
+    refuse_word_piece(folder.config_where, "cls_token or sep_token is not that of tokenizer.json, which counts with " +
+                                               folder.class_as_written);
+  }
+  if (folder.is_rebuilt) files.unk = side.roles[kUnkToken].text;
+  files.pad = side.roles[kPadToken].text;
+  files.sep = side.roles[kSepToken].text;
+  files.cls = side.roles[kClsToken].text;
+  files.mask = side.roles[kMaskToken].text;
   return files;
 }
 

@@ -9,6 +9,7 @@
 
 #include "src/text/added_tokens.h"
 #include "src/text/tokenizer_kinds.h"
+#include "src/text/word_piece_text.h"
 
 namespace bascule {
 
@@ -16,8 +17,8 @@ struct WordPieceFiles {
   std::string where;                                     // the file that the tokens are from, for messages
   std::unordered_map<std::string, std::int32_t> tokens;  // "play", "##ing" -> id
   std::vector<AddedToken> added;
-  bool lowers = true;          // drops marks and lowers the case
-  bool splits_chinese = true;  // each Chinese character is a word
+  WordPieceNormalizer normalizer;
+  bool has_types = true;  // of the texts of a pair
   std::string cls = "[CLS]", sep = "[SEP]", pad = "[PAD]", mask = "[MASK]", unk = "[UNK]";
 };
 

@@ -235,7 +235,6 @@ TEST(Clip, RefusesSpecialTokensThatTheVocabularyLacks) {
         {R"("bos_token": "<s>")", "no token \"<s>\""},
         {R"("pad_token": 5)", "pad_token is neither a string nor an object"},
         {R"("pad_token": "")", "pad_token is empty"},
-        {R"("unk_token": {"content": "<|endoftext|>", "single_word": true})", "single_word"},
         {R"("extra_special_tokens": ["<x>"])", "no token \"<x>\""},
         {R"("added_tokens_decoder": {"x": {"content": "<x>"}})", "added_tokens_decoder"}}) {
     const TemporaryFolder folder;

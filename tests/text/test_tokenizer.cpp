@@ -322,9 +322,9 @@ TEST(Tokenizer, TellsTheKindFromTheVocabularyWhereThereIsNothingElse) {
   clip.write("vocab.json", kTinyVocabulary);
   clip.write("merges.txt", "a b\n");
   clip.write("tokenizer_config.json", R"({"tokenizer_class": "CLIPTokenizer"})");
-  expect_refused(clip.path(), "vocab.json", "the vocabulary has no token \"<|endoftext|>\"");
+  expect_refused(clip.path(), "vocab.json", "the vocabulary has no token \"<|startoftext|>\"");
   bert.write("vocab.txt", "[PAD]\n");
-  expect_refused(bert.path(), "vocab.txt", "there is no token \"[SEP]\"");
+  expect_refused(bert.path(), "vocab.txt", "the vocabulary has no token \"[UNK]\"");
   t5.write("spiece.model", "");
   expect_refused(t5.path(), "spiece.model", "is not read: tokenizer.json is missing");
 }

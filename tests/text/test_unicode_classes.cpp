@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,16 @@ TEST(UnicodeClasses, AreThoseOfTheTokenizersLibraryForEveryCodePoint) {
   }
   for (std::uint32_t c = 0; c < 0x110000; ++c) ASSERT_EQ(character_class(c), expected[c]) << c;
   EXPECT_EQ(character_class(0xffffffffu), CharacterClass::kOther);
+}
+
+TEST(UnicodeClasses, WordCharactersAreThoseOfTheTokenizersLibraryForEveryCodePoint) {
+  const Json ranges = read_json_file(std::string(BASCULE_TEST_DATA) + "/tokenizer/word_characters.json");
+  std::vector<bool> expected(0x110000, false);
+  for (const Json& range : ranges["W"])
+    for (std::int64_t c = range[0].integer(); c <= range[1].integer(); ++c)
+      expected[static_cast<std::size_t>(c)] = true;
+  for (std::uint32_t c = 0; c < 0x110000; ++c) ASSERT_EQ(is_word_character(c), expected[c]) << c;
+  EXPECT_FALSE(is_word_character(0xffffffffu));
 }
 
 }  // namespace

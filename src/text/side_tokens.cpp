@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/text/side_tokens.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "src/text/token_id.h"
+
+namespace bascule {
+namespace {
+
+using Roles = std::array<AddedToken, 7>;
+
+constexpr const char* kRoleKeys[] = {"bos_token", "eos_token", "unk_token", "pad_token",
+                                     "sep_token", "cls_token", "mask_token"};
+
+bool has_role(const Roles& roles, const std::string& text) {
+  return std::any_of(roles.begin(), roles.end(), [&](const AddedToken& role) { return role.text == text; });
+}
+
+void list_token(const Json& id, const Json& value, const std::string& where, SideTokens* side) {
+  AddedToken token = added_token(value, where);
+  token.special = get_bool(value, "special", where, false) || has_role(side->roles, token.text);
+  token.normalized = get_bool(value, "normalized", where, !token.special);
+  token.id = token_id(id, token.text, where);
+  side->listed[token.id] = std::move(token);
+}
+
+// added_tokens.json: an object of tokens and ids.
+void list_added_tokens(const std::string& where, SideTokens* side) {
+  const Json document = read_json_file(where);
+  if (!document.is_object()) throw Error{ErrorKind::kData, where, "not an object of tokens and ids"};
+  for (const auto& [text, id] : document.items()) {
+    AddedToken token;
+    token.text = text;
+    token.id = token_id(id, text, where);
+    token.special = has_role(side->roles, text);
+    token.normalized = !token.special;
+    side->listed[token.id] = std::move(token);
+  }
+}
+
+void read_special(const Json& map, const std::string& where, SideTokens* side) {
+  for (std::size_t i = 0; i < std::size(kRoleKeys); ++i) {
+    const Json* const value = find_member(map, kRoleKeys[i], where);
+    if (value != nullptr) side->roles[i] = special_token(*value, kRoleKeys[i], where);
+  }
+  for (AddedToken& token : further_tokens(map, where)) side->further.push_back(std::move(token));
+}
+
+void put_added(AddedToken token, std::vector<AddedToken>* tokens) {
+  const auto same =
+      std::find_if(tokens->begin(), tokens->end(), [&](const AddedToken& other) { return other.text == token.text; });
+  if (same == tokens->end()) {
+    tokens->push_back(std::move(token));
+  } else {
+    *same = std::move(token);
+  }
+}
+
+}  // namespace
+
+AddedToken added_token(const Json& value, const std::string& where) {
+  AddedToken token;
+  token.text = get_string(value, "content", where);
+  if (token.text.empty()) throw Error{ErrorKind::kData, where, "an added token is empty"};
+  token.takes_space_before = get_bool(value, "lstrip", where, false);
+  token.takes_space_after = get_bool(value, "rstrip", where, false);
+  token.is_word = get_bool(value, "single_word", where, false);
+  token.special = get_bool(value, "special", where, true);
+  token.normalized = get_bool(value, "normalized", where, !token.special);
+  return token;
+}
+
+// Special tokens are looked for in the text as it is written where nothing else is said.
+AddedToken special_token(const Json& value, const std::string& key, const std::string& where) {
+  AddedToken token;
+  if (value.is_object()) {
+    token = added_token(value, where);
+    token.special = true;
+    token.normalized = get_bool(value, "normalized", where, false);
+  } else if (value.is_string()) {
+    token.text = value.string();
+  } else {
+    throw Error{ErrorKind::kData, where, key + " is neither a string nor an object"};
+  }
+  if (token.text.empty()) throw Error{ErrorKind::kData, where, key + " is empty"};
+  return token;
+}
+
+std::vector<AddedToken> further_tokens(const Json& map, const std::string& where) {
+  std::vector<AddedToken> tokens;
+  const Json* const extra = find_member(map, "extra_special_tokens", where);
+  const bool has_extra = extra != nullptr && !(extra->is_array() && extra->size() == 0);
+  const char* const list = has_extra ? "extra_special_tokens" : "additional_special_tokens";
+  if (has_extra && extra->is_object()) {
+    for (const auto& [name, value] : extra->items()) tokens.push_back(special_token(value, name, where));
+  } else if (find_member(map, list, where) != nullptr) {
+    for (const Json& value : get_array(map, list, where)) tokens.push_back(special_token(value, list, where));
+  }
+  constexpr std::string_view kEnd = "_token";
+  for (const auto& [key, value] : map.items()) {
+    const bool is_token = key.size() > kEnd.size() && key.compare(key.size() - kEnd.size(), kEnd.size(), kEnd) == 0 &&
+                          (value.is_string() || value.is_object());
+    if (is_token && std::find(std::begin(kRoleKeys), std::end(kRoleKeys), key) == std::end(kRoleKeys))
+      tokens.push_back(special_token(value, key, where));
+  }
+  return tokens;
+}
+
+SideTokens read_side_tokens(const TokenizerFolder& folder, const std::map<TokenRole, const char*>& names) {
+  SideTokens side;
+  for (const auto& [role, name] : names) side.roles[role].text = name;
+  const std::string path = folder.path + "/";
+  if (folder.has("tokenizer_config.json")) {
+    const std::string where = path + "tokenizer_config.json";
+    const Json config = read_json_file(where);
+    read_special(config, where, &side);
+    if (find_member(config, "added_tokens_decoder", where) != nullptr) {
+      for (const auto& [id, value] : get_object(config, "added_tokens_decoder", where).items())
+        list_token(parse_json(id, where + ": added_tokens_decoder"), value, where, &side);
+      return side;
+    }
+  }
+  if (folder.has("special_tokens_map.json")) {
+    const std::string where = path + "special_tokens_map.json";
+    read_special(read_json_file(where), where, &side);
+  }
+  if (folder.has("added_tokens.json")) list_added_tokens(path + "added_tokens.json", &side);
+  if (!folder.document.is_null() && find_member(folder.document, "added_tokens", folder.where) != nullptr) {
+    for (const Json& value : get_array(folder.document, "added_tokens", folder.where)) {
+      const Json* const id = value.find("id");
+      list_token(id != nullptr ? *id : Json(), value, folder.where, &side);
+    }
+  }
+  return side;
+}
+
+std::vector<AddedToken> added_tokens(const SideTokens& side, std::int32_t vocabulary_size,
+                                     const std::function<std::int32_t(const std::string&)>& id_in_vocabulary,
+                                     const std::string& where) {
+  std::vector<AddedToken> tokens;
+  std::int32_t next = vocabulary_size;  // the id of a token that the vocabulary does not have
+  for (const auto& [id, listed] : side.listed) {
+    AddedToken token = listed;
+    token.id = id_in_vocabulary(token.text);
+    if (token.id < 0) token.id = next++;
+    if (token.id != id) {
+      throw Error{ErrorKind::kData, where,
+                  "the added token \"" + token.text + "\" has id " + std::to_string(id) +
+                      ", but Transformers gives it " + std::to_string(token.id),
+                  "added tokens follow the vocabulary without gaps"};
+    }
+    put_added(std::move(token), &tokens);
+  }
+  const auto add_unlisted = [&](AddedToken token) {
+    const bool is_listed = std::any_of(side.listed.begin(), side.listed.end(),
+                                       [&](const auto& entry) { return entry.second.text == token.text; });
+    if (is_listed || token.text.empty()) return;
+    token.id = id_in_vocabulary(token.text);
+    if (token.id < 0) throw Error{ErrorKind::kData, where, "the vocabulary has no token \"" + token.text + "\""};
+    put_added(std::move(token), &tokens);
+  };
+  for (const AddedToken& role : side.roles) add_unlisted(role);
+  for (const AddedToken& token : side.further) add_unlisted(token);
+  return tokens;
+}
+
+void normalise_added(const std::function<std::string(std::string_view)>& normalise, const std::string& where,
+                     std::vector<AddedToken>* tokens) {
+  for (AddedToken& token : *tokens) {
+    if (!token.normalized) continue;
+    token.normalised = normalise(token.text);
+    if (token.normalised.empty())
+      throw Error{ErrorKind::kData, where, "normalising leaves nothing of the added token \"" + token.text + "\""};
+  }
+}
+
+}  // namespace bascule
