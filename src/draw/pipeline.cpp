@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/model_folder.h"
 #include "src/json/json.h"
+#include "src/models/families.h"
 
 namespace bascule {
 namespace {
@@ -34,7 +35,7 @@ std::string class_of(const Json& index, const std::string& name) {
 void check_classes(const Json& index, const std::string& path) {
   const std::string pipeline = get_string(index, "_class_name", path);
   if (pipeline != "StableDiffusionPipeline")
-    refuse(path, "is of a " + pipeline + ", which is not supported", "only StableDiffusionPipeline is");
+    throw UnknownFamily(path, "is of a " + pipeline + ", which is not supported", "only StableDiffusionPipeline is");
   const PartClass kParts[] = {{kTextEncoderPart, {"CLIPTextModel"}},
                               {kUnetPart, {"UNet2DConditionModel"}},
                               {kVaePart, {"AutoencoderKL"}},
@@ -43,8 +44,8 @@ void check_classes(const Json& index, const std::string& path) {
     const std::string found = class_of(index, name);
     if (found.empty()) refuse(path, std::string("has no \"") + name + "\", which the pipeline needs");
     if (std::none_of(classes.begin(), classes.end(), [&](const char* one) { return found == one; }))
-      refuse(path, std::string("\"") + name + "\" is a " + found + ", which is not supported",
-             std::string("only ") + classes.front() + " is");
+      throw UnknownFamily(path, std::string("\"") + name + "\" is a " + found + ", which is not supported",
+                          std::string("only ") + classes.front() + " is");
   }
   if (class_of(index, "scheduler").empty()) refuse(path, "has no \"scheduler\", which the pipeline needs");
 }

@@ -44,8 +44,7 @@ const FamilyHead* Family::head(const std::string& name) const {
 void refuse_head(const Family& family, const char* kind, const std::string& head, const std::string& config_path) {
   std::vector<std::string> known;
   for (const FamilyHead& one : family.heads) known.push_back(one.words.name);
-  throw Error(ErrorKind::kData, config_path, "unknown head \"" + head + "\"",
-              kind + std::string(" has ") + and_list(known));
+  throw UnknownFamily(config_path, "unknown head \"" + head + "\"", kind + std::string(" has ") + and_list(known));
 }
 
 const Family& usual_family() { return *families().front(); }
@@ -53,9 +52,9 @@ const Family& usual_family() { return *families().front(); }
 const Family& family_of(const std::string& config_path) {
   const Family& family = family_of_part(config_path);
   if (family.heads.empty()) {
-    throw Error(ErrorKind::kData, config_path,
-                std::string("a ") + family.model_type + " is a part of a pipeline and cannot be trained",
-                "only " + known_types() + " can be; `bascule draw` takes the pipeline's folder");
+    throw UnknownFamily(config_path,
+                        std::string("a ") + family.model_type + " is a part of a pipeline and cannot be trained",
+                        "only " + known_types() + " can be; `bascule draw` takes the pipeline's folder");
   }
   return family;
 }
@@ -63,17 +62,15 @@ const Family& family_of(const std::string& config_path) {
 const Family& family_of_part(const std::string& config_path) {
   require_model_folder(std::filesystem::path(config_path).parent_path().string());
   const Json json = read_json_file(config_path);
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorKind::kData, config_path, what, "only " + known_types() + " can be trained");
-  };
-  if (!json.is_object()) refuse("is not a JSON object with a model_type");
+  const std::string known = "only " + known_types() + " can be trained";
+  if (!json.is_object()) throw Error(ErrorKind::kData, config_path, "is not a JSON object with a model_type", known);
   // Diffusers names the class of a part of a pipeline instead.
   const std::string of_class = get_string(json, "_class_name", config_path, "");
   const std::string type = get_string(json, "model_type", config_path, of_class);
-  if (type.empty()) refuse("has no model_type");
+  if (type.empty()) throw Error(ErrorKind::kData, config_path, "has no model_type", known);
   const auto found = std::find_if(families().begin(), families().end(),
                                   [&](const Family* family) { return type == family->model_type; });
-  if (found == families().end()) refuse("model_type = \"" + type + "\"");
+  if (found == families().end()) throw UnknownFamily(config_path, "model_type = \"" + type + "\"", known);
   return **found;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/models/model.h"
 #include "src/settings/settings.h"
 
@@ -48,7 +49,15 @@ struct Family {
   const FamilyHead* head(const std::string& name) const;
 };
 
-// Refuses a head of a config.json that the family does not have. kind: the family in the message, "BERT".
+// A family or head that this program does not have: nothing in the folder is damaged.
+class UnknownFamily : public Error {
+ public:
+  UnknownFamily(const std::string& where, const std::string& what, const std::string& what_to_do)
+      : Error(ErrorKind::kData, where, what, what_to_do) {}
+};
+
+// Refuses a head of a config.json that the family does not have. kind: the family in the message, "BERT". Throws
+// UnknownFamily.
 [[noreturn]] void refuse_head(const Family& family, const char* kind, const std::string& head,
                               const std::string& config_path);
 
@@ -57,8 +66,8 @@ inline constexpr char kBareModel[] = "base";
 
 // In the order of the table.
 const std::vector<const Family*>& families();
-// By model_type or _class_name of a config.json. Throws Error kData for one that is not known, and, unless a part of a
-// pipeline is asked for, for a family that is only such a part.
+// By model_type or _class_name of a config.json. Throws UnknownFamily for one that is not known, and, unless a part of
+// a pipeline is asked for, for a family that is only such a part; Error kData for a file that names none.
 const Family& family_of(const std::string& config_path);
 const Family& family_of_part(const std::string& config_path);
 // The family of that file, opened.

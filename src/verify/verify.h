@@ -2,7 +2,8 @@
 // `bascule verify FOLDER...`: runs reference cases (float64 truth of the reference implementation beside its own
 // error) and judges ours tensor by tensor. A folder is a case, or holds cases. The rule: in float32 at most max(3 x the
 // reference's error, 2e-6); in bf16 1 - cosine of gradients at most max(2 x that of torch.autocast, 0.001). What a case
-// holds and this program does not compute is printed as not compared (verify_contents.h).
+// holds and this program does not compute is printed as not compared (verify_contents.h), also a whole case of a family
+// or head that it lacks.
 #pragma once
 
 #include <string>
@@ -22,8 +23,9 @@ struct VerifyArguments {
 // arguments.threads, or every core.
 int verify_threads(const VerifyArguments& arguments);
 
-// Prints to standard output (tables, or one JSON document). Returns the exit code: 0 only if every case passed, 3
-// otherwise. A case of which nothing is compared does not pass. Throws Error.
+// Prints to standard output (tables, or one JSON document). Returns the exit code: 0 if every case passed or is of a
+// family or head that this program lacks, 3 otherwise. Any other case of which nothing is compared does not pass.
+// Throws Error.
 int verify_command(const VerifyArguments& arguments);
 
 }  // namespace bascule

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/models/families.h"
 #include "src/verify/verify_bf16.h"
 #include "src/verify/verify_drawing.h"
 #include "src/verify/verify_files.h"
@@ -161,15 +162,7 @@ void judge_float32(const CaseFiles& files, CaseModel* model, Judgement* judgemen
   judge_the_rest(files, judgement);
 }
 
-}  // namespace
-
-bool VerifiedCase::passed() const {
-  return !tensors.empty() &&
-         std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
-}
-
-VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads) {
-  if (is_drawing_case(folder)) return verify_drawing_case(folder, precision, isa, threads);
+VerifiedCase verify_model_case(const std::string& folder, Precision precision, Isa isa, int threads) {
   const CaseFiles files = open_case(folder, precision);
   CaseModel model(files, precision, isa, threads);
   Judgement judgement;
@@ -187,6 +180,23 @@ VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa
   }
   return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors),
           std::move(judgement.not_compared), is_bf16 ? files.bf16_draws : 0};
+}
+
+}  // namespace
+
+bool VerifiedCase::passed() const {
+  return !tensors.empty() &&
+         std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
+}
+
+VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads) {
+  const auto verify = is_drawing_case(folder) ? verify_drawing_case : verify_model_case;
+  try {
+    return verify(folder, precision, isa, threads);
+  } catch (const UnknownFamily& unknown) {
+    const std::string description = folder + "/case.json";
+    return {get_string(read_json_file(description), "case", description, folder), {}, {}, 0, unknown.what()};
+  }
 }
 
 }  // namespace bascule

@@ -33,11 +33,13 @@ struct VerifiedCase {
   std::vector<VerifiedTensor> tensors;
   std::vector<NotCompared> not_compared;
   std::int64_t bf16_draws = 0;  // in bf16: the reference's errors are the worst of so many runs of autocast
+  std::string unknown = {};     // why nothing is compared: this program lacks the family or head of the case
   // Whether something was compared, and all of it is within its limit.
   bool passed() const;
 };
 
 // In float32: outputs, gradients and the training run, as far as the case holds them. In bf16: loss and gradients.
+// Throws Error.
 VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads);
 
 }  // namespace bascule

@@ -4,6 +4,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import os
 import pathlib
 import sys
 import tempfile
@@ -67,6 +68,24 @@ class ReleaseCheck(unittest.TestCase):
 
     def test_parts_that_build_nothing_themselves_have_it_built(self):
         self.assertEqual({part.name for part in self.tool.parts() if part.needs_build}, {"cases", "kills", "rank-kills", "soak"})
+
+    def test_a_case_that_the_program_lacks_is_skipped_by_name_and_one_that_fails_has_failed(self):
+        """Also one of a pipeline, which has no config.json."""
+        for case in ("goldens/fine", "goldens-families/lacking", "goldens-families/drawing"):
+            (self.folder / "tests/data" / case).mkdir(parents=True)
+            (self.folder / "tests/data" / case / "case.json").touch()
+        program = self.folder / "bascule"
+        program.write_text('#!/bin/sh\nfor case; do :; done\ncase $case in\n*/fine) echo passed;;\n*/lacking) echo "not compared lacking: unknown head";;\n'
+                           '*) echo "FAILED $case"; exit 3;;\nesac\n')
+        program.chmod(0o755)
+        with mock.patch.object(self.tool, "ROOT", self.folder), mock.patch.dict(os.environ, BASCULE_BUILD_DIR=str(self.folder)), \
+                mock.patch.object(sys, "path", [str(ROOT / "tests/faults"), *sys.path]), contextlib.redirect_stdout(io.StringIO()) as output:
+            os.environ.pop("BASCULE_REFERENCE_DIR", None)
+            self.assertEqual(self.tool.run_cases(), 1)
+        lines = output.getvalue().splitlines()
+        self.assertIn("skipped: lacking: unknown head", lines)
+        self.assertTrue(any(line.startswith("FAILED: drawing, ") for line in lines), lines)
+        self.assertRegex(lines[-1], r"^(\d+) passed, \1 failed, 1 skipped$")
 
     def test_a_part_whose_build_fails_has_failed(self):
         self.parts[0].needs_build = True
