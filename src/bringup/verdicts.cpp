@@ -19,6 +19,8 @@ constexpr Tolerance kTolerances[] = {{"clock", 0.04, true},   {"products", 0.08,
                                      {"kernels", 0.25, true}, {"memory", 0.25, false},  {"allreduce", 0.25, false},
                                      {"latency", 0.3, false}, {"pages", 0.5, false},    {"disk", 0.6, false}};
 
+constexpr double kMuchTaken = 0.05;  // of a figure's time: it says little of the machine
+
 double tolerance_of(const Figure& figure, double clock_swing) {
   for (const Tolerance& tolerance : kTolerances) {
     if (figure.item == tolerance.item) return tolerance.share + (tolerance.follows_clock ? clock_swing : 0.0);
@@ -28,13 +30,17 @@ double tolerance_of(const Figure& figure, double clock_swing) {
 
 // How far any core's clock was from the middle of its range between the rounds of one run, as a share of its median:
 // about 0.01 on a server of one's own, 0.1 in a virtual machine whose neighbours take turns at the processor's power.
+// Rounds from which other processes took time do not show the clock, and no clock moves by more than kMost: a wider
+// tolerance would find nothing slower.
 double clock_swing(const BringUp& run) {
+  constexpr double kMost = 0.5;
   double swing = 0.0;
   for (const Figure& figure : run.figures) {
     if (figure.item != "clock" || figure.rounds.empty() || figure.median() <= 0.0) continue;
+    if (figure.taken.share() >= kMuchTaken) continue;
     swing = std::max(swing, 0.5 * std::abs(figure.best() - figure.worst()) / figure.median());
   }
-  return swing;
+  return std::min(swing, kMost);
 }
 
 // Speeds, so that more is better for all.
@@ -43,7 +49,6 @@ double speed(const Figure& figure, double value) {
 }
 
 FigureJudgement judge_figure(const Figure& figure, const Figure& was, double tolerance) {
-  constexpr double kMuchTaken = 0.05;
   const double now = speed(figure, figure.median()), before = speed(was, was.median());
   const double best = speed(figure, figure.best()), worst = speed(figure, figure.worst());
   FigureJudgement judgement;

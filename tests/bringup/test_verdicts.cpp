@@ -105,6 +105,19 @@ TEST(Verdicts, AClockThatMovesMovesWhatFollowsIt) {
   EXPECT_EQ(verdict_of(beside_clock(with({78, 79, 80}), moving), beside_clock(saved, steady)), Verdict::kSlower);
 }
 
+// Of a clock ten times as fast, too, as a busy machine measures it: from some rounds others take nearly all the time.
+TEST(Verdicts, RoundsThatOthersTookDoNotHideASlowerClock) {
+  const auto clock = [](std::vector<double> rounds, const TakenTime& taken) {
+    BringUp run = with(std::move(rounds), taken);
+    run.figures[0].item = "clock";
+    return run;
+  };
+  const BringUp saved = clock({30}, {});
+  EXPECT_EQ(verdict_of(clock({3.0, 0.3, 0.4}, {}), saved), Verdict::kSlower);
+  EXPECT_EQ(verdict_of(clock({3.0, 0.3, 0.4}, missing(0.6)), saved), Verdict::kDisturbed);
+  EXPECT_EQ(verdict_of(clock({3.0, 2.4, 2.5}, missing(0.2)), clock({3.3}, {})), Verdict::kDisturbed);
+}
+
 TEST(Verdicts, AnAmountIsNotDisturbed) {
   BringUp now = with({1}, missing(0.4)), saved = with({64});
   now.figures[0].unit = saved.figures[0].unit = "MiB";
