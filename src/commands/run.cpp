@@ -358,6 +358,15 @@ void refuse_machines_without_mpi(const Settings& settings) {
               "use one machine, or install libopenmpi-dev and build with -Dmpi=auto");
 }
 
+// The MPI library would end the process with thirty lines of its own. Returns the exit code: rank 0 tells it for all.
+int refuse_machines_without_pmix(const RankPlace& place) {
+  if (place.rank != 0) return exit_code(ErrorKind::kSettings);
+  throw Error(ErrorKind::kSettings, "the launcher's environment",
+              "Slurm started ranks on " + std::to_string(place.nodes) +
+                  " machines without PMIx, by which the MPI library connects them",
+              "start the program with `srun --mpi=pmix`");
+}
+
 }  // namespace
 
 int run_command(const SettingsSource& source, bool json) {
@@ -377,6 +386,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   settings.distributed.machines =
       place.is_alone() ? planned_place(settings.distributed, settings.origin).nodes : place.nodes;
   refuse_machines_without_mpi(settings);
+  if (place.nodes > 1 && place.lacks_pmix) return refuse_machines_without_pmix(place);
   (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
   check_output_is_apart(settings);
   if (is_launcher(settings, place)) return run_launcher(settings, settings_file, json);

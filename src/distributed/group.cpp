@@ -82,6 +82,7 @@ RankPlace place_from_environment() {
                            : place.world_size;
     place.local_rank = number_of("SLURM_LOCALID", place.rank);
     place.run = text_of("SLURM_JOB_ID") + "." + text_of("SLURM_STEP_ID");
+    place.lacks_pmix = std::getenv("PMIX_RANK") == nullptr;
   }
   if (const std::string run = text_of("BASCULE_RUN"); !run.empty()) place.run = run;
   place.launcher = text_of("BASCULE_LAUNCHER");

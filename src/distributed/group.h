@@ -33,6 +33,7 @@ struct RankPlace {
   int node = 0, nodes = 1;             // machines; each has equally many ranks, numbered one after another
   std::string run;                     // a name that all processes of the run have in common, and no other run
   std::string launcher;                // address of the socket of `bascule run`, if that started us; else ""
+  bool lacks_pmix = false;             // started by Slurm without the service by which the MPI library finds the ranks
 
   bool is_alone() const { return world_size == 1; }
   bool is_on_one_node() const { return local_size == world_size; }
