@@ -123,17 +123,26 @@ MediaSettings media_settings_of_model(const std::string& folder, std::int64_t im
   return media;
 }
 
-void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads) {
+void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads,
+                       const ParameterSet* whole) {
   session->seal_alone(kernels_for(isa), threads.count());
   const TensorSource source = open_hf_weights(folder);
   StartWork work;
-  const LoadReport report = load_parameters(&work, source, session->parameter_memory(), model, 0);
+  LoadReport report = load_parameters(&work, source, session->parameter_memory(), model, 0);
   if (!report.missing.empty()) {
     throw Error(ErrorKind::kData, folder,
                 "no tensor " + report.missing.front() + " among the weights: the head was never trained",
                 "train it first");
   }
   work.run(threads);
+  for (int p = 0; whole != nullptr && p < whole->size(); ++p) {
+    for (const ParameterPiece& piece : (*whole)[p].pieces) {
+      const StoredTensor* const stored = find_tensor(source, piece.name, model.file_names());
+      const auto unused =
+          stored == nullptr ? report.unused.end() : std::find(report.unused.begin(), report.unused.end(), stored->name);
+      if (unused != report.unused.end()) report.unused.erase(unused);
+    }
+  }
   const std::string left_out = names_left_out(report, model);
   if (!left_out.empty()) std::fprintf(stderr, "bascule: weights: not used: %s\n", left_out.c_str());
 }

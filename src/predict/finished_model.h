@@ -37,8 +37,10 @@ RunInputs read_run_inputs(const std::string& folder);
 // For pictures of that side, prepared as read_run_inputs() says. Throws Error kData.
 MediaSettings media_settings_of_model(const std::string& folder, std::int64_t image_side);
 
-// Plans and seals the session's graphs, and loads the folder's weights; says which it does not use. Throws Error kData
-// if one is missing: nothing that is asked may be left to chance.
-void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads);
+// Plans and seals the session's graphs, and loads the folder's weights; says which it does not use. `whole`: the
+// parameters of all that the model computes, where the session's graphs compute a part of it. Throws Error kData if one
+// of the session's is missing: nothing that is asked may be left to chance.
+void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads,
+                       const ParameterSet* whole = nullptr);
 
 }  // namespace bascule

@@ -73,7 +73,12 @@ void SearchModel::record(Wanted wanted) {
 
 void SearchModel::seal(const std::string& folder, Isa isa) {
   pixels_.resize(static_cast<std::size_t>(batch_ * 3 * needs_.image_side * needs_.image_side));
-  seal_with_weights(&session_, model_, folder, isa, threads_);
+  Session whole;
+  BatchCounts bounds;
+  bounds[kSamples] = 1;
+  bounds[fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))].rows.stream] = 2;
+  model_.record(whole.add_graph(bounds, fields_), Use::kReference, {});
+  seal_with_weights(&session_, model_, folder, isa, threads_, &whole.parameters());
 }
 
 std::vector<float> SearchModel::embed_text(const std::string& text) {

@@ -98,6 +98,28 @@ TEST_F(Search, ATextRanksPicturesByTheirCosine) {
   }
 }
 
+// A text needs the text tower alone, but the other weights are of the model.
+TEST_F(Search, WeightsThatNoHeadReadsAreNamedAndOthersNot) {
+  const auto said = [&](const SearchArguments& asked) {
+    ::testing::internal::CaptureStderr();
+    answer_to(asked);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said(arguments("a ghost")), "");
+  test::TemporaryFolder folder;
+  run().copy_to(folder.path(), {"model.safetensors"});
+  const TensorSource all = open_hf_weights(run().path());
+  std::vector<TensorToWrite> more;
+  for (const StoredTensor& tensor : all.tensors())
+    more.push_back({tensor.name, DType::kFloat32, tensor.shape, nullptr, &all, &tensor});
+  const float value = 1.0f;
+  more.push_back({"bridgetower.vision_model.more", DType::kFloat32, {1}, &value});
+  ASSERT_TRUE(SafetensorsWritePlan(more).write((folder.path() + "/model.safetensors").c_str()).ok());
+  SearchArguments asked = arguments("a ghost");
+  asked.folder = folder.path();
+  EXPECT_EQ(said(asked), "bascule: weights: not used: bridgetower.vision_model.more\n");
+}
+
 TEST_F(Search, APictureRanksCaptionsByTheirCosineHoweverItIsNamed) {
   SearchArguments asked = arguments(run().paths()[3]);
   asked.top = 4;
