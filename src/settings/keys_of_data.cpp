@@ -105,7 +105,8 @@ constexpr Key kDataKeys[] = {
     {"data", "negative_fraction", real<&Data::negative_fraction>(0.0, 1.0), kNumbers,
      "fraction of samples paired with another picture's caption, for image-text matching without labels"},
     {"data", "preprocessing", choice<&Data::preprocessing>(kPreprocessings), kNumbers,
-     "`training`: as in the published training script; `processor`: byte for byte as Transformers' image processor"},
+     "`training`: as in the published training script; `processor`: byte for byte as Transformers' image processor "
+     "with torchvision"},
     {"data", "augment", choice<&Data::augment>(kAugments), kNumbers,
      "random changes to training pictures; `crop_flip`: a random resized crop, as torchvision's, mirrored left to "
      "right with probability 1/2",
