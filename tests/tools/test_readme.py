@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages say what is so: generated tables are fresh, links lead somewhere, and the verbs, commands and files that a page names exist."""
+import json
 import os
 import pathlib
 import re
@@ -104,6 +105,30 @@ class PagesAndProgram(unittest.TestCase):
     def test_the_plan_of_the_demo_prints(self):
         self.assertIn("bascule plan config/demo.toml", (ROOT / "README.md").read_text())
         self.run_well(PROGRAM, "plan", "config/demo.toml")
+
+
+@unittest.skipUnless(os.environ.get("BASCULE_DEMO_RUN"), "BASCULE_DEMO_RUN names no run of `make demo`")
+class PagesAndDemo(unittest.TestCase):
+    """What the pages show of the demo is what the program gives, but for what depends on the machine."""
+
+    def test_the_figures_of_the_run(self):
+        run = pathlib.Path(os.environ["BASCULE_DEMO_RUN"])
+        results, state = (json.loads((ROOT / run / name).read_text()) for name in ("all_results.json", "trainer_state.json"))
+        shown = {line.strip() for line in re.sub(" {2,}", "  ", (ROOT / "README.md").read_text()).splitlines()}
+        best = f"{state['best_metric']:.4f} at step {state['best_global_step']}"
+        for line in (f"steps  {results['total_train_steps']}  ({state['epoch']:.2f} epochs)",
+                     f"best evaluation  text_to_image_recall_at_5 {best}; the folder holds the weights of step {state['best_global_step']}",
+                     f"mean training loss  {results['train_loss']:.4f}",
+                     f"test image → text, R@5  {100 * results['test_image_to_text_recall_at_5']:.1f} %",
+                     f"test text → image, R@5  {100 * results['test_text_to_image_recall_at_5']:.1f} %"):
+            self.assertIn(line, shown)
+
+    def test_the_search(self):
+        done = subprocess.run([PROGRAM, "search", os.environ["BASCULE_DEMO_RUN"], "cat with tears of joy"], cwd=ROOT, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown = (ROOT / "src/report/README.md").read_text()
+        for line in done.stdout.splitlines()[:6]:
+            self.assertIn(line + "\n", shown)
 
 
 if __name__ == "__main__":
