@@ -315,7 +315,7 @@ class Refused(Drawing):
     def test_prompts_that_cannot_be_read(self):
         self.assert_refused(DATA, "UTF-8", arguments=("draw", V1, b"a \xff cat".decode(errors="surrogateescape"), "-o", self.folder / "x.png"))
         for name, content, words in [("p.txt", b"a cat\nb \xff\n", "p.txt:2: "), ("p.jsonl", b'{"prompt": "a", "sed": 1}\n', "p.jsonl:1: unknown key \"sed\""), ("p.txt", b"\n\r\n", "p.txt: has no prompt"),
-                                     ("p.jsonl", b'{"prompt": 1}\n', "p.jsonl:1: "), ("p.jsonl", b'{"prompt": "a", "seed": -1}\n', "p.jsonl:1: seed is negative")]:
+                                     ("p.jsonl", b'{"prompt": 1}\n', "p.jsonl:1: "), ("p.jsonl", b'{"prompt": "a", "seed": -1}\n', "p.jsonl:1: \"seed\" is -1; it must be an integer from 0 to 18446744073709551615")]:
             with self.subTest(words=words):
                 (self.folder / name).write_bytes(content)
                 self.assert_refused(DATA, words, prompts_file=f'"{name}"')
