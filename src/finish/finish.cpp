@@ -54,7 +54,7 @@ void add_training(Report* report, SealedRun& sealed) {
   TrainSummary& train = report->train;
   train.done = run.graphs.trains();
   if (!train.done) return;
-  train.train_loss = position.global_step > 0 ? position.loss_sum / static_cast<double>(position.global_step) : 0.0;
+  train.train_loss = mean_loss(position.loss_sum, position.global_step - position.without_loss);
   train.seconds = times.wall_seconds;
   if (times.counted_seconds > 0.0) {
     train.samples_per_second = static_cast<double>(times.counted_samples) / times.counted_seconds;

@@ -2,6 +2,7 @@
 #include "src/judge/judge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "src/base/align.h"
@@ -120,6 +121,8 @@ void Judge::finish(Threads& threads, EvaluationRecord* record) noexcept {
   }
   record->loss = 0.0;
   for (std::int64_t t = 0; t < terms; ++t) record->loss += all[t].mean();
+  if (std::all_of(all, all + terms, [](const Sums& of_term) { return of_term.counted == 0.0; }))
+    record->loss = std::nan("");  // a mean of nothing, as where no token is masked
   judge_rows(threads, all, record);
 }
 

@@ -33,7 +33,7 @@ struct StepRecord {
   std::int64_t steps = 0;            // updates in this interval
   std::int64_t samples = 0;          // samples really trained in this interval
   double epoch = 0.0;                // fractional, as Hugging Face counts
-  double loss = 0.0;                 // mean over the interval's steps
+  double loss = 0.0;                 // mean over the interval's steps that have one; NaN: none has
   double grad_norm = 0.0;            // of the last step, before clipping
   double learning_rate = 0.0;        // used by the last step
   double wall_seconds = 0.0;         // without evaluation and saving
@@ -68,7 +68,7 @@ struct EvaluationRecord {
   std::int16_t repeats = 0;   // 1: an earlier evaluation was of the same weights and rows
   std::int16_t averaged = 0;  // 1: of the average of the weights
   double epoch = 0.0;
-  double loss = 0.0;
+  double loss = 0.0;  // NaN: it is a mean over labelled tokens, and there was none
   double seconds = 0.0;
   double metric[kMetricSlots];  // by Metric::slot; NaN: the judge has none there
 

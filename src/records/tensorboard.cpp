@@ -121,7 +121,7 @@ void TensorBoardWriter::text(const std::string& tag, const std::string& markdown
 
 Status TensorBoardWriter::step(const StepRecord& record, double unix_seconds) noexcept {
   ScalarEvent event;
-  add(event, "train", "loss", record.loss);
+  if (!std::isnan(record.loss)) add(event, "train", "loss", record.loss);
   add(event, "train", "grad_norm", record.grad_norm);
   add(event, "train", "learning_rate", record.learning_rate);
   add(event, "train", "epoch", record.epoch);

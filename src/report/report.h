@@ -78,7 +78,7 @@ struct WholeRun {
 
 struct TrainSummary {
   bool done = false;                // false: this run did not train
-  double train_loss = 0.0;          // mean over all steps of the run
+  double train_loss = 0.0;          // mean over the steps of the run that have one; NaN: none has
   double seconds = 0.0;             // whole loop of this process, warm-up, evaluation and saving included
   double samples_per_second = 0.0;  // design, contract 6: after the warm-up steps, without evaluation and saving
   double steps_per_second = 0.0;    // the same

@@ -24,7 +24,7 @@ constexpr TotalName kTotals[] = {{"run_processes", &RunTotals::processes},
 constexpr const char* kRowNames[kMaxStreams] = {
     "run_rank_samples",     "run_samples_of_all_ranks", "run_text_rows",        "run_selected_rows",
     "run_rows_of_stream_4", "run_rows_of_stream_5",     "run_rows_of_stream_6", "run_rows_of_stream_7"};
-static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0] + kMaxStreams + 7);
+static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0] + kMaxStreams + 9);
 
 }  // namespace
 
@@ -45,6 +45,8 @@ void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept 
   *out++ = {"best_not_better", static_cast<double>(position.best.not_better)};
   *out++ = {"best_digest", position.best_digest};
   *out++ = {"ended_at", static_cast<double>(position.ended_at)};
+  *out++ = {"without_loss", static_cast<double>(position.without_loss)};
+  *out++ = {"interval_without_loss", static_cast<double>(position.interval_without_loss)};
 }
 
 TrainingPosition read_position(const ResumePoint& point) {
@@ -71,6 +73,8 @@ TrainingPosition read_position(const ResumePoint& point) {
   position.best.not_better = integer("best_not_better", 0.0);
   position.best_digest = point.number_or("best_digest", 0.0);
   position.ended_at = integer("ended_at", 0.0);
+  position.without_loss = integer("without_loss", 0.0);
+  position.interval_without_loss = integer("interval_without_loss", 0.0);
   return position;
 }
 

@@ -2,6 +2,7 @@
 // Where a training run is, and the numbers of it that a checkpoint keeps beside weights and moments.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,11 +28,12 @@ struct RunTotals {
 };
 
 struct TrainingPosition {
-  std::int64_t global_step = 0;  // updates done
-  double loss_sum = 0.0;         // over all updates of the run
+  std::int64_t global_step = 0;   // updates done
+  double loss_sum = 0.0;          // over all updates of the run
+  std::int64_t without_loss = 0;  // updates without a row that the loss is a mean over, as where no token was masked
   // State of the logging interval under way.
   double interval_loss = 0.0;
-  std::int64_t interval_steps = 0, interval_samples = 0;
+  std::int64_t interval_steps = 0, interval_samples = 0, interval_without_loss = 0;
   // Its part before this process, as in StepRecord.
   double interval_wall_seconds = 0.0, interval_loader_wait_seconds = 0.0;
   double interval_seconds[kStepPhases] = {};
@@ -41,7 +43,12 @@ struct TrainingPosition {
   std::int64_t ended_at = 0;  // the update with which `bascule stop` ended training; 0: it did not
 };
 
-inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 8 + kMaxStreams + 7;
+// Of so many updates that have one; NaN: none has.
+inline double mean_loss(double sum, std::int64_t updates) noexcept {
+  return updates > 0 ? sum / static_cast<double>(updates) : std::nan("");
+}
+
+inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 8 + kMaxStreams + 9;
 
 // out: room for kPositionNumbers. Allocates nothing. global_step is the checkpoint's own.
 void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept;

@@ -230,6 +230,10 @@ Status TrainingLoop::step() noexcept {
   weights_step_ = ++at_.global_step;
   at_.loss_sum += loss_;
   at_.interval_loss += loss_;
+  if (!weights_.has_rows()) {  // the loss is 0, a mean of nothing
+    ++at_.without_loss;
+    ++at_.interval_without_loss;
+  }
   at_.interval_steps += 1;
   at_.interval_samples += samples;
   ++interval_steps_;
@@ -261,7 +265,7 @@ void TrainingLoop::log(bool last) noexcept {
   interval_.steps = at_.interval_steps;
   interval_.samples = at_.interval_samples;
   interval_.epoch = epoch_of(at_.global_step);
-  interval_.loss = at_.interval_loss / static_cast<double>(at_.interval_steps);
+  interval_.loss = mean_loss(at_.interval_loss, at_.interval_steps - at_.interval_without_loss);
   interval_.grad_norm = norm_;
   interval_.learning_rate = rate_;
   interval_.wall_seconds += at_.interval_wall_seconds;
@@ -281,7 +285,7 @@ void TrainingLoop::log(bool last) noexcept {
   interval_ = StepRecord{};
   at_.interval_loss = at_.interval_wall_seconds = at_.interval_loader_wait_seconds = 0.0;
   std::fill_n(at_.interval_seconds, kStepPhases, 0.0);
-  at_.interval_steps = at_.interval_samples = 0;
+  at_.interval_steps = at_.interval_samples = at_.interval_without_loss = 0;
   interval_steps_ = samples_here_ = 0;
   loader_waited_ = loader.worker_wait_seconds;
   interval_began_ = now;
@@ -338,7 +342,8 @@ Status TrainingLoop::run() noexcept {
       loaded_before_ = train_stream().statistics();
     }
     const double rate = now > interval_began_ ? static_cast<double>(samples_here_) / (now - interval_began_) : 0.0;
-    out_.progress.step({at_.global_step, epoch_of(at_.global_step), loss_, rate}, now);
+    const double loss = mean_loss(loss_, weights_.has_rows() ? 1 : 0);
+    out_.progress.step({at_.global_step, epoch_of(at_.global_step), loss, rate}, now);
     if (ends_early_ && !control_.ends_after(at_.global_step)) {
       control_.end_with(at_.global_step);
       out_.progress.note("ending early, as `bascule stop` asked");

@@ -35,6 +35,8 @@ class UpdateWeights {
 
   double share(std::size_t term) const noexcept { return share_[term]; }
   double of_all(std::size_t term) const noexcept { return of_all_[term]; }
+  // Whether the update's micro-batches so far have a row that the loss is a mean over.
+  bool has_rows() const noexcept { return counted_[0] > 0.0 || (terms_ > 1 && counted_[1] > 0.0); }
   double factor() const noexcept { return counted_[0] > 0.0 ? unit_[0] / counted_[0] : 1.0; }
 
  private:

@@ -59,6 +59,33 @@ class Bert(unittest.TestCase):
         self.assertIn("cls.predictions.bias", saved)
         self.assertNotIn("cls.predictions.decoder.weight", saved)
 
+    def test_updates_without_a_masked_token_leave_no_trace_in_the_mean_loss(self):
+        texts = self.folder / "texts.jsonl"
+        texts.write_text("".join(json.dumps({"caption": text}) + "\n" for text in ("a", "the", "open file", "cat", "in", "a list") * 3))
+        common = {"model": self.model_with(), "data__train_file": f'"{texts}"', "data__masking": '"bernoulli"', "data__mlm_probability": "0.05", "training__per_device_train_batch_size": "1",
+                  "training__max_steps": "18", "training__lr_schedule_steps": "18"}
+        self.weights("whole", **common, training__logging_steps="1", data__validation_file=f'"{texts}"', data__max_eval_samples="1")
+        results = json.loads((self.folder / "whole/run/all_results.json").read_text())
+        logged = [entry["loss"] for entry in json.loads((self.folder / "whole/run/trainer_state.json").read_text())["log_history"] if "loss" in entry]
+        losses = [loss for loss in logged if loss is not None]
+        self.assertEqual(len(logged), 18)
+        self.assertTrue(0 < len(losses) < 18, logged)
+        self.assertGreater(min(losses), 7)  # 8.3: the logarithm of 4,000
+        self.assertAlmostEqual(results["train_loss"], sum(losses) / len(losses), places=3)
+        self.assertIsNone(results["validation_loss"])  # of one row, in which nothing is masked
+        self.assertNotIn("validation_accuracy", results)
+        for name, parts in (("once", ("18",)), ("twice", ("5", "18"))):
+            for steps in parts:
+                self.weights(name, **{**common, "training__max_steps": steps}, training__logging_steps="9", training__save_steps="1")
+            self.assertEqual(json.loads((self.folder / name / "run/all_results.json").read_text())["train_loss"], results["train_loss"])
+        for line in (self.folder / "once/run/log.jsonl").read_text().splitlines():  # an interval's mean too
+            entry = json.loads(line)
+            of_interval = [loss for loss in logged[entry["step"] - 9:entry["step"]] if loss is not None]
+            if of_interval:
+                self.assertAlmostEqual(entry["loss"], sum(of_interval) / len(of_interval), places=3)
+            else:
+                self.assertIsNone(entry["loss"])
+
     def test_the_bits_depend_on_nothing_but_the_settings(self):
         model = self.model_with()
         for precision in ("float32", "bf16"):

@@ -138,7 +138,7 @@ class BertPretraining(unittest.TestCase):
         data = {"model": model, "data__train_file": f'"{self.folder}/empty.jsonl"', "data__validation_file": f'"{self.folder}/empty.jsonl"', "training__max_steps": "2"}
         fresh = tensors(self.finished("fresh", head="masked_lm", **{**data, "training__learning_rate": "1e-30"})[0] / "model.safetensors")
         folder, _ = self.finished("masked", head="masked_lm", **data)
-        self.assertEqual(json.loads((folder / "all_results.json").read_text())["train_loss"], 0.0)
+        self.assertEqual(json.loads((folder / "all_results.json").read_text())["train_loss"], None)
         self.assertEqual(tensors(folder / "model.safetensors"), fresh)
         folder, _ = self.finished("pairs", training__gradient_accumulation_steps="2", **data)
         results = json.loads((folder / "all_results.json").read_text())

@@ -125,6 +125,15 @@ TEST(Judge, MaskedLmFiguresAreOverLabelledTokens) {
   EXPECT_DOUBLE_EQ(judging.metric(record, "perplexity"), std::exp(record.loss));
 }
 
+TEST(Judge, WithoutALabelledTokenThereIsNoLoss) {
+  Judging judging(kTokens, "ab", 0);
+  judging.take(0, {0, 1}, Computed(), {7, 7}, 0);
+  const EvaluationRecord record = judging.finish();
+  EXPECT_EQ(record.samples, 2);
+  EXPECT_TRUE(std::isnan(record.loss));
+  EXPECT_TRUE(std::isnan(record[metric_of(kTokens, "accuracy")]));
+}
+
 // Two tokens and two samples, then one token and one sample.
 TEST(Judge, PretrainingFiguresAreOverTheCountOfEachTerm) {
   Judging judging(kPretraining, "abc", 0);

@@ -79,6 +79,13 @@ TEST(UpdateWeights, AnUpdateWithoutRowsHasNoFactor) {
   weights.count({0.0}, {0.0});
   EXPECT_EQ(weights.of_all(0), 0.0);
   EXPECT_EQ(weights.factor(), 1.0);
+  EXPECT_FALSE(weights.has_rows());
+  weights.count({1.0}, {1.0});  // the next micro-batch
+  EXPECT_TRUE(weights.has_rows());
+  UpdateWeights pairs(2);
+  pairs.begin({0.0, 4.0});
+  pairs.count({0.0, 4.0}, {0.0, 4.0});
+  EXPECT_TRUE(pairs.has_rows());
 }
 
 TEST(UpdateWeights, EveryUpdateIsCountedAnew) {
