@@ -36,9 +36,8 @@ std::uint64_t read_text(const DataFiles& files, const TextVisitor& visitor) {
   std::vector<std::uint64_t> digests;
   std::int64_t sentences = 0;
   for (const DataFile& file : files.manifests) {
-    LineReader reader(file.path, kLongestLine + 1);  // with a carriage return
+    LineReader reader(file.path, kLongestLine);
     for (std::string_view line; reader.next(&line);) {
-      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
       if (is_blank(line)) {
         visitor.end_document();
         continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the text of a corpus: UTF-8, one sentence a line, an empty line between documents. A line of white space alone
-// is empty, and the end of a file ends a document. Lines end with \n or \r\n. Before the seal.
+// is empty, and the end of a file ends a document. Lines end as src/base/line_break.h says. Before the seal.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@
 namespace bascule {
 
 // Raised whenever the layout changes, or what is made of the same text.
-inline constexpr std::uint64_t kTokenStoreFormat = 3;
+inline constexpr std::uint64_t kTokenStoreFormat = 4;
 
 // The text and the tokenizer that a store was made from.
 struct TokenSource {

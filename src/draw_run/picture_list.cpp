@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "src/base/count_of.h"
 #include "src/base/error.h"
+#include "src/base/line_break.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
 
@@ -79,11 +81,10 @@ std::vector<PromptRow> rows_of_file(const DrawSettings& draw, const std::string&
   std::int64_t number = 0;
   const bool has_byte_order_mark = text.rfind("\xEF\xBB\xBF", 0) == 0;
   for (std::size_t at = has_byte_order_mark ? 3 : 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    at = end + 1;
+    const std::size_t end = find_line_break(text, at);
+    const std::string line = text.substr(at, end - at);
+    at = end + line_break_bytes(std::string_view(text).substr(end));
     ++number;
-    if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     const std::string where = draw.prompts_file.shown() + ":" + std::to_string(number);
     if (line.size() > kMostLineBytes)

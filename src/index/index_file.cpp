@@ -28,7 +28,7 @@ namespace {
 
 constexpr char kIndexMagic[8] = {'B', 'A', 'S', 'C', 'I', 'D', 'X', '\n'};
 // Raised whenever the layout changes, or what readers make of the same file.
-constexpr std::uint64_t kIndexFormat = 5;
+constexpr std::uint64_t kIndexFormat = 6;
 constexpr std::size_t kSections = 13;
 
 struct Section {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/base/line_break.h"
 #include "src/base/open_files.h"
 #include "src/files/regular_file.h"
 
@@ -71,19 +72,15 @@ bool LineReader::fill() {
 bool LineReader::next(std::string_view* line) {
   std::size_t searched = 0;  // unread bytes known to hold no line break
   for (;;) {
-    const char* const unread = buffer_.data() + begin_;
-    const void* const found = std::memchr(unread + searched, '\n', end_ - begin_ - searched);
-    if (found != nullptr) {
-      const std::size_t length = static_cast<std::size_t>(static_cast<const char*>(found) - unread);
-      *line = std::string_view(unread, length);
-      begin_ += length + 1;
-      break;
-    }
-    searched = end_ - begin_;
-    if (searched <= longest_ + kByteOrderMark.size() && fill()) continue;
+    searched = find_line_break(unread(), searched);
+    const std::string_view found = unread().substr(searched);
+    const bool is_whole = found.size() >= kMostLineBreakBytes || (!found.empty() && found.front() == '\n');
+    if (!is_whole && searched <= longest_ + kByteOrderMark.size() && fill()) continue;
     if (begin_ == end_) return false;
-    *line = std::string_view(buffer_.data() + begin_, end_ - begin_);
-    begin_ = end_;
+    *line = unread().substr(0, searched);
+    const std::string_view rest = unread().substr(searched);  // which fill() may have moved
+    line_break_ = rest.substr(0, rest.empty() ? 0 : line_break_bytes(rest));
+    begin_ += searched + line_break_.size();
     break;
   }
   ++line_;

@@ -22,11 +22,15 @@ class LineReader {
   // whole.
   explicit LineReader(const std::string& path, std::size_t longest = kAnyLength);
 
-  // The next line without its '\n'; a byte order mark at the front of the file is left out. False after the last line.
-  // The view holds until the next call. Throws Error (kData) if reading fails, or the file is UTF-16.
+  // The next line without its line break, which src/base/line_break.h tells; a byte order mark at the front of the file
+  // is left out. False after the last line. The view holds until the next call. Throws Error (kData) if reading fails,
+  // or the file is UTF-16.
   bool next(std::string_view* line);
   // The number of the line that next() gave last, from 1.
   std::int64_t line() const { return line_; }
+  // The bytes that ended that line; empty at the end of the file, and between the pieces of a line that is too long.
+  // Holds until the next call of next().
+  std::string_view line_break() const { return line_break_; }
   // XXH3 of the bytes read so far; of the whole file once next() has returned false.
   std::uint64_t digest() const { return digest_.value(); }
 
@@ -37,6 +41,7 @@ class LineReader {
   };
   // Reads on behind the unread bytes; false at the end of the file.
   bool fill();
+  std::string_view unread() const { return {buffer_.data() + begin_, end_ - begin_}; }
 
   std::string path_;
   std::size_t longest_;
@@ -45,6 +50,7 @@ class LineReader {
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // unread bytes of the buffer
   std::size_t end_ = 0;
+  std::string_view line_break_;
   std::int64_t line_ = 0;
 };
 

@@ -18,7 +18,6 @@ class RecordReader {
   bool next() {
     do {
       if (!lines_.next(&line_)) return false;
-      take_carriage_return();
     } while (line_.empty());
     first_line_ = lines_.line();
     count_ = 0;
@@ -41,10 +40,23 @@ class RecordReader {
  private:
   // Reads the field at `place` of the line and returns the place of the next one: past the end after the last.
   std::size_t read_field(std::size_t place, std::string* field) {
-    if (place < line_.size() && line_[place] == '"') return read_quoted(place + 1, field);
+    const bool ends_anywhere = separator_ != '\t';
+    if (ends_anywhere && place < line_.size() && line_[place] == '"') return read_quoted(place + 1, field);
     const std::size_t end = std::min(line_.find(separator_, place), line_.size());
     field->assign(line_.substr(place, end - place));
+    if (!ends_anywhere) take_quotes_off(field);
     return end + 1;
+  }
+
+  // Of a field in quotes, with those inside doubled. Else its quotes are part of the text.
+  static void take_quotes_off(std::string* field) {
+    if (field->size() < 2 || field->front() != '"' || field->back() != '"') return;
+    std::string inside;
+    for (std::size_t i = 1; i + 1 < field->size(); ++i) {
+      inside.push_back((*field)[i]);
+      if ((*field)[i] == '"' && (++i + 1 >= field->size() || (*field)[i] != '"')) return;
+    }
+    *field = std::move(inside);
   }
 
   std::size_t read_quoted(std::size_t place, std::string* field) {
@@ -69,25 +81,17 @@ class RecordReader {
     }
   }
 
-  // A line break inside quotes belongs to the field, a carriage return before it too.
+  // A line break inside quotes belongs to the field.
   void next_line_of_field(std::string* field) {
-    if (carriage_return_) field->push_back('\r');
+    field->append(lines_.line_break());
     if (!lines_.next(&line_))
       throw Error{ErrorKind::kData, where(), "a quote is not closed", "write a quote inside quotes twice"};
-    field->push_back('\n');
-    take_carriage_return();
-  }
-
-  void take_carriage_return() {
-    carriage_return_ = !line_.empty() && line_.back() == '\r';
-    if (carriage_return_) line_.remove_suffix(1);
   }
 
   const std::string& file_;
   LineReader lines_;
   char separator_;
-  std::string_view line_;  // what is left of the record stands here, without line break and carriage return
-  bool carriage_return_ = false;
+  std::string_view line_;  // what is left of the record stands here
   std::vector<std::string> fields_;
   std::size_t count_ = 0;
   std::int64_t first_line_ = 0;
@@ -154,7 +158,9 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
       if (records.fields() != width) {
         throw Error{ErrorKind::kData, records.where(),
                     count_of(records.fields(), "field") + ", but the header has " + std::to_string(width),
-                    "put quotes around a field that contains the separator"};
+                    separator == ',' ? "put quotes around a field that contains the separator"
+                                     : "a field of a .tsv file has neither tabs nor line breaks: write .csv or .jsonl "
+                                       "for texts that have them"};
       }
       builder->add(field(image), field(text), field(second),
                    label == kNone ? ManifestLabel() : label_of(records.field(label), columns, records.where()),

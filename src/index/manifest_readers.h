@@ -20,8 +20,9 @@ namespace bascule {
 std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder);
 // One JSON array of objects, read object by object; or JSON lines, which often go by the same ending.
 std::uint64_t read_json_array(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder);
-// RFC 4180 with a header line, and any separator: quoted fields, doubled quotes, line breaks inside quotes, LF or CRLF.
-// Empty lines are skipped.
+// With a header line; empty lines are skipped. Between commas RFC 4180: quoted fields, doubled quotes, line breaks
+// inside quotes. Between tabs a field ends at the next tab or line break, whatever it begins with: quotes around it are
+// taken off where those inside are doubled, and are part of the text else.
 std::uint64_t read_separated(const std::string& file, char separator, const ManifestColumns& columns,
                              ManifestBuilder* builder);
 

@@ -212,6 +212,9 @@ class Results(Drawing):
         (self.folder / "p.jsonl").write_text('{"prompt": "cat", "seed": 9}\r\n\n{"prompt": "dog", "negative_prompt": "x"}\n')
         self.run_well("run", drawing(self.folder, prompts_file='"p.jsonl"', negative_prompt='"y"', num_images_per_prompt="1"))
         self.assertEqual([(row["prompt"], row["negative_prompt"], row["seed"]) for row in rows(self.folder / "run")], [("cat", "y", 9), ("dog", "x", 42)])
+        (self.folder / "p.txt").write_bytes(b"a cat\ra dog\r\ra bird")
+        listed = json.loads(self.run_well("doctor", drawing(self.folder, prompts_file='"p.txt"'), "--json").stdout)
+        self.assertEqual(listed["splits"][0]["rows"], 3)
 
 
 class Refused(Drawing):

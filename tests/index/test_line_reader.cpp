@@ -21,8 +21,24 @@ std::vector<std::string> lines_of(LineReader* reader) {
 TEST(LineReader, GivesEveryLineWithoutTheMarkInFront) {
   const test::TemporaryFolder folder;
   LineReader reader(folder.write("a", "\xEF\xBB\xBFone\r\n\n\xEF\xBB\xBF two\nthree"));
-  EXPECT_EQ(lines_of(&reader), (std::vector<std::string>{"one\r", "", "\xEF\xBB\xBF two", "three"}));
+  EXPECT_EQ(lines_of(&reader), (std::vector<std::string>{"one", "", "\xEF\xBB\xBF two", "three"}));
   EXPECT_EQ(reader.line(), 4);
+}
+
+// As Python reads a text; and "\r\r\n", which a file has that was twice written as text on Windows, ends one line.
+TEST(LineReader, EndsLinesAtEveryKindOfBreak) {
+  const test::TemporaryFolder folder;
+  std::vector<std::string> breaks;
+  LineReader reader(folder.write("a", "one\rtwo\r\nthree\r\r\nfour\n\r\r\rfive\r"));
+  std::vector<std::string> lines;
+  for (std::string_view line; reader.next(&line); breaks.emplace_back(reader.line_break())) lines.emplace_back(line);
+  EXPECT_EQ(lines, (std::vector<std::string>{"one", "two", "three", "four", "", "", "", "five"}));
+  EXPECT_EQ(breaks, (std::vector<std::string>{"\r", "\r\n", "\r\r\n", "\n", "\r", "\r", "\r", "\r"}));
+  // The break lies across the end of what is read at once.
+  for (const std::size_t bytes : {(1U << 20) - 3, (1U << 20) - 2, (1U << 20) - 1, 1U << 20}) {
+    LineReader large(folder.write("b", std::string(bytes, 'x') + "\r\r\ny"));
+    EXPECT_EQ(lines_of(&large).size(), 2u) << bytes;
+  }
 }
 
 // The buffer holds 1 MiB: of a line that is too long it is never made larger.
