@@ -14,4 +14,13 @@ inline bool is_picture_ending(std::string_view ending) noexcept {
   return ending == "jpg" || ending == "jpeg" || ending == "png" || ending == "webp";
 }
 
+// Likewise: of pictures of kinds that are not read.
+inline bool is_other_picture_ending(std::string_view ending) noexcept {
+  for (const char* const one :
+       {"avif", "bmp", "gif", "heic", "heif", "jfif", "jp2", "jpe", "pbm", "pgm", "ppm", "tif", "tiff"}) {
+    if (ending == one) return true;
+  }
+  return false;
+}
+
 }  // namespace bascule

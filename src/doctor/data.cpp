@@ -37,6 +37,11 @@ Finding finding_of(Split split, const RefusedRows& refused) {
   return finding;
 }
 
+Finding finding_of(Split split, const UnreadPictures& unread) {
+  return {Level::kWarning, "unread_pictures", std::string(split_name(split)) + ": " + unread.text(), unread.what_to_do,
+          unread.count};
+}
+
 Finding unreadable(Split split, const Error& error) {
   return {Level::kFails, "unreadable_data",
           std::string(split_name(split)) + " cannot be read: " + error.where() + ": " + error.problem(),
@@ -70,6 +75,9 @@ OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
     // Rows of the training file, of which validation is a part, are told once.
     const bool is_told = settings_.training.do_train && split == Split::kValidation && held_out.divides(split);
     if (refused.count > 0 && !is_told) findings->push_back(finding_of(split, refused));
+    const RecordedSplit* const opened = run_.data.find(split);
+    if (opened != nullptr && opened->manifest->unread().count > 0 && !is_told)
+      findings->push_back(finding_of(split, opened->manifest->unread()));
     run_.data.refused = nullptr;
   }
 }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
+#include <iterator>
 #include <system_error>
 #include <vector>
 
@@ -40,13 +40,10 @@ bool begins_as_picture(const fs::path& path) {
 Kind kind_of(const fs::path& path) {
   std::string ending = path.extension().string();
   for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  const auto is_one_of = [&](std::initializer_list<const char*> endings) {
-    return std::find(endings.begin(), endings.end(), ending) != endings.end();
-  };
-  if (!ending.empty() && is_picture_ending(std::string_view(ending).substr(1))) return Kind::kPicture;
-  const bool is_other = is_one_of(
-      {".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".pbm", ".pgm", ".ppm", ".tif", ".tiff"});
-  return is_other || (ending.empty() && begins_as_picture(path)) ? Kind::kOtherPicture : Kind::kOther;
+  if (ending.empty()) return begins_as_picture(path) ? Kind::kOtherPicture : Kind::kOther;
+  ending.erase(0, 1);
+  if (is_picture_ending(ending)) return Kind::kPicture;
+  return is_other_picture_ending(ending) ? Kind::kOtherPicture : Kind::kOther;
 }
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do = "") {
@@ -93,6 +90,11 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
     std::error_code ignored;
     if (leads_back(entry->path()))
       refuse(entry->path().string(), "is a link to a folder that it lies in", "remove the link");
+    const std::string file = entry->path().filename().string();
+    if (std::find(std::begin(kMetadataFiles), std::end(kMetadataFiles), file) != std::end(kMetadataFiles)) {
+      refuse(entry->path().string(), "lists pictures, but is not read: its folder is one of classes",
+             "name the folders that have such a file as data, or remove it");
+    }
     if (begins_with_dot(entry->path())) {
       entry.disable_recursion_pending();
     } else if (const Kind kind = kind_of(entry->path()); kind != Kind::kOther && !entry->is_directory(ignored)) {
@@ -125,7 +127,10 @@ std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* buil
       builder->add(path, "", "", {-1, name}, 0);
     }
   }
-  builder->add_unread(unread);
+  builder->add_unread(
+      {unread,
+       std::string("their names do not end in ") + kPictureEndings + ", or they are not in the folder of a class",
+       "convert them to JPEG, PNG or WebP, or move them to the folder of their class"});
   return digest.value();
 }
 

@@ -92,10 +92,32 @@ bool has_folders(const std::string& folder) {
   return false;
 }
 
+// Those of kMetadataFiles that lie in a folder.
+std::vector<std::string> metadata_in(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const char* const name : kMetadataFiles) {
+    std::error_code ignored;
+    if (fs::exists(folder + "/" + name, ignored)) found.emplace_back(name);
+  }
+  return found;
+}
+
 // Whether the folders in a folder are classes.
 bool holds_classes(const std::string& folder) {
   std::error_code ignored;
-  return fs::is_directory(folder, ignored) && !fs::exists(folder + "/metadata.jsonl", ignored) && has_folders(folder);
+  return fs::is_directory(folder, ignored) && metadata_in(folder).empty() && has_folders(folder);
+}
+
+// The file that lists the pictures of a folder without classes, which may be missing.
+std::string metadata_of(const std::string& folder) {
+  const std::vector<std::string> found = metadata_in(folder);
+  if (found.size() > 1)
+    throw Error{ErrorKind::kData, folder, "has both " + found[0] + " and " + found[1], "remove one of them"};
+  if (found.empty()) return kMetadataFiles[0];
+  if (found[0] != kMetadataFiles[2]) return found[0];
+  throw Error{ErrorKind::kData, folder + "/" + found[0], "Parquet is not read",
+              "write metadata.csv or metadata.jsonl in its place; tools/export_dataset.py converts a Hugging Face data "
+              "set"};
 }
 
 std::string folder_of(const DataFile& file) {
@@ -250,7 +272,7 @@ DataFiles find_data_files(const PathsSetting& paths) {
       std::error_code ignored;
       const bool is_folder = !names_shards(file.path) && fs::is_directory(file.path, ignored);
       const bool has_classes = is_folder && holds_classes(file.path);
-      const std::string behind_folder = is_folder && !has_classes ? "/metadata.jsonl" : "";
+      const std::string behind_folder = is_folder && !has_classes ? "/" + metadata_of(file.path) : "";
       files.push_back({file.path + behind_folder, !behind_folder.empty(), has_classes, ""});
       found.written.push_back(file.written + behind_folder);
     }

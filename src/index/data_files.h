@@ -16,9 +16,12 @@
 
 namespace bascule {
 
+// The names of files that list the pictures of their folder, as Hugging Face has them. The last one is not read.
+inline constexpr const char* kMetadataFiles[] = {"metadata.jsonl", "metadata.csv", "metadata.parquet"};
+
 struct DataFile {
   std::string path;
-  bool is_folder = false;        // path is the metadata.jsonl of a folder that was named
+  bool is_folder = false;        // path is such a file of a folder that was named
   bool is_class_folder = false;  // path is a folder without one: its folders are classes
   std::string prefix;            // from DataFiles::folder to its pictures' folder: empty, or with a slash at the end
 };

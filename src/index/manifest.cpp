@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/count_of.h"
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
@@ -28,8 +29,8 @@
 namespace bascule {
 namespace {
 
-// A folder with metadata.jsonl names its column of pictures "file_name" by Hugging Face's rule; the default name of
-// other manifests cannot be meant there.
+// A folder with metadata.jsonl or metadata.csv names its column of pictures "file_name" by Hugging Face's rule; the
+// default name of other manifests cannot be meant there.
 ManifestColumns folder_columns(ManifestColumns columns) {
   if (columns.image == ManifestColumns().image) columns.image = "file_name";
   return columns;
@@ -39,23 +40,25 @@ Error no_words(const std::string& path) {
   return Error{ErrorKind::kData, path, "lists of words with tags are not read from such files", "use .jsonl or .json"};
 }
 
+Error no_metadata(const DataFile& file, const ManifestColumns& columns) {
+  const std::string folder = file.is_class_folder ? file.path : std::filesystem::path(file.path).parent_path().string();
+  return Error{ErrorKind::kData, folder,
+               columns.named_classes
+                   ? "is a folder with neither metadata.jsonl, metadata.csv nor a folder for each class"
+                   : "is a folder with neither metadata.jsonl nor metadata.csv",
+               "add one of them"};
+}
+
 // Returns the file's digest.
-std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, ManifestBuilder* builder) {
+std::uint64_t read_file(const DataFile& file, const ManifestColumns& of_files, ManifestBuilder* builder) {
+  const ManifestColumns columns = file.is_folder ? folder_columns(of_files) : of_files;
   const std::string ending = std::filesystem::path(file.path).extension().string();
   if (columns.words && ending != ".jsonl" && ending != ".json") throw no_words(file.path);
   if (file.is_class_folder && columns.named_classes) return read_class_folder(file.path, builder);
-  if (file.is_class_folder) refuse_foreign_data(file.path);
-  if (file.is_class_folder) return read_json_lines(file.path + "/metadata.jsonl", folder_columns(columns), builder);
-  if (file.is_folder) {
-    std::error_code ignored;
-    const std::filesystem::path metadata = file.path;
-    const bool has_rows = std::filesystem::exists(metadata, ignored);
-    if (!has_rows) refuse_foreign_data(metadata.parent_path().string());
-    if (columns.named_classes && !has_rows) {
-      throw Error{ErrorKind::kData, metadata.parent_path().string(),
-                  "is a folder with neither metadata.jsonl nor a folder for each class"};
-    }
-    return read_json_lines(file.path, folder_columns(columns), builder);
+  std::error_code ignored;
+  if (file.is_class_folder || (file.is_folder && !std::filesystem::exists(file.path, ignored))) {
+    refuse_foreign_data(file.is_class_folder ? file.path : std::filesystem::path(file.path).parent_path().string());
+    throw no_metadata(file, columns);
   }
   if (ending == ".jsonl") return read_json_lines(file.path, columns, builder);
   if (ending == ".json") return read_json_array(file.path, columns, builder);
@@ -63,7 +66,7 @@ std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, Ma
   if (ending == ".tsv") return read_separated(file.path, '\t', columns, builder);
   refuse_foreign_data(file.path);
   throw Error{ErrorKind::kData, file.path, "unknown kind of manifest",
-              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, uncompressed shards "
+              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl or metadata.csv, uncompressed shards "
               "\"shard-{000..127}.tar\", or .txt files alone; tools/export_dataset.py converts data sets of the hub"};
 }
 
@@ -96,6 +99,8 @@ Error missing_column(const std::string& where, const std::string& column, const 
                "no column \"" + column + "\"" + (listed.empty() ? ", nor any other" : " among " + listed),
                std::string("add it, or ") + (is_default ? "set" : "correct") + " data." + setting};
 }
+
+std::string UnreadPictures::text() const { return count_of(count, "picture") + " not read: " + why; }
 
 Error damaged_index(const Manifest& manifest) {
   return Error{ErrorKind::kData, manifest.name(), "its cached index is damaged",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The index of a data set: which picture, which text, which label each row has. Read once before the seal from
-// .jsonl, .json, .csv, .tsv, folders with metadata.jsonl, or tar shards; afterwards constant, and reading a row
-// allocates nothing. Rows of several files follow each other in the order of the files.
-// Large indexes are mapped from a cache file: open_manifest.h.
+// .jsonl, .json, .csv, .tsv, folders with metadata.jsonl or metadata.csv, or tar shards; afterwards constant, and
+// reading a row allocates nothing. Rows of several files follow each other in the order of the files. Large indexes are
+// mapped from a cache file: open_manifest.h.
 //
 // Shards are tar files as WebDataset has them, "shard-{000..127}.tar": the members of a sample stand together and share
 // the path up to the first dot of the base name, which is the sample's key; what follows, in any case of letters, says
@@ -14,8 +14,8 @@
 // The second text of a pair is found as the caption is, but never in .txt.
 // Other members, members without an ending and hidden ones are skipped.
 //
-// A folder without metadata.jsonl holds one folder for each class, and these hold pictures, in folders of their own or
-// not. Rows are in the order of the paths' bytes.
+// A folder without metadata.jsonl or metadata.csv holds one folder for each class, and these hold pictures, in folders
+// of their own or not. Rows are in the order of the paths' bytes.
 //
 // In memory a row costs 16 bytes and its text, one more with labels (two beyond 256 classes, or with names; four where
 // they are values; 8, a byte and two for each word, where words have tags), 8 and the second text with pairs, and a
@@ -49,8 +49,8 @@ struct RefusedRows;
 
 // Empty: rows have no picture, text or label.
 struct ManifestColumns {
-  std::string image = "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has
-                                // it; empty: rows have no picture, and image_path is empty (not in shards)
+  std::string image = "image";  // in a folder that lists its pictures this default means "file_name", as Hugging Face
+                                // has it; empty: rows have no picture, and image_path is empty (not in shards)
   std::string text = "caption";
   std::string label;
   std::int64_t classes = 2;      // labels are numbers from 0 on, below this, which is at most kMostClasses
@@ -96,8 +96,17 @@ inline std::string_view take_word(std::string_view* words) noexcept {
 
 class IndexMapping;
 
-// How pictures whose file does not exist are treated.
-enum class MissingPictures { kAreRefused, kAreSkipped };
+// Pictures that lie in the data and belong to no row: in folders of classes of other kinds than JPEG, PNG and WebP, or
+// beside these folders; in shards of samples that nothing else is read of.
+struct UnreadPictures {
+  std::int64_t count = 0;
+  std::string why, what_to_do;  // for people
+
+  std::string text() const;  // "3 pictures not read: ..."
+};
+
+// How pictures whose file does not exist are treated. kAreKept: those that are no file, too.
+enum class MissingPictures { kAreRefused, kAreSkipped, kAreKept };
 
 class Manifest {
  public:
@@ -136,8 +145,7 @@ class Manifest {
   const std::vector<std::string>& class_names() const noexcept { return class_names_; }
   // From here on the label of a row is the number that stands here in the place of its name. As many as class_names().
   void set_classes(std::vector<std::int32_t> numbers) { class_numbers_ = std::move(numbers); }
-  // In folders of classes: of other kinds than JPEG, PNG and WebP, or beside these folders.
-  std::int64_t unread_pictures() const noexcept { return unread_pictures_; }
+  const UnreadPictures& unread() const noexcept { return unread_; }
   // The first row with a label of that place of class_names(); before set_classes().
   std::int64_t first_row_of_class(std::size_t name) const noexcept;
   // These need rows with labels that are classes.
@@ -240,7 +248,7 @@ class Manifest {
   DataFiles files_;
   ManifestTables tables_;
   ManifestFigures figures_;
-  std::int64_t unread_pictures_ = 0;
+  UnreadPictures unread_;
   bool is_unlabelled_ = false;
   std::vector<std::string> class_names_;  // of tables_
   std::vector<std::int32_t> class_numbers_;

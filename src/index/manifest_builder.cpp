@@ -272,8 +272,17 @@ void ManifestBuilder::grow_slots() {
   }
 }
 
+void ManifestBuilder::add_unread(UnreadPictures pictures) {
+  pictures.count += manifest_.unread_.count;
+  if (pictures.count > 0) manifest_.unread_ = std::move(pictures);
+}
+
 Manifest ManifestBuilder::finish(std::uint64_t digest) {
-  if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.files_.name, "has no rows", "add at least one"};
+  if (manifest_.rows() == 0) {
+    const UnreadPictures& unread = manifest_.unread_;
+    if (unread.count == 0) throw Error{ErrorKind::kData, manifest_.files_.name, "has no rows", "add at least one"};
+    throw Error{ErrorKind::kData, manifest_.files_.name, "has no rows: " + unread.text(), unread.what_to_do};
+  }
   slots_ = {};
   settle_values();
   ManifestStore& store = *manifest_.store_;

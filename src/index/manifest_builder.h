@@ -46,8 +46,7 @@ class ManifestBuilder {
                   const ManifestLabel& label);
   // The picture's name of a row of a shard that was added before.
   std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
-  // Pictures that lie in a folder of classes and cannot be used.
-  void add_unread(std::int64_t pictures) { manifest_.unread_pictures_ += pictures; }
+  void add_unread(UnreadPictures pictures);
   std::int64_t rows() const { return manifest_.rows(); }
   // Labels might have been values, but none is decimal, and one is no class number: finish() will throw its error.
   bool has_no_class() const;

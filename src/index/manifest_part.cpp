@@ -65,7 +65,7 @@ class ManifestPart {
     Manifest part;
     part.store_ = std::make_unique<ManifestStore>();
     part.files_ = whole.files_;
-    part.unread_pictures_ = whole.unread_pictures_;
+    part.unread_ = whole.unread_;
     return part;
   }
 

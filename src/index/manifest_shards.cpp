@@ -53,6 +53,8 @@ struct Sample {
   };
   bool is_any = false;
   std::string key;
+  std::string unread;  // the first member that is a picture by its last ending, and not `picture`
+  std::int64_t unread_pictures = 0;
   std::string picture;  // the member; empty: none yet
   PicturePlace place;
   Text caption, caption_txt, second_caption, json, label, label_cls;
@@ -90,6 +92,11 @@ class ShardReader {
     end_sample();
   }
 
+  // Of all shards read.
+  UnreadPictures unread() const {
+    return {unread_.count, unread_.why, "rename the members of such samples so that their names have one dot"};
+  }
+
  private:
   Error refuse(const std::string& member, const std::string& what, const std::string& what_to_do = "") const {
     return Error{ErrorKind::kData, *shard_ + ": " + member, what, what_to_do};
@@ -119,6 +126,9 @@ class ShardReader {
       take_text(tar, member, &sample_.label);
     } else if (!label_.empty() && ending == "cls") {
       take_text(tar, member, &sample_.label_cls);
+    } else if (const std::string last = ending.substr(ending.rfind('.') + 1);
+               is_picture_ending(last) || is_other_picture_ending(last)) {
+      if (++sample_.unread_pictures == 1) sample_.unread = member.name;
     }
   }
 
@@ -145,6 +155,12 @@ class ShardReader {
     const bool is_used = !s.picture.empty() || s.caption.is_there || s.caption_txt.is_there ||
                          s.second_caption.is_there || s.json.is_there || s.label.is_there || s.label_cls.is_there;
     if (s.is_any && is_used) read_row(columns_, [&] { add_sample(); });
+    if (s.unread_pictures > 0 && !is_used) {
+      if (unread_.count == 0)
+        unread_.why = "a sample's name ends at its first dot, and what follows it in \"" + s.unread + "\" is " +
+                      (image_.empty() ? std::string("none of ") + kPictureEndings : "not ." + image_);
+      unread_.count += s.unread_pictures;
+    }
     sample_ = Sample();
   }
 
@@ -241,6 +257,7 @@ class ShardReader {
   std::uint32_t number_ = 0;
   const std::string* shard_ = nullptr;
   Sample sample_;
+  UnreadPictures unread_;
   std::unordered_map<std::uint64_t, std::int64_t> keys_;  // hash of a key of this shard -> row; only looked up
 };
 
@@ -254,6 +271,7 @@ std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* build
   Digest digest;
   ShardReader reader(columns, builder, &digest);
   for (std::size_t i = 0; i < builder->shards().size(); ++i) reader.read(static_cast<std::uint32_t>(i));
+  builder->add_unread(reader.unread());
   return digest.value();
 }
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "src/base/count_of.h"
-#include "src/base/picture_endings.h"
 #include "src/base/shown_path.h"
 #include "src/index/index_file.h"
 #include "src/index/refused_rows.h"
@@ -126,11 +125,8 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
   if (most_rows > 0) opened.manifest.keep_first(most_rows);
   opened.manifest.measure_pictures(missing);
   if (opened.manifest.missing_pictures() > 0) opened.note = missing_note(opened.manifest);
-  if (const std::int64_t unread = opened.manifest.unread_pictures(); unread > 0) {
-    opened.note += (opened.note.empty() ? "" : "; ") + count_of(unread, "picture") + " in " + files.name +
-                   " not read: their names do not end in " + kPictureEndings +
-                   ", or they are not in the folder of a class";
-  }
+  if (opened.manifest.unread().count > 0)
+    opened.note += (opened.note.empty() ? "" : "; ") + files.name + ": " + opened.manifest.unread().text();
   if (!opened.note.empty()) return opened;
   if (columns.refused != nullptr && columns.refused->count > 0) return opened;
   if (opened.manifest.rows() < std::max(all_rows, cache.smallest_rows)) return opened;

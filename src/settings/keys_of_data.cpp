@@ -39,7 +39,8 @@ constexpr Key kDataKeys[] = {
      nullptr, "0"},
     // [data]
     {"data", "train_file", paths<&Data::train_file>(), kSameRows,
-     "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl`, or shards `shard-{000..127}.tar`; a list or a "
+     "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl` or `metadata.csv`, or shards "
+     "`shard-{000..127}.tar`; a list or a "
      "glob such as `part-*.jsonl` names several; `.txt`: a text corpus"},
     {"data", "validation_file", paths<&Data::validation_file>(), kFromThereOn,
      "data for evaluation, in the same formats"},

@@ -119,7 +119,7 @@ class NamedClasses(unittest.TestCase):
             path.write_bytes(b"")
         shutil.copy(next(iter(PICTURES.values())), a_class / "without-an-ending")
         said = self.done("some", train, data__label_column=None)
-        self.assertEqual(said.count(f"index: 4 pictures in {train} not read: their names do not end in .jpg, .jpeg, .png or .webp, or they are not in the folder of a class\n"), 1, said)
+        self.assertEqual(said.count(f"index: {train}: 4 pictures not read: their names do not end in .jpg, .jpeg, .png or .webp, or they are not in the folder of a class\n"), 1, said)
         self.assertEqual(digest(self.folder / "all/run/model.safetensors"), digest(self.folder / "some/run/model.safetensors"))
 
     def test_a_folders_faults_are_named_once(self):
@@ -247,7 +247,7 @@ class NamedClasses(unittest.TestCase):
                 (train, {"data__validation_file": f'"{numbers}"'}, "labels are numbers, but those of"),
                 (numbers, {"data__validation_file": f'"{train}"'}, "labels are names, but those of"),
                 (empty, {"data__label_column": None}, "nothing: has no pictures"),
-                (few, {"data__label_column": None}, "few: is a folder with neither metadata.jsonl nor a folder for each class"),
+                (few, {"data__label_column": None}, "few: is a folder with neither metadata.jsonl, metadata.csv nor a folder for each class"),
                 (self.manifest("one-number", lambda label: 3), {"model__model_name_or_path": f'"{self.bare()}"'}, "all rows have the same class"),
                 (self.manifest("all-zero", lambda label: 0), {}, "all rows have the same class"),
                 (self.manifest("low", lambda label: label % 3), {"model__model_name_or_path": f'"{self.bare()}"', "data__validation_file": f'"{numbers}"'}, "is out of range: the model has classes 0 to 2"),

@@ -142,8 +142,13 @@ class Doctor(DoctorTest):
                     caption = tarfile.TarInfo(f"{number:03}.txt")
                     caption.size = 9
                     tar.addfile(caption, io.BytesIO(b"caption %d" % number))
+                if split == "train":
+                    tar.add(names[0], "no. 7.jpg")
         toml = settings(self.folder, **{"data__train_file": f'"{self.folder}/train-{{000..000}}.tar"', "data__validation_file": f'"{self.folder}/validation-{{000..000}}.tar"', "training__per_device_train_batch_size": "2"})
-        found = self.findings(self.doctor(toml))["pictures_in_two_splits", "validation"]
+        findings = self.findings(self.doctor(toml))
+        self.assert_found(findings, ("unread_pictures", "train", "warning", 1))
+        self.assertIn(findings["unread_pictures", "train"]["what"].removeprefix("train: "), run("plan", toml).stderr)
+        found = findings["pictures_in_two_splits", "validation"]
         self.assertEqual(found["examples"][0]["pictures"], [f"{self.folder}/validation-000.tar/000.jpg", f"{self.folder}/train-000.tar/002.jpg"])
         self.assertEqual(run("doctor", toml, "--html", self.folder / "page.html").returncode, 0)
         self.assertEqual((self.folder / "page.html").read_text().count("<img "), 2)

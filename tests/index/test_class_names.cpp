@@ -110,8 +110,20 @@ TEST(ClassNames, AreTheFoldersOfAFolder) {
             folder.path() +
                 "/bird: has no pictures, but 2 whose names do not end in .jpg, .jpeg, .png or .webp; add JPEG, PNG or "
                 "WebP files, or remove the folder");
+  std::filesystem::remove_all(folder.path() + "/bird");
+  // Deeper than where the layout of Hugging Face is read.
+  for (const char* const name : {"/dog/metadata.csv", "/dog/deep/metadata.jsonl", "/cat/metadata.parquet"}) {
+    folder.write(name + 1, "x");
+    EXPECT_EQ(refusal_of(folder.path(), named()),
+              folder.path() + name +
+                  ": lists pictures, but is not read: its folder is one of classes; name the folders "
+                  "that have such a file as data, or remove it");
+    std::filesystem::remove(folder.path() + name);
+  }
   const TemporaryFolder empty;
-  EXPECT_NE(refusal_of(empty.path(), named()).find("metadata.jsonl"), std::string::npos);
+  EXPECT_EQ(refusal_of(empty.path(), named()),
+            empty.path() +
+                ": is a folder with neither metadata.jsonl, metadata.csv nor a folder for each class; add one of them");
 }
 
 TEST(ClassNames, ComeBackFromACachedIndex) {

@@ -78,6 +78,22 @@ TEST_F(SeveralFiles, OfAFolderWithMetadataAreItsMetadataWhateverFoldersItHas) {
   EXPECT_TRUE(find_data_files(paths({"classes"})).manifests.front().is_class_folder);
 }
 
+TEST_F(SeveralFiles, OfAFolderMayBeListedInATable) {
+  write_in("table/cat", "x.jpg", "");
+  write_in("table", "metadata.csv", "file_name,caption\ncat/x.jpg,one\n");
+  EXPECT_EQ(found({"table"}), Texts{"table/metadata.csv"});
+  const Manifest manifest = Manifest::load(paths({"table"}), {});
+  EXPECT_EQ(rows(manifest), Texts{"table/metadata.csv:2|one|0|table/cat/x.jpg"});
+  write_in("table", "metadata.jsonl", "");
+  EXPECT_EQ(refusal({"table"}), "3 table: has both metadata.jsonl and metadata.csv");
+  write_in("columns/cat", "metadata.parquet", "PAR1");
+  write_in("columns", "metadata.parquet", "PAR1");
+  EXPECT_EQ(refusal({"columns"}), "3 columns/metadata.parquet: Parquet is not read");
+  EXPECT_EQ(refusal({"columns/cat"}), "3 columns/cat/metadata.parquet: Parquet is not read");
+  write_in("bare/cat", "x.jpg", "");
+  EXPECT_EQ(refusal({"bare"}), "3 bare: is a folder with neither metadata.jsonl nor metadata.csv");
+}
+
 TEST_F(SeveralFiles, AFolderWithHiddenFoldersOnlyHasNoClasses) {
   write_in("hidden/.cache", "x.jpg", "");
   EXPECT_EQ(found({"hidden"}), Texts{"hidden/metadata.jsonl"});

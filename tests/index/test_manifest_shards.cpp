@@ -20,6 +20,14 @@ using test::add_member;
 using test::TemporaryFolder;
 using test::with_end;
 
+using Members = std::vector<std::pair<std::string, std::string>>;
+
+std::string tar_of(const Members& members) {
+  std::string tar;
+  for (const auto& [name, contents] : members) add_member(&tar, name, contents);
+  return tar;
+}
+
 ManifestColumns labelled(const std::string& label) {
   ManifestColumns columns;
   columns.label = label;
@@ -112,8 +120,6 @@ TEST(ManifestShards, GivePairsOfCaptions) {
   EXPECT_THROW(Manifest::load(folder.path() + "/s.tar", columns), Error);
 }
 
-using Members = std::vector<std::pair<std::string, std::string>>;
-
 TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {
   const TemporaryFolder folder;
   struct Bad {
@@ -137,9 +143,7 @@ TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {
       {{{"0.jpg", "p"}, {"0.txt", "caf\xE9"}}, ": 0.jpg: byte 3 of the text is not UTF-8"},
   };
   for (const Bad& bad : cases) {
-    std::string tar;
-    for (const auto& [name, contents] : bad.members) add_member(&tar, name, contents);
-    const std::string file = folder.write("s.tar", with_end(tar));
+    const std::string file = folder.write("s.tar", with_end(tar_of(bad.members)));
     try {
       Manifest::load(file, ManifestColumns());
       ADD_FAILURE() << "taken: " << bad.message;
@@ -151,6 +155,40 @@ TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {
   const std::string none = folder.write("none.tar", with_end(""));
   EXPECT_THROW(Manifest::load(none, ManifestColumns()), Error);
   EXPECT_THROW(Manifest::load(folder.path() + "/a.tar.gz", ManifestColumns()), Error);
+}
+
+// The name of a sample ends at its first dot, as in WebDataset: these have nothing that is read.
+TEST(ManifestShards, CountPicturesOfSamplesThatNothingIsReadOf) {
+  const TemporaryFolder folder;
+  std::string dots =
+      tar_of({{"2 No. 1.jpg", "p"}, {"2 No. 1.txt", "c"}, {"3 v1.5.PNG", "p"}, {"3 v1.5.txt", "c"}, {"4.gif", "p"}});
+  std::string tar =
+      dots +
+      tar_of(
+          {{"0.jpg", "p"}, {"0.txt", "c"}, {"0.seg.png", "a mask"}, {"notes.old.txt", "n"}, {"._5.jpg", "of a Mac"}});
+  const Manifest manifest = Manifest::load(folder.write("s.tar", with_end(tar)), ManifestColumns());
+  EXPECT_EQ(manifest.rows(), 1);
+  EXPECT_EQ(manifest.unread().count, 3);
+  EXPECT_EQ(manifest.unread().why,
+            "a sample's name ends at its first dot, and what follows it in \"2 No. 1.jpg\" is none of .jpg, .jpeg, "
+            ".png or .webp");
+  ManifestColumns left;
+  left.image = "left.jpg";
+  tar = tar_of({{"0.left.jpg", "p"}, {"0.txt", "c"}, {"1.right.jpg", "p"}});
+  const Manifest chosen = Manifest::load(folder.write("c.tar", with_end(tar)), left);
+  EXPECT_EQ(chosen.unread().count, 1);
+  EXPECT_EQ(chosen.unread().why,
+            "a sample's name ends at its first dot, and what follows it in \"1.right.jpg\" is not .left.jpg");
+  try {
+    Manifest::load(folder.write("s.tar", with_end(dots)), ManifestColumns());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what())
+                  .rfind(folder.path() + "/s.tar: has no rows: 3 pictures not read: a sample's name ends", 0),
+              0u)
+        << error.what();
+    EXPECT_EQ(error.what_to_do(), "rename the members of such samples so that their names have one dot");
+  }
 }
 
 TEST(ManifestShards, NameALabelThatIsNone) {
