@@ -120,7 +120,7 @@ OURS = [
     # A run that draws, from its settings to its files, and the command that draws one picture.
     ("src/draw_run/", [*BELOW_RUN, *SESSION, *rooms("report page bringup sampling draw run_folder")]),
     # The data of a run before it is trained on: what a run reads, with the figures of a machine's profile.
-    ("src/doctor/", [*RUN, *rooms("draw draw_run bringup page report sampling")]),
+    ("src/doctor/", [*RUN, *rooms("draw draw_run bringup page report sampling rouge")]),
     ("src/commands/", [*RUN, *rooms("draw draw_run report page train sealed finish bringup predict search reproduce verify run_folder run_list doctor")]),
 ]
 

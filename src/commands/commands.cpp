@@ -72,6 +72,8 @@ void add_doctor(CLI::App& app, Chosen* chosen) {
                           "wrote"));
   as_output_file(
       command->add_option("--html", arguments->html, "write the result as a page with pictures to this file"));
+  as_output_file(command->add_option("--list", arguments->list,
+                                     "write all rows of the findings to this file, a JSON object a line"));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->footer("Exit code 0: the run would train. 3: its data would stop it. 4: it does not fit the memory.");
   command->callback([=] { *chosen = [=] { return doctor_command(*arguments); }; });

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "src/base/error.h"
@@ -22,8 +23,20 @@
 namespace bascule {
 namespace {
 
+// A file that is there may be a picture of data that cannot be read; a link is not written through.
+void check_replaced(const char* option, const std::string& path, bool (*is_ours)(const std::string&),
+                    const char* what) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status there = fs::symlink_status(path, ignored);
+  const bool may_be_replaced = fs::is_regular_file(there) && (fs::is_empty(path, ignored) || is_ours(path));
+  if (!path.empty() && fs::exists(there) && !may_be_replaced)
+    throw Error(ErrorKind::kSettings, option, path + " is there, and no " + what + " of this command",
+                "choose another file, or remove it");
+}
+
 // Before any work.
-void check_page(const DoctorArguments& arguments, const Settings& settings) {
+void check_files(const DoctorArguments& arguments, const Settings& settings) {
   CommandReads reads;
   reads.files = {{arguments.settings.file, "the settings file"},
                  {arguments.profile, "the profile of --profile"},
@@ -39,23 +52,16 @@ void check_page(const DoctorArguments& arguments, const Settings& settings) {
     for (const DataFile& file : files.manifests) reads.files.push_back({file.path, "a file of the data"});
     for (const std::string& shard : files.shards) reads.files.push_back({shard, "a file of the data"});
   }
-  check_outputs({{"--html", arguments.html}}, reads);
-  // A file that is there may be a picture of data that cannot be read; a link is not written through.
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const fs::file_status there = fs::symlink_status(arguments.html, ignored);
-  const bool may_be_replaced =
-      fs::is_regular_file(there) && (fs::is_empty(arguments.html, ignored) || is_diagnosis_page(arguments.html));
-  if (fs::exists(there) && !may_be_replaced)
-    throw Error(ErrorKind::kSettings, "--html", arguments.html + " is there, and no page of this command",
-                "choose another file, or remove it");
+  check_outputs({{"--html", arguments.html}, {"--list", arguments.list}}, reads);
+  check_replaced("--html", arguments.html, is_diagnosis_page, "page");
+  check_replaced("--list", arguments.list, is_diagnosis_list, "list");
 }
 
 }  // namespace
 
 int doctor_command(const DoctorArguments& arguments) {
   const Settings settings = settings_of_run(arguments.settings, model_words);
-  if (!arguments.html.empty()) check_page(arguments, settings);
+  if (!arguments.html.empty() || !arguments.list.empty()) check_files(arguments, settings);
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   if (!settings.draw.is_given) {
@@ -69,7 +75,9 @@ int doctor_command(const DoctorArguments& arguments) {
     options.profile = &profile;
     options.profile_path = arguments.profile;
   }
+  if (!arguments.list.empty()) options.most_examples = std::numeric_limits<std::size_t>::max();
   const Diagnosis diagnosis = diagnose(settings, options);
+  if (!arguments.list.empty()) write_output_file(arguments.list, diagnosis_list(diagnosis));
   if (!arguments.html.empty()) write_output_file(arguments.html, diagnosis_html(diagnosis));
   std::fputs((arguments.json ? diagnosis_json(diagnosis) : diagnosis_text(diagnosis)).c_str(), stdout);
   return diagnosis.exit_code;

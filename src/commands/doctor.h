@@ -12,6 +12,7 @@ struct DoctorArguments {
   SettingsSource settings;
   std::string profile;  // of the machine, which `bringup --save` wrote; empty: no time is said
   std::string html;     // a file for the page; empty: none
+  std::string list;     // a file for all rows of the findings; empty: none
   bool json = false;
 };
 

@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/doctor/across_splits.h"
 
-#include <algorithm>
+#include "src/doctor/first_ones.h"
 
 namespace bascule {
 namespace {
 
-// Keeps the examples whose first row comes first.
-void add_example(SharedRows* cell, RowOfSplit row, RowOfSplit other) {
-  auto& examples = cell->examples;
-  const auto place = std::upper_bound(examples.begin(), examples.end(), row,
-                                      [](RowOfSplit value, const auto& pair) { return value < pair.first; });
-  if (place == examples.end() && examples.size() >= kMostExamples) return;
-  examples.insert(place, {row, other});
-  if (examples.size() > kMostExamples) examples.pop_back();
+// The examples whose first row comes first are kept.
+bool comes_before(const std::pair<RowOfSplit, RowOfSplit>& a, const std::pair<RowOfSplit, RowOfSplit>& b) {
+  return a.first < b.first;
 }
 
 }  // namespace
 
-EqualContentCounter::EqualContentCounter(std::size_t splits) : splits_(splits), cells_(splits * splits) {
+EqualContentCounter::EqualContentCounter(std::size_t splits, std::size_t most)
+    : splits_(splits), most_(most), cells_(splits * splits) {
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     cells_[i].of = i / splits;
     cells_[i].in = i % splits;
@@ -28,7 +24,7 @@ EqualContentCounter::EqualContentCounter(std::size_t splits) : splits_(splits), 
 void EqualContentCounter::add(RowOfSplit row, RowOfSplit other) {
   SharedRows& cell = cells_[row.split * splits_ + other.split];
   ++cell.rows;
-  add_example(&cell, row, other);
+  add_one(&cell.examples, {row, other}, most_, comes_before);
 }
 
 void EqualContentCounter::add(const std::vector<RowOfSplit>& group) {
@@ -46,13 +42,16 @@ void EqualContentCounter::add(const std::vector<RowOfSplit>& group) {
 EqualContent EqualContentCounter::content() const {
   EqualContent content;
   for (const SharedRows& cell : cells_) {
-    if (cell.rows > 0) (cell.of == cell.in ? content.repeated : content.shared).push_back(cell);
+    if (cell.rows == 0) continue;
+    std::vector<SharedRows>& cells = cell.of == cell.in ? content.repeated : content.shared;
+    cells.push_back(cell);
+    keep_first(&cells.back().examples, most_, comes_before);
   }
   return content;
 }
 
-EqualContent equal_content(const std::vector<const RowDigests*>& by_split) {
-  EqualContentCounter counter(by_split.size());
+EqualContent equal_content(const std::vector<const RowDigests*>& by_split, std::size_t most) {
+  EqualContentCounter counter(by_split.size(), most);
   find_equal_rows(by_split, [&](const std::vector<RowOfSplit>& group) { counter.add(group); });
   return counter.content();
 }

@@ -16,7 +16,7 @@ namespace bascule {
 struct SharedRows {
   std::size_t of = 0, in = 0;
   std::int64_t rows = 0;
-  std::vector<std::pair<RowOfSplit, RowOfSplit>> examples;  // one of each; the first rows, at most kMostExamples
+  std::vector<std::pair<RowOfSplit, RowOfSplit>> examples;  // one of each; the first rows
 };
 
 struct EqualContent {
@@ -24,12 +24,12 @@ struct EqualContent {
   std::vector<SharedRows> repeated;  // of == in: rows that are equal to an earlier one of their split
 };
 
-// by_split: as in find_equal_rows().
-EqualContent equal_content(const std::vector<const RowDigests*>& by_split);
+// by_split: as in find_equal_rows(). most: examples of each.
+EqualContent equal_content(const std::vector<const RowDigests*>& by_split, std::size_t most = kMostExamples);
 // The same from groups: `splits` of them.
 class EqualContentCounter {
  public:
-  explicit EqualContentCounter(std::size_t splits);
+  explicit EqualContentCounter(std::size_t splits, std::size_t most = kMostExamples);
   // Rows that are equal, ascending.
   void add(const std::vector<RowOfSplit>& group);
   // A row, and one of an earlier split, or an earlier one of its own, that is equal to it: once for each such split.
@@ -37,7 +37,7 @@ class EqualContentCounter {
   EqualContent content() const;
 
  private:
-  std::size_t splits_;
+  std::size_t splits_, most_;
   std::vector<SharedRows> cells_;  // [of * splits + in]
 };
 

@@ -50,8 +50,9 @@ Finding unreadable(Split split, const Error& error) {
 
 }  // namespace
 
-OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
-    : stops_at_bad_samples_(settings.data.on_bad_sample == OnBadSample::kStop),
+OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings, std::size_t most_examples)
+    : most_examples_(most_examples),
+      stops_at_bad_samples_(settings.data.on_bad_sample == OnBadSample::kStop),
       settings_(with_bad_samples(settings)),
       run_(settings_) {
   run_.place = planned_place(settings_.distributed, settings_.origin);
@@ -61,6 +62,7 @@ OpenedData::OpenedData(const Settings& settings, std::vector<Finding>* findings)
   HeldOut held_out(settings_, run_.data.loader.cache);
   for (const Split split : splits_read(settings_.training)) {
     RefusedRows refused;
+    refused.most = most_examples;
     run_.data.refused = &refused;
     try {
       open_split(&run_, split, &held_out);

@@ -19,11 +19,13 @@ class OpenedData {
  public:
   // Throws Error for settings and a model that cannot be opened, as a run does. findings: those of rows and splits that
   // cannot be read are appended.
-  OpenedData(const Settings& settings, std::vector<Finding>* findings);
+  OpenedData(const Settings& settings, std::vector<Finding>* findings, std::size_t most_examples = kMostExamples);
 
   const RunData& data() const { return run_.data; }
   const OpenedModel& model() const { return run_.opened; }
   const Settings& settings() const { return settings_; }
+  // Of a finding.
+  std::size_t most_examples() const { return most_examples_; }
   // The run's own data.on_bad_sample.
   bool stops_at_bad_samples() const { return stops_at_bad_samples_; }
   std::string name(std::size_t split) const { return split_name(run_.data.splits[split].split); }  // "train"
@@ -31,6 +33,7 @@ class OpenedData {
   std::string where(std::size_t split, std::int64_t row) const;
 
  private:
+  std::size_t most_examples_;
   bool stops_at_bad_samples_;
   Settings settings_;  // bad samples are skipped
   RecordedRun run_;

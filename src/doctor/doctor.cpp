@@ -116,8 +116,8 @@ void add_batches(const OpenedData& opened, const ReadData& read, Diagnosis* diag
   find_false_negatives(*diagnosis->batches, &diagnosis->findings);
 }
 
-MeanSample read_data(const Settings& settings, Diagnosis* diagnosis) {
-  const OpenedData opened(settings, &diagnosis->findings);
+MeanSample read_data(const Settings& settings, std::size_t most_examples, Diagnosis* diagnosis) {
+  const OpenedData opened(settings, &diagnosis->findings, most_examples);
   ReadData read;
   read.texts = read_texts(opened);
   read.pictures = read_pictures(opened, usable_cores());
@@ -136,7 +136,11 @@ MeanSample read_data(const Settings& settings, Diagnosis* diagnosis) {
 
 void add_error(const Error& error, Diagnosis* diagnosis) {
   const auto tells = [&](const std::string& text) { return text.find(error.problem()) != std::string::npos; };
-  const auto is_of_row = [&](const std::string& text) { return text.rfind(error.where() + ": ", 0) == 0; };
+  // The row, or the picture that it names.
+  const std::string picture = error.problem().substr(0, error.problem().find(": "));
+  const auto is_of_row = [&](const std::string& text) {
+    return text.rfind(error.where() + ": ", 0) == 0 || text.rfind(picture + ": ", 0) == 0;
+  };
   const bool is_known =
       std::any_of(diagnosis->findings.begin(), diagnosis->findings.end(), [&](const Finding& finding) {
         return finding.level == Level::kFails &&
@@ -172,11 +176,11 @@ Diagnosis diagnose(const Settings& settings, const DoctorOptions& options) {
   Diagnosis diagnosis;
   diagnosis.settings_file = settings.origin.file;
   if (settings.draw.is_given) {
-    diagnose_prompts(settings, options.profile, &diagnosis);
+    diagnose_prompts(settings, options, &diagnosis);
   } else {
     if (options.profile != nullptr)
       (void)limits_of_profile(*options.profile, settings.model.precision == Precision::kBf16, options.profile_path);
-    const MeanSample sample = read_data(settings, &diagnosis);
+    const MeanSample sample = read_data(settings, options.most_examples, &diagnosis);
     const bool fails = std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
                                    [](const Finding& finding) { return finding.level == Level::kFails; });
     if (fails) diagnosis.exit_code = exit_code(ErrorKind::kData);

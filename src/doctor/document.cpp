@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/doctor/document.h"
 
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+
 #include "src/doctor/histogram.h"
 #include "src/json/json.h"
 
@@ -44,13 +48,12 @@ Json json_of(const SplitFigures& split) {
   return json;
 }
 
+Json json_of(const Example& example) { return {{"text", example.text}, {"pictures", Json(example.pictures)}}; }
+
 Json json_of(const Finding& finding) {
   Json examples = Json::array();
-  for (const Example& example : finding.examples) {
-    Json pictures = Json::array();
-    for (const std::string& picture : example.pictures) pictures.push_back(picture);
-    examples.push_back({{"text", example.text}, {"pictures", pictures}});
-  }
+  for (std::size_t i = 0; i < std::min(kMostExamples, finding.examples.size()); ++i)
+    examples.push_back(json_of(finding.examples[i]));
   return {{"level", level_name(finding.level)}, {"check", finding.check}, {"what", finding.what},
           {"what_to_do", finding.what_to_do},   {"count", finding.count}, {"examples", examples}};
 }
@@ -70,7 +73,29 @@ Json json_of(const TimeFigures& time) {
   return json;
 }
 
+// Each line of a list begins so.
+constexpr char kListBegin[] = "{\"check\":\"";
+
 }  // namespace
+
+std::string diagnosis_list(const Diagnosis& diagnosis) {
+  std::string list;
+  for (const Finding& finding : diagnosis.findings) {
+    for (const Example& example : finding.examples) {
+      Json line = json_of(example);
+      line["check"] = finding.check;
+      line["level"] = level_name(finding.level);
+      list += json_text(line, -1) + "\n";
+    }
+  }
+  return list;
+}
+
+bool is_diagnosis_list(const std::string& file) {
+  char begin[sizeof kListBegin - 1] = {};
+  std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
+  return std::string_view(begin, sizeof begin) == kListBegin;
+}
 
 std::string diagnosis_json(const Diagnosis& diagnosis) {
   Json splits = Json::array(), findings = Json::array();

@@ -17,7 +17,7 @@ enum class Level {
 // "fails", "warning", "note".
 const char* level_name(Level level);
 
-// The most examples of a finding.
+// The most examples of a finding, but for a list of all rows.
 inline constexpr std::size_t kMostExamples = 6;
 
 struct Example {

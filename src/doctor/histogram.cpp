@@ -29,8 +29,11 @@ std::vector<LengthBar> length_bars(const TextFigures& figures) {
   const std::int64_t width = width_for(first, last);
   for (std::int64_t from = first / width * width; from <= last; from += width) {
     LengthBar bar{from, from + width - 1, 0};
-    for (std::int64_t length = from; length <= std::min(last, bar.to); ++length)
-      bar.texts += figures.counts[static_cast<std::size_t>(length)];
+    for (std::int64_t length = from; length <= std::min(last, bar.to); ++length) {
+      const std::int64_t texts = figures.counts[static_cast<std::size_t>(length)];
+      bar.texts += texts;
+      if (figures.limit > 0 && length > figures.limit) bar.cut += texts;
+    }
     if (bar.to >= last && figures.longest > last) bar.to = figures.longest;
     bars.push_back(bar);
   }

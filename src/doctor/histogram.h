@@ -10,8 +10,8 @@
 namespace bascule {
 
 struct LengthBar {
-  std::int64_t from = 0, to = 0;  // tokens, both included
-  std::int64_t texts = 0;
+  std::int64_t from = 0, to = 0;    // tokens, both included
+  std::int64_t texts = 0, cut = 0;  // cut: those of them that are
 };
 
 // Bars of equal width (1, 2 or 5 times a power of ten) from the shortest text to the longest that has a count of its

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "src/base/utf8.h"
+#include "src/doctor/first_ones.h"
 #include "src/doctor/say.h"
 #include "src/loader/loader_parts.h"
+#include "src/settings/nearest_key.h"
 
 namespace bascule {
 namespace {
@@ -59,13 +61,37 @@ void find_unbalanced(const SplitFigures& train, std::vector<Finding>* findings) 
                        static_cast<std::int64_t>(train.classes.size())});
 }
 
-std::vector<std::string> names_only_in(const SplitFigures& split, const SplitFigures& other) {
+// Whether a name is probably a typing error of another class, which is far more frequent. B-X is none of I-X.
+bool is_typing_error(const ClassCount& one, const ClassCount& other) {
+  constexpr std::int64_t kTimes = 20;
+  const auto is_tag = [](const std::string& name) { return name.size() > 2 && name[1] == '-'; };
+  const bool are_other_tags = is_tag(one.name) && is_tag(other.name) && one.name[0] != other.name[0];
+  return one.name.size() > 2 && !are_other_tags && other.rows >= kTimes * one.rows && one.name != other.name &&
+         edit_distance(one.name, other.name) <= 1;
+}
+
+// Names of classes that one split alone has, with what they may have been meant to be.
+struct OwnNames {
   std::vector<std::string> names;
+  bool may_be_errors = false;
+
+  std::string what_to_do(const std::string& otherwise) const {
+    return may_be_errors ? "correct the name where it is a typing error, else " + otherwise : otherwise;
+  }
+};
+
+OwnNames names_only_in(const SplitFigures& split, const SplitFigures& other, const SplitFigures& train) {
+  OwnNames own;
   for (const ClassCount& one : split.classes) {
     const auto same = [&](const ClassCount& theirs) { return theirs.name == one.name; };
-    if (std::none_of(other.classes.begin(), other.classes.end(), same)) names.push_back(one.name);
+    if (std::any_of(other.classes.begin(), other.classes.end(), same)) continue;
+    const auto meant = std::find_if(train.classes.begin(), train.classes.end(),
+                                    [&](const ClassCount& theirs) { return is_typing_error(one, theirs); });
+    const bool is_error = meant != train.classes.end();
+    own.names.push_back(one.name + (is_error ? " (a typing error of " + meant->name + "?)" : ""));
+    own.may_be_errors = own.may_be_errors || is_error;
   }
-  return names;
+  return own;
 }
 
 // manifest: of the training data.
@@ -73,18 +99,20 @@ void compare_classes(const SplitFigures& train, const SplitFigures& split, const
                      std::vector<Finding>* findings) {
   const bool have_names = !manifest.class_names().empty();
   const std::string unit = manifest.has_tags() ? "word" : "row";
-  const std::vector<std::string> missing = names_only_in(train, split), unknown = names_only_in(split, train);
+  const OwnNames of_train = names_only_in(train, split, train), of_split = names_only_in(split, train, train);
+  const std::vector<std::string>&missing = of_train.names, &unknown = of_split.names;
   if (!missing.empty()) {
     findings->push_back({Level::kWarning, "classes_missing",
                          split.name + ": no " + unit + " is of " + classes_text(missing) + ", which train has",
-                         "add rows: figures of this split say nothing about what they lack",
+                         of_train.what_to_do("add rows: figures of this split say nothing about what they lack"),
                          static_cast<std::int64_t>(missing.size())});
   }
   if (!unknown.empty()) {
     findings->push_back({have_names ? Level::kFails : Level::kWarning, "classes_not_in_training",
                          split.name + ": " + classes_text(unknown) + (unknown.size() == 1 ? " has" : " have") + " no " +
                              unit + " in train",
-                         "add rows to the training data, or remove these", static_cast<std::int64_t>(unknown.size())});
+                         of_split.what_to_do("add rows to the training data, or remove these"),
+                         static_cast<std::int64_t>(unknown.size())});
   }
 }
 
@@ -107,6 +135,7 @@ void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& sam
   struct Conflict {
     RowOfSplit row, other;
   };
+  const auto comes_before = [](const Conflict& a, const Conflict& b) { return a.row < b.row; };
   std::vector<Conflict> first;
   std::int64_t count = 0;
   find_equal_rows(digests, [&](const std::vector<RowOfSplit>& group) {
@@ -114,12 +143,10 @@ void find_conflicts(const OpenedData& opened, const std::vector<RowDigests>& sam
     const auto other = std::find_if(group.begin(), group.end(), [&](RowOfSplit row) { return label_of(row) != label; });
     if (other == group.end()) return;
     ++count;
-    const auto place = std::upper_bound(first.begin(), first.end(), group[0],
-                                        [](RowOfSplit row, const Conflict& conflict) { return row < conflict.row; });
-    first.insert(place, {group[0], *other});
-    if (first.size() > kMostExamples) first.pop_back();
+    add_one(&first, {group[0], *other}, opened.most_examples(), comes_before);
   });
   if (count == 0) return;
+  keep_first(&first, opened.most_examples(), comes_before);
   Finding finding = {Level::kWarning, "conflicting_labels",
                      counted(count, "sample") + (count == 1 ? " occurs" : " occur") + " with different labels",
                      "correct the labels: equal samples get one answer", count};

@@ -82,7 +82,8 @@ std::string finding_html(const Finding& finding, Shown* shown) {
   if (!finding.what_to_do.empty()) out += "<p>" + html_escape(finding.what_to_do) + "</p>\n";
   if (finding.examples.empty()) return out + "</article>\n";
   out += "<ul class=\"examples\">\n";
-  for (const Example& example : finding.examples) {
+  for (std::size_t i = 0; i < std::min(kMostExamples, finding.examples.size()); ++i) {
+    const Example& example = finding.examples[i];
     out += "<li>";
     for (const std::string& picture : example.pictures) out += shown->element(picture);
     out += "<code dir=\"auto\">" + html_escape(example.text) + "</code></li>\n";
@@ -103,8 +104,7 @@ std::string lengths_table(const std::string& heading, const TextFigures& figures
   for (const LengthBar& bar : bars) most = std::max(most, bar.texts);
   std::string body;
   for (const LengthBar& bar : bars) {
-    const bool is_cut = figures.limit > 0 && std::min(bar.to, figures.longest) > figures.limit;
-    const char* const cut = !is_cut || bar.texts == 0 ? "" : bar.from > figures.limit ? "cut" : "partly cut";
+    const char* const cut = bar.cut == 0 ? "" : bar.cut == bar.texts ? "cut" : "partly cut";
     body += "<tr><th scope=\"row\">" + count_text(bar.from) + (bar.to > bar.from ? " to " + count_text(bar.to) : "") +
             "</th>" + number_cell(count_text(bar.texts)) + "<td>" + cut +
             "</td><td class=\"bar\"><span style=\"width:" +

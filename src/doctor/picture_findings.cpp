@@ -8,6 +8,7 @@
 #include "src/doctor/across_splits.h"
 #include "src/doctor/pictures.h"
 #include "src/doctor/say.h"
+#include "src/files/regular_file.h"
 #include "src/loader/media.h"
 #include "src/text/name_forms.h"
 
@@ -28,6 +29,7 @@ std::string size_text(const PictureRecord& record) {
 }
 
 std::string reason_text(std::int64_t reason) {
+  if (-reason == EISDIR || -reason == kNotAFile) return "not a file";
   return reason < 0 ? std::generic_category().message(static_cast<int>(-reason)) : picture_reason_text(reason);
 }
 
@@ -47,7 +49,8 @@ void find_those(const OpenedData& opened, const SplitPictures& pictures, const P
   for (std::size_t picture = 0; picture < pictures.records.size(); ++picture) {
     const PictureRecord& record = pictures.records[picture];
     if (!check.is_one(record)) continue;
-    if (++finding.count > static_cast<std::int64_t>(kMostExamples)) continue;
+    ++finding.count;
+    if (finding.examples.size() >= opened.most_examples()) continue;
     const std::string place = location(opened, pictures.split, static_cast<std::int64_t>(picture));
     const std::string note = record.reason == -ENOENT ? note_on_other_form(place) : "";
     finding.examples.push_back({shown_path(place) + ": " + check.says(record) + note, {}});
@@ -68,8 +71,13 @@ std::vector<PictureCheck> checks_of_files(bool stops) {
            [](std::int64_t count) { return std::string(verb_of(count)) + " missing"; },
            stops ? "correct the paths, remove the rows, or set data.on_bad_sample = \"skip\""
                  : "correct the paths, or remove the rows, which the run skips"},
-          {level, "damaged_pictures",
-           [](const PictureRecord& record) { return record.reason != 0 && record.reason != -ENOENT; },
+          {Level::kFails, "unreadable_pictures",
+           [](const PictureRecord& record) { return record.reason < 0 && record.reason != -ENOENT; },
+           [](const PictureRecord& record) { return reason_text(record.reason); },
+           [](std::int64_t) { return std::string("cannot be read"); },
+           "put pictures in their place, or remove the rows: data.on_bad_sample = \"skip\" skips only files that are "
+           "missing or cannot be decoded"},
+          {level, "damaged_pictures", [](const PictureRecord& record) { return record.reason > 0; },
            [](const PictureRecord& record) { return reason_text(record.reason); },
            [](std::int64_t) { return std::string("cannot be used"); },
            stops ? "repair them, remove the rows, or set data.on_bad_sample = \"skip\""
@@ -92,7 +100,14 @@ std::vector<PictureCheck> checks_of_sizes(std::int64_t side) {
     return is_usable(record) &&
            std::max(record.width, record.height) > kElongatedTimes * std::min(record.width, record.height);
   };
-  return {{Level::kWarning, "huge_pictures", is_huge, says_size,
+  const auto is_grey_16 = [=](const PictureRecord& record) { return is_usable(record) && record.is_grey_16; };
+  return {{Level::kWarning, "grey_16_bit_pictures", is_grey_16, says_size,
+           [](std::int64_t count) {
+             return std::string(count == 1 ? "is a grey PNG" : "are grey PNGs") +
+                    " of 16 bits, of which every value above 255 is read as white, as by Transformers";
+           },
+           "convert them to 8 bits"},
+          {Level::kWarning, "huge_pictures", is_huge, says_size,
            [=](std::int64_t count) {
              return has_of(count) + (" more than 256 times the pixels of the " + square) + " that the model reads";
            },
@@ -208,10 +223,10 @@ void find_equal_pictures(const OpenedData& opened, const std::vector<SplitPictur
   std::vector<const RowDigests*> digests;
   digests.reserve(pictures.size());
   for (const SplitPictures& split : pictures) digests.push_back(&split.digests);
-  add_equal(opened, pictures, equal_content(digests),
+  add_equal(opened, pictures, equal_content(digests, opened.most_examples()),
             {"pictures_in_two_splits", "repeated_pictures", ", the same file byte for byte"}, findings);
   const Unlike unlike = with_other_bytes(pictures, digests);
-  EqualContentCounter alike(pictures.size());
+  EqualContentCounter alike(pictures.size(), opened.most_examples());
   for (const std::vector<std::uint32_t>& group : find_alike(unlike.thumbnails)) add_alike(unlike, group, &alike);
   add_equal(opened, pictures, alike.content(),
             {"alike_pictures_in_two_splits", "alike_pictures", ", as far as 8 x 8 pixels show"}, findings);

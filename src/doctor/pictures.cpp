@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 
 #include "src/base/align.h"
@@ -25,6 +26,14 @@ double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// By the first chunk of a PNG file, its header.
+bool is_grey_16(Span<const std::uint8_t> file) {
+  constexpr std::uint8_t kSignature[] = {0x89, 'P', 'N', 'G'};
+  constexpr std::size_t kBits = 24, kColor = 25;
+  return file.size() > kColor && std::equal(std::begin(kSignature), std::end(kSignature), file.data()) &&
+         file[kBits] == 16 && file[kColor] == 0;
 }
 
 // The decoder of one thread: the host's, with the limits of the run's.
@@ -55,6 +64,7 @@ class Reader {
       return;
     }
     pictures->digests[at] = picture_digest(encoded_.data(), bytes);
+    record.is_grey_16 = is_grey_16({encoded_.data(), bytes});
     record.has_thumbnail = decode(bytes, &record);
     if (record.has_thumbnail) pictures->thumbnails[at] = thumbnail_of(pixels_.data(), side_);
     seconds_ += thread_seconds() - began;

@@ -16,6 +16,7 @@ struct PictureRecord {
   std::int64_t reason = 0;              // 0: it can be used; picture_reason(); minus errno of a file
   std::uint32_t width = 0, height = 0;  // upright; 0 where unknown
   bool has_thumbnail = false;
+  bool is_grey_16 = false;  // a grey PNG of 16 bits
 };
 
 // By picture of a split.

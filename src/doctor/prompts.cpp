@@ -24,13 +24,13 @@ Example shown(const std::string& text, const std::string& more = "") {
   return {"\"" + line.substr(0, utf8_cut(line, kShown)) + (line.size() > kShown ? "..." : "") + "\"" + more, {}};
 }
 
-void find_cut(const PictureList& list, std::vector<Finding>* findings) {
+void find_cut(const PictureList& list, std::size_t most, std::vector<Finding>* findings) {
   if (list.notes.empty()) return;
   const std::int64_t count = static_cast<std::int64_t>(list.notes.size());
   Finding finding{Level::kWarning, "cut_texts",
                   counted(count, "prompt") + " " + verb_of(count) + " cut at the length that the model reads",
                   "shorten them: what is behind the cut has no effect", count};
-  for (std::size_t i = 0; i < std::min(kMostExamples, list.notes.size()); ++i)
+  for (std::size_t i = 0; i < std::min(most, list.notes.size()); ++i)
     finding.examples.push_back({printable_line(list.notes[i]), {}});
   findings->push_back(std::move(finding));
 }
@@ -44,14 +44,15 @@ void find_empty(const PictureList& list, const std::vector<std::int32_t>& prompt
                        "write a text, or remove the row", count});
 }
 
-void find_equal(const PictureList& list, const std::vector<std::int32_t>& prompts, std::vector<Finding>* findings) {
+void find_equal(const PictureList& list, const std::vector<std::int32_t>& prompts, std::size_t most,
+                std::vector<Finding>* findings) {
   std::map<std::int32_t, std::int64_t> rows;
   for (const std::int32_t prompt : prompts) ++rows[prompt];
   Finding repeated{Level::kNote, "repeated_texts", "", "", 0};
   for (const auto& [prompt, count] : rows) {
     if (count < 2) continue;
     repeated.count += count - 1;
-    if (repeated.examples.size() < kMostExamples)
+    if (repeated.examples.size() < most)
       repeated.examples.push_back(
           shown(list.texts[static_cast<std::size_t>(prompt)].text, ", " + count_text(count) + " times"));
   }
@@ -68,7 +69,7 @@ void find_equal(const PictureList& list, const std::vector<std::int32_t>& prompt
                 counted(twice, "picture") + " would be drawn with the prompt and the noise of an earlier one",
                 "change the seed of the row, or remove it", twice};
   for (const auto& [picture, count] : pictures) {
-    if (count > 1 && equal.examples.size() < kMostExamples)
+    if (count > 1 && equal.examples.size() < most)
       equal.examples.push_back(shown(list.texts[static_cast<std::size_t>(std::get<0>(picture))].text,
                                      ", seed " + std::to_string(std::get<2>(picture))));
   }
@@ -77,7 +78,7 @@ void find_equal(const PictureList& list, const std::vector<std::int32_t>& prompt
 
 }  // namespace
 
-void diagnose_prompts(const Settings& settings, const BringUp* profile, Diagnosis* diagnosis) {
+void diagnose_prompts(const Settings& settings, const DoctorOptions& options, Diagnosis* diagnosis) {
   std::unique_ptr<RecordedDrawRun> run;
   try {
     run = record_draw_run(settings, planned_place(settings.distributed, settings.origin));
@@ -96,10 +97,10 @@ void diagnose_prompts(const Settings& settings, const BringUp* profile, Diagnosi
   figures.file = settings.draw.prompts_file.is_given() ? settings.draw.prompts_file.shown() : settings.origin.file;
   figures.rows = static_cast<std::int64_t>(prompts.size());
   diagnosis->splits.push_back(std::move(figures));
-  find_cut(run->list, &diagnosis->findings);
+  find_cut(run->list, options.most_examples, &diagnosis->findings);
   find_empty(run->list, prompts, &diagnosis->findings);
-  find_equal(run->list, prompts, &diagnosis->findings);
-  const ProcessLimits now = limits_of_machine(profile);
+  find_equal(run->list, prompts, options.most_examples, &diagnosis->findings);
+  const ProcessLimits now = limits_of_machine(options.profile);
   TimeFigures time;
   time.planned_bytes = static_cast<std::int64_t>(run->plan.peak_bytes());
   time.memory_bytes = static_cast<std::int64_t>(memory_of_plan(settings.machine, now));

@@ -46,9 +46,11 @@ std::string histogram_text(const std::string& heading, const TextFigures& figure
   std::string text = "\n" + heading + "\n";
   for (const LengthBar& bar : bars) {
     const std::string range = count_text(bar.from) + (bar.to > bar.from ? " to " + count_text(bar.to) : std::string());
-    const bool is_cut = figures.limit > 0 && std::min(bar.to, figures.longest) > figures.limit;
     text += formatted("  %16s %10s  ", range.c_str(), count_text(bar.texts).c_str()) + bar_of(bar.texts, most) +
-            (is_cut && bar.texts > 0 ? (bar.from > figures.limit ? "  cut" : "  partly cut") : "") + "\n";
+            (bar.cut == 0           ? ""
+             : bar.cut == bar.texts ? "  cut"
+                                    : "  partly cut") +
+            "\n";
   }
   return text;
 }

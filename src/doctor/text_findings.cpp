@@ -5,6 +5,8 @@
 #include "src/doctor/across_splits.h"
 #include "src/doctor/say.h"
 #include "src/doctor/texts.h"
+#include "src/judge/evaluation_figure.h"
+#include "src/rouge/rouge.h"
 
 namespace bascule {
 namespace {
@@ -60,11 +62,41 @@ void find_cut(const OpenedData& opened, const SplitTexts& texts, std::vector<Fin
 void find_empty(const OpenedData& opened, const SplitTexts& texts, std::vector<Finding>* findings) {
   const TextFigures& figures = texts.figures;
   if (figures.empty_texts == 0) return;
-  findings->push_back({Level::kWarning, "empty_texts",
+  // A row without a source or a target is a bad sample.
+  const Manifest& manifest = *opened.data().splits[texts.split].manifest;
+  const bool are_bad = std::any_of(texts.empty.begin(), texts.empty.end(),
+                                   [&](const NotedText& text) { return manifest.has_empty_text(text.row); });
+  const bool stops = are_bad && opened.stops_at_bad_samples();
+  findings->push_back({stops ? Level::kFails : Level::kWarning, "empty_texts",
                        opened.name(texts.split) + ": " + part_of(figures.empty_texts, figures) + " " +
                            has_of(figures.empty_texts) + " no words",
-                       "write a text, or remove the row", figures.empty_texts,
-                       examples_of(opened, texts, texts.empty, "")});
+                       stops     ? "write a text, remove the row, or set data.on_bad_sample = \"skip\""
+                       : are_bad ? "write a text, or remove the row, which the run skips"
+                                 : "write a text, or remove the row",
+                       figures.empty_texts, examples_of(opened, texts, texts.empty, "")});
+}
+
+// Targets that ROUGE cannot judge, where texts are generated to be judged by it.
+void find_without_rouge(const OpenedData& opened, const SplitTexts& texts, std::vector<Finding>* findings) {
+  const RecordedSplit& split = opened.data().splits[texts.split];
+  const TrainingSettings& training = opened.settings().training;
+  if (texts.number != 1 || split.split == Split::kTrain || !training.predict_with_generate) return;
+  std::vector<NotedText> found;
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < split.manifest->rows(); ++row) {
+    const std::string_view target = split.manifest->row(row).second_text.value_or("");
+    if (is_empty_text(target) || Rouge::has_words(target)) continue;
+    ++count;
+    if (found.size() < opened.most_examples()) found.push_back({row, 0});
+  }
+  if (count == 0) return;
+  const bool chooses = figure_name(training.metric_for_best_model).substr(0, 5) == "rouge";
+  findings->push_back({Level::kWarning, "targets_without_rouge",
+                       opened.name(texts.split) + ": " + part_of(count, texts.figures) + " " + has_of(count) +
+                           " no word that ROUGE counts (letters a to z, digits): whatever is generated, its ROUGE is 0",
+                       chooses ? "choose the best weights by the loss: training.metric_for_best_model = \"loss\""
+                               : "judge by the loss, or by a figure of your own from predictions.jsonl",
+                       count, examples_of(opened, texts, found, "")});
 }
 
 void find_unknown(const OpenedData& opened, const SplitTexts& texts, std::vector<Finding>* findings) {
@@ -88,7 +120,7 @@ void find_equal(const OpenedData& opened, const std::vector<const SplitTexts*>& 
   std::vector<const RowDigests*> digests;
   digests.reserve(by_split.size());
   for (const SplitTexts* texts : by_split) digests.push_back(&texts->digests);
-  const EqualContent content = equal_content(digests);
+  const EqualContent content = equal_content(digests, opened.most_examples());
   const std::string& kind = by_split.front()->figures.kind;
   const auto examples = [&](const SharedRows& shared) {
     std::vector<Example> list;
@@ -128,6 +160,7 @@ void find_in_texts(const OpenedData& opened, const std::vector<SplitTexts>& text
     find_cut(opened, of_split, findings);
     find_empty(opened, of_split, findings);
     find_unknown(opened, of_split, findings);
+    find_without_rouge(opened, of_split, findings);
   }
   // Targets may be equal, as labels are: the first text of a sample decides.
   std::vector<const SplitTexts*> by_split;

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/base/utf8.h"
+#include "src/doctor/first_ones.h"
 #include "src/doctor/text_counter.h"
 #include "src/loader/loader_parts.h"
 
@@ -24,22 +25,17 @@ std::uint64_t digest_of_ids(Span<const std::int32_t> ids, std::int64_t second_be
   return std::max<std::uint64_t>(1, digest ^ begin);
 }
 
-void note(std::vector<NotedText>* list, const NotedText& text) {
-  if (list->size() < kMostExamples) list->push_back(text);
+void note(std::vector<NotedText>* list, const NotedText& text, std::size_t most) {
+  if (list->size() < most) list->push_back(text);
 }
 
-// Keeps those with the most unknown tokens; of equal ones the first.
-void note_worst(std::vector<NotedText>* list, const NotedText& text) {
-  const auto place = std::upper_bound(list->begin(), list->end(), text,
-                                      [](const NotedText& a, const NotedText& b) { return a.tokens > b.tokens; });
-  list->insert(place, text);
-  if (list->size() > kMostExamples) list->pop_back();
-}
+// Those with the most unknown tokens are kept.
+bool has_more_unknown(const NotedText& a, const NotedText& b) { return a.tokens > b.tokens; }
 
 void note_text(SplitTexts* texts, std::int64_t row, std::int64_t tokens, const TextCounter::Text& text) {
-  if (text.is_cut) note(&texts->cut, {row, tokens});
-  if (text.is_empty) note(&texts->empty, {row, tokens});
-  if (text.unknown > 0) note_worst(&texts->unknown, {row, text.unknown});
+  if (text.is_cut) note(&texts->cut, {row, tokens}, texts->most);
+  if (text.is_empty) note(&texts->empty, {row, tokens}, texts->most);
+  if (text.unknown > 0) add_one(&texts->unknown, {row, text.unknown}, texts->most, has_more_unknown);
 }
 
 bool is_blank(const Texts& texts) {
@@ -134,6 +130,7 @@ SplitTexts texts_of(const OpenedData& opened, std::size_t split, int number) {
   SplitTexts texts;
   texts.split = split;
   texts.number = number;
+  texts.most = opened.most_examples();
   const bool has_two = reads_text(data.loader, 1);
   texts.figures.limit = settings.shape.max_length;
   texts.figures.limit_setting = !has_two                       ? "data.max_seq_length"
@@ -167,7 +164,9 @@ std::vector<SplitTexts> read_texts(const OpenedData& opened) {
   std::vector<SplitTexts> texts;
   for (std::size_t split = 0; split < opened.data().splits.size(); ++split) {
     for (int number = 0; number < kMaxTexts; ++number) {
-      if (reads_text(opened.data().loader, number)) texts.push_back(texts_of(opened, split, number));
+      if (!reads_text(opened.data().loader, number)) continue;
+      texts.push_back(texts_of(opened, split, number));
+      keep_first(&texts.back().unknown, texts.back().most, has_more_unknown);
     }
   }
   return texts;

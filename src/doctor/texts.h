@@ -23,7 +23,8 @@ struct SplitTexts {
   int number = 0;
   TextFigures figures;
   RowDigests digests;  // of the tokens that the model reads, by row, of a corpus by sentence; empty texts: kNoContent
-  std::vector<NotedText> cut, empty, unknown;  // the first of each, at most kMostExamples; unknown: the worst
+  std::vector<NotedText> cut, empty, unknown;  // the first of each; unknown: the worst
+  std::size_t most = kMostExamples;            // of each
 };
 
 // Reads the texts of all splits and kinds, in order. Throws Error kData for a text that cannot be tokenised.

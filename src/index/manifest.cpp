@@ -125,7 +125,8 @@ Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) 
   if (columns.refused != nullptr && builder.has_no_class()) {
     ManifestColumns classes = columns;  // refused row by row
     classes.values = LabelValues::kNone;
-    *columns.refused = RefusedRows();
+    columns.refused->errors.clear();
+    columns.refused->count = 0;
     return load(files, classes);
   }
   const bool are_all_refused = builder.rows() == 0 && columns.refused != nullptr && columns.refused->count > 0;
@@ -289,7 +290,7 @@ void Manifest::measure_pictures(MissingPictures missing) {
     if (::fstatat(folder.number(), image_path(image_id(row)).data(), &facts, 0) != 0) {
       const int reason = errno;
       facts = {};
-      if (reason == ENOENT && missing == MissingPictures::kAreSkipped) {
+      if (missing == MissingPictures::kAreKept || (reason == ENOENT && missing == MissingPictures::kAreSkipped)) {
         missing_.push_back(image_id(row));
       } else {
         const std::string note = reason == ENOENT ? note_on_other_form(picture_location(image_id(row))) : "";
@@ -300,6 +301,9 @@ void Manifest::measure_pictures(MissingPictures missing) {
                                        "training data of a checkpoint had it, only restoring it or another output_dir "
                                        "helps";
       }
+    } else if (!S_ISREG(facts.st_mode) && missing == MissingPictures::kAreKept) {
+      facts = {};
+      missing_.push_back(image_id(row));
     } else if (!S_ISREG(facts.st_mode)) {
       problem = "not a file";
     } else if (facts.st_size > std::numeric_limits<std::uint32_t>::max()) {

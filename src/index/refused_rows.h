@@ -15,10 +15,11 @@ struct RefusedRows {
   static constexpr std::size_t kMostErrors = 6;
 
   void add(const Error& error) {
-    if (errors.size() < kMostErrors) errors.push_back(error);
+    if (errors.size() < most) errors.push_back(error);
     ++count;
   }
 
+  std::size_t most = kMostErrors;  // that are kept
   std::int64_t count = 0;
   std::vector<Error> errors;  // of the first ones
 };

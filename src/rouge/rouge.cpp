@@ -112,6 +112,13 @@ RougeScores Rouge::score(std::string_view target, std::string_view prediction) n
   return scores;
 }
 
+bool Rouge::has_words(std::string_view text) noexcept {
+  for (std::size_t place = 0; place < text.size();) {
+    if (next_letter(text, &place) != '\0') return true;
+  }
+  return false;
+}
+
 void Rouge::read(std::string_view bytes, Text* text) noexcept {
   bytes = bytes.substr(0, limits_.bytes);
   text->word_count = text->sentence_count = 0;

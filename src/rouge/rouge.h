@@ -54,6 +54,9 @@ class Rouge {
   // memory: bytes(), 64-byte aligned; it must outlive this.
   void seal(std::byte* memory) noexcept;
 
+  // Whether a text has a word that is counted.
+  static bool has_words(std::string_view text) noexcept;
+
   // After seal(). By one thread at a time. Time grows with words of the target times words of the prediction.
   RougeScores score(std::string_view target, std::string_view prediction) noexcept;
 

@@ -142,8 +142,10 @@ const PathsSetting& file_of(const DataSettings& data, Split split) {
                                        : data.test_file;
 }
 
-MissingPictures missing_pictures(const DataSettings& data) {
-  return data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped : MissingPictures::kAreRefused;
+MissingPictures missing_pictures(const RecordedRun& run) {
+  if (run.data.refused != nullptr) return MissingPictures::kAreKept;
+  return run.settings.data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped
+                                                               : MissingPictures::kAreRefused;
 }
 
 bool reads_row_labels(const LoaderSettings& loader) {
@@ -174,8 +176,8 @@ void add_note(RecordedRun* run, const std::string& of_index) {
 }  // namespace
 
 Manifest whole_training_file(const RecordedRun& run) {
-  const DataSettings& data = run.settings.data;
-  return open_manifest(data.train_file, columns_of(run, Split::kTrain), run.data.loader.cache, missing_pictures(data))
+  return open_manifest(run.settings.data.train_file, columns_of(run, Split::kTrain), run.data.loader.cache,
+                       missing_pictures(run))
       .manifest;
 }
 
@@ -197,7 +199,7 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
   const std::int64_t most = most_rows(data, split);
   const bool divides = held_out->divides(split);
   const auto open = [&] {
-    return open_manifest(file, columns_of(*run, split), loader.cache, missing_pictures(data), divides ? 0 : most);
+    return open_manifest(file, columns_of(*run, split), loader.cache, missing_pictures(*run), divides ? 0 : most);
   };
   StreamSettings stream = stream_of(*run, split);
   if (lender != nullptr) {

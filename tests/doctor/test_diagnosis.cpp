@@ -70,6 +70,14 @@ TEST(DiagnosisText, BarsSayWhatIsCut) {
   EXPECT_TRUE(has(line("30 to 39 "), "█  cut"));
 }
 
+TEST(DiagnosisText, ABarOfTextsThatAreAllShortEnoughIsNotCut) {
+  SplitFigures split;
+  split.texts = {lengths()};
+  for (std::size_t length = 26; length < 30; ++length) split.texts[0].counts[length] = 0;
+  EXPECT_FALSE(has(diagnosis_text(of_split(split)), "partly cut"));
+  EXPECT_FALSE(has(diagnosis_html(of_split(split)), "partly cut"));
+}
+
 TEST(DiagnosisText, TheTimeOfAllOfTrainingIsThatOfAllEpochs) {
   Diagnosis diagnosis;
   TimeFigures& time = diagnosis.time.emplace();

@@ -22,12 +22,19 @@ def write_rows(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def png(width, height, pixel=None):
-    """A PNG file of RGB pixels; without them it is black."""
+def png_file(width, height, bits, color, lines):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    lines = b"".join(b"\0" + (bytes(3 * width) if pixel is None else b"".join(bytes(pixel(x, y)) for x in range(width))) for y in range(height))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(lines, 1)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(lines, 1)) + chunk(b"IEND", b"")
+
+
+def png(width, height, pixel=None):
+    """A PNG file of RGB pixels; without them it is black."""
+    return png_file(width, height, 8, 2, b"".join(b"\0" + (bytes(3 * width) if pixel is None else b"".join(bytes(pixel(x, y)) for x in range(width))) for y in range(height)))
+
+
+def grey_16(width, height):
+    return png_file(width, height, 16, 0, b"".join(b"\0" + b"".join(struct.pack(">H", 40 * x * y) for x in range(width)) for y in range(height)))
 
 
 class DoctorTest(unittest.TestCase):

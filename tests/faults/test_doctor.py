@@ -9,7 +9,7 @@ import tarfile
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, patient, run, settings
-from doctor_runs import DATA, DATA_ERROR, MEMORY, SETTINGS_ERROR, DoctorTest, png, rows_of, write_rows
+from doctor_runs import DATA, DATA_ERROR, MEMORY, SETTINGS_ERROR, DoctorTest, grey_16, png, rows_of, write_rows
 
 CLASSES, IMAGES = DATA / "emoji-classes", EMOJI / "images"
 
@@ -42,8 +42,9 @@ class Doctor(DoctorTest):
             square = png(24, 24, lambda x, y: (10 * x, 5 * y, 200))
             (images / "small.png").write_bytes(square)
             (images / "large.png").write_bytes(png(96, 96, lambda x, y: (10 * (x // 4), 5 * (y // 4), 200)))
+            (images / "grey.png").write_bytes(grey_16(24, 24))
             train += [{"image": f"images/{name}", "caption": f"a picture named {name}"} for name in
-                      ("cut.jpg", "text.jpg", "empty.jpg", "again.jpg", "tiny.png", "long.png", "longer.png", "too long.png", "huge.png", "small.png", "gone.jpg")]
+                      ("grey.png", "cut.jpg", "text.jpg", "empty.jpg", "again.jpg", "tiny.png", "long.png", "longer.png", "too long.png", "huge.png", "small.png", "gone.jpg")]
             validation += [{"image": "images/copy.jpg", "caption": "a copy"}, {"image": "images/large.png", "caption": "large"}]
             train += [{"image": train[2]["image"], "caption": train[3]["caption"]}]  # both are there already
             train += [{"image": train[4]["image"], "caption": "one two three four five six seven eight nine ten " * 4}]
@@ -54,14 +55,14 @@ class Doctor(DoctorTest):
         findings = self.findings(document)
         self.assert_found(
             findings, ("missing_pictures", "train", "fails", 1), ("damaged_pictures", "train", "fails", 4), ("huge_pictures", "train", "warning", 1),
-            ("tiny_pictures", "train", "warning", 2), ("elongated_pictures", "train", "warning", 1), ("pictures_in_two_splits", "validation", "warning", 1),
+            ("grey_16_bit_pictures", "train", "warning", 1), ("tiny_pictures", "train", "warning", 2), ("elongated_pictures", "train", "warning", 1), ("pictures_in_two_splits", "validation", "warning", 1),
             ("repeated_pictures", "train", "note", 1), ("alike_pictures_in_two_splits", "validation", "warning", 1), ("cut_texts", "train", "warning", 1),
             ("empty_texts", "train", "warning", 1), ("repeated_texts", "train", "note", 1), ("texts_in_two_splits", "validation", "note", 1))
         reasons = " ".join(example["text"] for example in findings["damaged_pictures", "train"]["examples"])
         for name, words in (("cut.jpg", "truncated"), ("text.jpg", "is text"), ("empty.jpg", "empty"), ("too long.png", "elongated")):
             self.assertIn(name, reasons)
             self.assertIn(words, reasons)
-        self.assertIn("run_refused", [check for check, _ in findings])
+        self.assertNotIn("run_refused", [check for check, _ in findings])  # it would name a missing picture, which is told
         batches = document["false_negatives"]
         self.assertGreater(batches["equal_pairs"], 0)
         self.assertGreater(batches["loss_floor"], 0)
@@ -132,6 +133,32 @@ class Doctor(DoctorTest):
         self.assertEqual(run("plan", toml).returncode, 0)
         self.assert_found(self.findings(self.doctor(toml, code=DATA_ERROR)), ("damaged_pictures", "train", "fails", 1))
         self.doctor(toml, 'data.on_bad_sample="skip"')
+
+    def test_a_row_that_names_a_folder_costs_no_other_row(self):
+        toml = self.captions(lambda rows: rows["train"].insert(3, {"image": "images", "caption": "a folder"}))
+        findings = self.findings(document := self.doctor(toml, code=DATA_ERROR))
+        self.assert_found(findings, ("unreadable_pictures", "train", "fails", 1))
+        self.assertEqual(document["splits"][0]["rows"], 49)
+        self.assertEqual([finding["check"] for finding in document["findings"] if finding["level"] == "fails"], ["unreadable_pictures"])
+        self.assertEqual(run("plan", toml, 'data.on_bad_sample="skip"').returncode, DATA_ERROR)
+        self.assert_found(self.findings(self.doctor(toml, 'data.on_bad_sample="skip"', code=DATA_ERROR)), ("unreadable_pictures", "train", "fails", 1))
+
+    def test_a_list_has_every_row(self):
+        def plant(rows):
+            rows["train"] += [{"image": f"images/gone{number}.jpg", "caption": f"gone {number}"} for number in range(9)] + rows["train"][:10]
+
+        toml, listed = self.captions(plant), self.folder / "rows.jsonl"
+        document = self.doctor(toml, "--list", listed, code=DATA_ERROR)
+        by_check = {}
+        for row in rows_of(listed):
+            by_check.setdefault((row["check"], row["level"]), []).append(row["text"])
+        self.assertEqual({check: len(texts) for check, texts in by_check.items()}, {("missing_pictures", "fails"): 9, ("repeated_texts", "note"): 10})
+        self.assertTrue(all(text.startswith(f"{self.folder}/images/gone{number}.jpg: ") for number, text in enumerate(by_check["missing_pictures", "fails"])))
+        self.assertTrue(all(text.startswith(f"{self.folder}/train.jsonl:{number + 58}: ") for number, text in enumerate(by_check["repeated_texts", "note"])), by_check)
+        self.assertTrue(all(len(finding["examples"]) <= 6 for finding in document["findings"]))
+        self.doctor(toml, "--list", listed, code=DATA_ERROR)  # a list may be replaced, another file not
+        done = run("doctor", toml, "--list", self.folder / "train.jsonl")
+        self.assertEqual(done.returncode, SETTINGS_ERROR, done.stderr)
 
     def test_pictures_of_shards(self):
         names = sorted(IMAGES.iterdir())[:6]

@@ -89,10 +89,18 @@ class DoctorOfTexts(DoctorTest):
         self.assertEqual(refused["what_to_do"], "correct each of them")
         self.assertTrue(findings["texts_in_two_splits", "validation"]["examples"][0]["text"].startswith(f"{self.folder}/validation.jsonl:2: \"the cat is here\" is also"))
         self.assertNotIn("run_refused", [check for check, _ in findings])  # it would say the same
+        # A name that is nearly that of a frequent class, in either split.
+        rows = [{"text": ["the", "cat"], "class": ["O", "B-ANIMAL"]}] * 30
+        misspelled = [{"text": ["a", "cat"], "class": ["O", "B-ANIMLA"]}]
+        for train, validation, check, level in ((rows + misspelled, rows, "classes_missing", "warning"), (rows, rows + misspelled, "classes_not_in_training", "fails")):
+            found = self.findings(self.doctor(self.texts(train, validation, model__head='"token_classification"'), code=DATA_ERROR if level == "fails" else 0))[check, "validation"]
+            self.assertEqual(found["level"], level)
+            self.assertIn("B-ANIMLA (a typing error of B-ANIMAL?)", found["what"])
+            self.assertIn("correct the name where it is a typing error", found["what_to_do"])
 
     def test_every_fault_of_sources_and_targets_is_found(self):
         train, validation = rows_of(KEYWORDS / "train.jsonl")[:60], rows_of(KEYWORDS / "validation.jsonl")[:20]
-        train += [{**train[0], "summary": ""}, {"text": "word " * 80, "summary": "long"}, {"text": "long", "summary": "word " * 90}]
+        train += [{**train[0], "summary": ""}, {**train[1], "text": " "}, {"text": "word " * 80, "summary": "long"}, {"text": "long", "summary": "word " * 90}]
         write_rows(self.folder / "train.jsonl", train)
         write_rows(self.folder / "validation.jsonl", [*validation, train[3]])
         toml = settings(self.folder, **{
@@ -101,12 +109,20 @@ class DoctorOfTexts(DoctorTest):
             "data__max_source_length": "32", "data__max_target_length": "40", "data__preprocessing": None, "media_engine__memory_mib": None})
         document = self.doctor(toml, code=DATA_ERROR)
         findings = {(finding["check"], finding["what"].split(" are ")[0].split(" is ")[0].split(" has ")[0]): finding for finding in document["findings"]}
-        self.assertIn(("cut_texts", "train: 1 of 63 sources"), findings)
-        self.assertIn(("cut_texts", "train: 1 of 63 targets"), findings)
-        self.assertIn(("empty_texts", "train: 1 of 63 targets"), findings)
+        self.assertIn(("cut_texts", "train: 1 of 64 sources"), findings)
+        self.assertIn(("cut_texts", "train: 1 of 64 targets"), findings)
+        self.assertIn(("empty_texts", "train: 1 of 64 targets"), findings)
         self.assertEqual(findings["texts_in_two_splits", "validation: 1 of 21 sources"]["level"], "warning")
-        self.assertIn("run_refused", [check for check, _ in findings])
-        self.doctor(toml, 'data.on_bad_sample="skip"')
+        for kind in ("sources", "targets"):  # each stops the run, which says the same of the first
+            self.assertEqual(findings["empty_texts", f"train: 1 of 64 {kind}"]["level"], "fails")
+        self.assertNotIn("run_refused", [check for check, _ in findings])
+        self.assertNotIn("fails", [finding["level"] for finding in self.doctor(toml, 'data.on_bad_sample="skip"')["findings"]])
+        # Of the targets of an evaluation, the one in another script.
+        write_rows(self.folder / "validation.jsonl", [*validation, {"text": "face", "summary": "\u4f60\u597d"}])
+        keys = ('data.on_bad_sample="skip"', "training.predict_with_generate=true", 'training.metric_for_best_model="rouge1"', 'training.eval_strategy="epoch"')
+        without = [finding for finding in self.doctor(toml, *keys)["findings"] if finding["check"] == "targets_without_rouge"]
+        self.assertEqual([(finding["level"], finding["count"], finding["what"].split(" of ")[0]) for finding in without], [("warning", 1, "validation: 1")])
+        self.assertIn('metric_for_best_model = "loss"', without[0]["what_to_do"])
 
     def test_sentences_of_a_corpus(self):
         lines = [f"the sentence with number {i} of this text" for i in range(40)]
