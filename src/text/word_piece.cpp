@@ -242,7 +242,9 @@ void WordPiece::find_normalised(std::string_view text, std::size_t place, std::s
       i += character.bytes;
     }
     end_word(output, word);
-    if (added.id >= 0) output.add(added.id, normalised.begin_of(added.begin), normalised.end_of(added.end - 1));
+    if (added.id < 0) break;
+    const std::size_t last = added.end - 1;
+    output.add(added.id, normalised.begin_of(std::min(added.begin, last)), normalised.end_of(last));
   }
 }
 
@@ -264,7 +266,7 @@ Status WordPiece::tokenize(std::string_view text, TokenOutput& output, Span<std:
     } else {
       find_normalised(text, place, added.begin, output, word, word.bytes + kWordBytes);
     }
-    if (added.id >= 0) output.add(added.id, added.begin, added.end);
+    if (added.id >= 0) output.add(added.id, std::min(added.begin, added.end), added.end);
   }
   return ok_status();
 }
