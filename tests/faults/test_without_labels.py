@@ -71,11 +71,11 @@ class WithoutLabels(unittest.TestCase):
     def test_classes_of_texts_in_every_form(self):
         rows = [{"text": f"{word} file {number}", "label": label} for number, (word, label) in enumerate([("open", "red"), ("close", "green"), ("read", "blue")] * 2)]
         head = {"model__head": '"sequence_classification"', "data__text_column": '"text"', "data__label_column": '"label"'}
-        for rest in ({}, {"label": -1}, {"label": None}):
+        for rest in ({"label": -1}, {"label": None}):
             lines = self.predicted(rows, self.write("test.jsonl", [{"text": row["text"], **rest} for row in rows]), **head)
             self.assertEqual(set(lines[0]), {"row", "text", "predicted"})
-        for label in ("", ",-1", ","):
-            (self.folder / "test.csv").write_text("text" + (",label" if label else "") + "\n" + "".join(f"{row['text']}{label}\n" for row in rows))
+        for column, label in (("", ""), (",label", ",-1")):
+            (self.folder / "test.csv").write_text(f"text{column}\n" + "".join(f"{row['text']}{label}\n" for row in rows))
             self.assertEqual(self.predicted(rows, "test.csv", **head), lines)
         # Some labels are a mistake, and a file for training or validation has them.
         mixed = self.write("mixed.jsonl", [{"text": "a", "label": "red"}, {"text": "b", "label": -1}])
@@ -91,16 +91,14 @@ class WithoutLabels(unittest.TestCase):
         write_values(self.folder / "values.jsonl", 12)
         rows = self.rows_of("values.jsonl")
         head = {"model__head": '"sequence_classification"', "data__text_column": '"text"', "data__text_pair_column": '"text_pair"', "data__label_column": '"label"'}
-        for rest in ({}, {"label": -1.0}):
-            lines = self.predicted(rows, self.write("test.jsonl", [{**{key: row[key] for key in ("text", "text_pair")}, **rest} for row in rows]), **head)
+        lines = self.predicted(rows, self.write("test.jsonl", [{**row, "label": -1.0} for row in rows]), **head)
         self.assertEqual(set(lines[0]), {"row", "text", "text_pair", "predicted"})
 
     def test_tags(self):
         write_words(self.folder / "words.jsonl", 12)
         rows = self.rows_of("words.jsonl")
         head = {"model__head": '"token_classification"', "data__text_column": '"tokens"', "data__label_column": '"tags"', "data__label_all_tokens": "true"}
-        for form in ({}, {"tags": None}, "each"):
-            bare = [{"tokens": row["tokens"], **({"tags": [-1] * len(row["tokens"])} if form == "each" else form)} for row in rows]
+        for bare in ([{"tokens": row["tokens"]} for row in rows], [{"tokens": row["tokens"], "tags": [-1] * len(row["tokens"])} for row in rows]):
             lines = self.predicted(rows, self.write("test.jsonl", bare), **head)
         self.assertEqual(set(lines[0]), {"row", "words", "predicted", "probability"})
 
@@ -135,8 +133,7 @@ class WithoutLabels(unittest.TestCase):
         rows = [json.loads(line) for line in (keywords / "test.jsonl").read_text().splitlines()[:8]]
         texts = {"model__model_name_or_path": f'"{keywords}/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/unigram"', "data__text_column": '"text"', "data__summary_column": '"summary"',
                  "data__max_source_length": "12", "data__max_target_length": "6", "data__max_seq_length": None, "training__predict_with_generate": "true"}
-        for rest in ({}, {"summary": ""}):
-            lines = self.predicted(rows, self.write("test.jsonl", [{"text": row["text"], **rest} for row in rows]), **texts)
+        lines = self.predicted(rows, self.write("test.jsonl", [{"text": row["text"]} for row in rows]), **texts)
         self.assertEqual(set(lines[0]), {"row", "text", "generated", "tokens", "score"})
 
 
