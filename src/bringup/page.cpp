@@ -2,13 +2,16 @@
 #include "src/bringup/page.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
 #include "src/base/formatted.h"
 #include "src/bringup/known.h"
+#include "src/page/html_cells.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
+#include "src/records/readable.h"
 
 namespace bascule {
 namespace {
@@ -20,12 +23,16 @@ std::string machine_line(const BringUp& run) {
                    known(machine.processor.hypervisor).c_str(), known(machine.kernel.release).c_str());
 }
 
+std::string number_text(double number) {
+  return number < 1000.0 ? formatted("%.4g", number) : readable_count(std::llround(number)).c_str();
+}
+
 // The cells of a figure's row.
 std::vector<std::string> cells_of(const Figure& figure, const FigureJudgement* judgement) {
   std::vector<std::string> cells = {figure.item, figure.name, figure.place};
-  cells.push_back(formatted("%.4g %s", figure.median(), figure.unit.c_str()));
+  cells.push_back(number_text(figure.median()) + " " + figure.unit);
   const auto [least, most] = std::minmax({figure.best(), figure.worst()});
-  cells.push_back(formatted("%.4g to %.4g", least, most));
+  cells.push_back(number_text(least) + " to " + number_text(most));
   cells.push_back(figure.limit > 0.0 ? formatted("%.0f %%", 100.0 * figure.median() / figure.limit) : "");
   cells.push_back(formatted("%.0f %%", 100.0 * figure.taken.share()));
   if (judgement != nullptr) {
@@ -35,6 +42,8 @@ std::vector<std::string> cells_of(const Figure& figure, const FigureJudgement* j
   }
   return cells;
 }
+
+bool is_number(std::size_t column) { return column >= 3 && column <= 6; }
 
 std::vector<std::string> headings(bool judged) {
   std::vector<std::string> names = {"item", "figure", "where", "median", "range", "of limit", "taken"};
@@ -113,9 +122,8 @@ std::string bring_up_text(const BringUp& run, const std::vector<FigureJudgement>
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
-      const bool is_number = c >= 3 && c <= 6;
       const std::string space(widths[c] - row[c].size(), ' ');
-      line += (c > 0 ? "  " : "") + (is_number ? space + row[c] : row[c] + space);
+      line += (c > 0 ? "  " : "") + (is_number(c) ? space + row[c] : row[c] + space);
     }
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
@@ -149,17 +157,18 @@ std::string bring_up_html(const BringUp& run, const std::vector<FigureJudgement>
            (one.remedy.empty() ? "" : "<br>" + html_escape("remedy: " + one.remedy)) + "</td></tr>\n";
   }
   if (!causes.empty()) out += "</table></div></section>\n";
-  out += "<section><h2>Figures</h2>\n<div class=\"card\"><table>\n<tr>";
-  for (const std::string& name : headings(!judgements.empty())) out += "<th>" + name + "</th>";
-  out += "</tr>\n";
+  const std::vector<std::string> names = headings(!judgements.empty());
+  std::string head, body;
+  for (std::size_t c = 0; c < names.size(); ++c) head += is_number(c) ? number_head(names[c]) : text_head(names[c]);
   for (std::size_t i = 0; i < run.figures.size(); ++i) {
-    out += "<tr>";
-    for (const std::string& cell : cells_of(run.figures[i], judgements.empty() ? nullptr : &judgements[i]))
-      out += "<td>" + html_escape(cell) + "</td>";
-    out += "</tr>\n";
+    const std::vector<std::string> cells = cells_of(run.figures[i], judgements.empty() ? nullptr : &judgements[i]);
+    body += "<tr><th scope=\"row\">" + html_escape(cells[0]) + "</th>";
+    for (std::size_t c = 1; c < cells.size(); ++c)
+      body += is_number(c) ? number_cell(html_escape(cells[c])) : "<td>" + html_escape(cells[c]) + "</td>";
+    body += "</tr>\n";
   }
-  return out +
-         "</table></div></section>\n</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and "
+  return out + "<section><h2>Figures</h2>\n<div class=\"card\">" + wide_table("Figures", head, body) +
+         "</div></section>\n</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and "
          "loads "
          "nothing from the network.</footer>\n</body>\n</html>\n";
 }

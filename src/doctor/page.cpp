@@ -21,7 +21,8 @@
 namespace bascule {
 namespace {
 
-constexpr std::int64_t kShownSide = 96;  // pixels
+constexpr std::int64_t kShownSide = 96;  // pixels of a copy, which is squeezed into a square
+constexpr double kElementSide = 64.0;    // the longer side on the page
 
 constexpr const char* kStyle = R"css(
 .finding{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px;margin:0 0 12px;break-inside:avoid}
@@ -29,7 +30,7 @@ constexpr const char* kStyle = R"css(
 .level{font-size:12px;font-weight:620;border-radius:99px;padding:1px 10px;margin-right:8px;background:var(--wash);color:var(--ink)}
 .is-fails .level{background:var(--bad-wash);color:var(--bad)}.is-fails{border-color:var(--bad)}
 .examples{list-style:none;margin:0;padding:0}.examples li{display:flex;gap:10px;align-items:center;padding:5px 0;border-top:1px solid var(--line);min-width:0}
-.examples img{flex:none;width:64px;height:64px;object-fit:contain;border-radius:6px;background:var(--wash)}
+.examples img{flex:none;object-fit:fill;border-radius:6px;background:var(--wash)}
 .examples code{min-width:0;overflow-wrap:anywhere}
 )css";
 
@@ -38,11 +39,10 @@ class Shown {
  public:
   Shown() : decoder_(settings(), true), pixels_(static_cast<std::size_t>(3 * kShownSide * kShownSide)) {}
 
-  // An <img>; "" for a picture that cannot be decoded.
+  // An <img> in the picture's proportions; "" for a picture that cannot be decoded.
   std::string element(const std::string& path) {
-    const auto known = files_.find(path);
-    const std::string& url = known != files_.end() ? known->second : files_[path] = url_of(path);
-    return url.empty() ? "" : "<img src=\"" + url + "\" alt=\"" + html_escape(shown_path(path)) + "\">";
+    const auto known = elements_.find(path);
+    return known != elements_.end() ? known->second : elements_[path] = element_of(path);
   }
 
  private:
@@ -57,8 +57,10 @@ class Shown {
     return settings;
   }
 
-  std::string url_of(const std::string& path) {
-    if (!decoder_.decode(path, pixels_.data(), nullptr).empty()) return "";
+  std::string element_of(const std::string& path) {
+    PictureDecoder::Size size;
+    if (!decoder_.decode(path, pixels_.data(), &size).empty()) return "";
+    if (size.width == 0) size = {1, 1};  // unknown
     const std::size_t plane = static_cast<std::size_t>(kShownSide * kShownSide);
     std::vector<std::uint8_t> bytes(3 * plane);
     for (std::size_t i = 0; i < plane; ++i) {
@@ -67,12 +69,18 @@ class Shown {
             static_cast<std::uint8_t>(std::clamp(std::nearbyint(pixels_[color * plane + i]), 0.0f, 255.0f));
     }
     const std::string file = png_content({bytes.data(), kShownSide, kShownSide});
-    return picture_url(std::vector<std::uint8_t>(file.begin(), file.end()));
+    const double longest = static_cast<double>(std::max(size.width, size.height));
+    const auto pixels = [&](std::int64_t side) {
+      return html_number(std::max(1.0, std::round(kElementSide * static_cast<double>(side) / longest))) + "px";
+    };
+    return "<img src=\"" + picture_url(std::vector<std::uint8_t>(file.begin(), file.end())) + "\" alt=\"" +
+           html_escape(shown_path(path)) + "\" style=\"width:" + pixels(size.width) + ";height:" + pixels(size.height) +
+           "\">";
   }
 
   PictureDecoder decoder_;
   std::vector<float> pixels_;
-  std::map<std::string, std::string> files_;
+  std::map<std::string, std::string> elements_;
 };
 
 std::string finding_html(const Finding& finding, Shown* shown) {

@@ -16,15 +16,16 @@
 namespace bascule {
 namespace {
 
+std::string count(std::int64_t number) { return readable_count(number).c_str(); }
+
 double per(double amount, double count) { return count > 0.0 ? amount / count : 0.0; }
 
 // The figures of a run, for the summary and the page; names that begin with spaces are parts of the one before.
 std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults& results) {
   const double drawn = static_cast<double>(results.pictures), timed = static_cast<double>(results.timed_pictures);
   std::vector<NamedText> figures;
-  figures.push_back(
-      {"pictures", std::to_string(results.pictures + results.found) +
-                       (results.found > 0 ? ", " + std::to_string(results.found) + " of them found" : "")});
+  figures.push_back({"pictures", count(results.pictures + results.found) +
+                                     (results.found > 0 ? ", " + count(results.found) + " of them found" : "")});
   figures.push_back({"size", std::to_string(run.options.width) + " x " + std::to_string(run.options.height) +
                                  " pixels, " + count_of(run.program.calls.size(), "call") +
                                  " of the UNet for each picture"});
@@ -45,7 +46,7 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
   if (results.guarded)
     figures.push_back(
         {"allocations after the seal",
-         "none of ours, " + std::to_string(results.foreign_calls) + " of libraries" +
+         "none of ours, " + count(static_cast<std::int64_t>(results.foreign_calls)) + " of libraries" +
              (results.foreign_calls > 0 ? ", " + std::string(readable_bytes(results.foreign_bytes).c_str()) : "")});
   return figures;
 }
@@ -124,22 +125,21 @@ DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, co
   std::sort(page.operations.begin(), page.operations.end(),
             [](const PageOperation& a, const PageOperation& b) { return a.seconds > b.seconds; });
   const std::size_t pictures = run.list.pictures.size();
-  ThumbnailMaker maker(std::min({kShownSide, run.options.width, run.options.height}));
+  ThumbnailMaker maker(std::min({kShownSide, run.options.width, run.options.height}), CopyKind::kSqueezed);
+  page.width = run.options.width;
+  page.height = run.options.height;
   for (const DrawnPicture& picture : run.files->done()) {
     if (page.pictures.size() == kShownPictures) break;
     const ListedPicture& listed = run.list.pictures[picture.number];
     const std::string file = PictureName(picture.number, pictures).text();
-    page.pictures.push_back({file, run.list.texts[static_cast<std::size_t>(listed.prompt)].text,
-                             "seed " + std::to_string(listed.seed) + ", " + readable_seconds(picture.seconds).c_str(),
+    const auto text = [&](std::int32_t number) { return run.list.texts[static_cast<std::size_t>(number)].text; };
+    page.pictures.push_back({file, text(listed.prompt), listed.negative == listed.prompt ? "" : text(listed.negative),
+                             "seed " + std::to_string(listed.seed) + ", noise " + std::to_string(listed.noise) + ", " +
+                                 readable_seconds(picture.seconds).c_str(),
                              maker.make(run.settings.run.output_dir.resolved + "/" + file)});
   }
   page.all_pictures = pictures;
-  for (const KeyValues& keys : {number_keys(run.settings), other_keys(run.settings)}) {
-    for (const auto& [key, value] : keys) page.settings.push_back({key, value});
-  }
-  std::stable_sort(page.settings.begin(), page.settings.end(), [](const NamedText& a, const NamedText& b) {
-    return a.name.substr(0, a.name.find('.')) < b.name.substr(0, b.name.find('.'));
-  });
+  for (const auto& [key, value] : printed_keys(run.settings)) page.settings.push_back({key, value});
   return page;
 }
 

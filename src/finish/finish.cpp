@@ -101,8 +101,8 @@ void add_best(Report* report, SealedRun& sealed) {
   FactTable table{"Best evaluation", "", {}};
   if (!summary.stopped_early.empty()) table.note = "Training stopped early: " + summary.stopped_early + ".";
   table.rows = {{summary.figure, readable_number(summary.value).c_str()},
-                {"step", std::to_string(summary.step)},
-                {"weights in this folder", "from step " + std::to_string(summary.weights_of)}};
+                {"step", readable_count(summary.step).c_str()},
+                {"weights in this folder", std::string("from step ") + readable_count(summary.weights_of).c_str()}};
   report->facts.push_back(std::move(table));
 }
 
@@ -215,10 +215,11 @@ void add_device(Report* report, const media_engine_statistics& media) {
   device.fallback_jobs = media.fallback_jobs;
   FactTable table{"Media engine", device.fell_back ? "The device failed; the host engine took over." : "", {}};
   table.rows = {{"engine", engine.name},
-                {"pictures", std::to_string(media.completed)},
+                {"pictures", readable_count(static_cast<std::int64_t>(media.completed)).c_str()},
                 {"device resets", std::to_string(media.device_resets)},
-                {"resubmitted pictures", std::to_string(media.retries)},
-                {"pictures sent directly to the host engine", std::to_string(media.fallback_jobs)}};
+                {"resubmitted pictures", readable_count(static_cast<std::int64_t>(media.retries)).c_str()},
+                {"pictures sent directly to the host engine",
+                 readable_count(static_cast<std::int64_t>(media.fallback_jobs)).c_str()}};
   for (std::uint32_t fault = 0; fault < MEDIA_ENGINE_FAULTS; ++fault) {
     if (media.faults[fault] == 0) continue;
     device.faults.push_back({media_engine_fault_name(fault), media.faults[fault]});
@@ -281,6 +282,7 @@ void add_settings(Report* report, const Settings& settings) {
   for (const auto& [key, value] : number_keys(settings)) report->settings.push_back({key, value});
   if (settings.machine.products == Products::kOnednn)  // which number_keys() leaves out, as older programs did
     report->settings.push_back({"machine.products", "\"onednn\""});
+  for (const auto& [key, value] : printed_keys(settings)) report->all_settings.push_back({key, value});
   report->settings_file = settings.origin.file;
   report->model_name = settings.model.model_name_or_path.written;
   report->dataset = settings.data.train_file.text();

@@ -2,6 +2,7 @@
 #include "src/page/draw_page.h"
 
 #include "src/base/utf8.h"
+#include "src/page/html_cells.h"
 #include "src/page/html_parts.h"
 #include "src/page/html_text.h"
 #include "src/records/readable.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr const char* kDrawStyle = R"css(
 .drawn{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(160px,100%),1fr))}
 .drawn li{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px;min-width:0;break-inside:avoid}
-.drawn img{display:block;width:100%;height:auto;image-rendering:auto}
+.drawn img{display:block;width:100%;object-fit:fill}
 .drawn p{margin:6px 0 0;font-size:13.5px}.drawn code{font-size:11.5px;color:var(--soft)}
 )css";
 
@@ -36,22 +37,19 @@ std::string operations_table(const std::vector<PageOperation>& operations) {
     all += one.seconds;
     has_limits = has_limits || one.limit_seconds > 0.0;
   }
-  std::string out =
-      "<div class=\"card\"><table>\n<tr><th scope=\"col\">operation</th><th scope=\"col\">time</th><th "
-      "scope=\"col\">share</th><th scope=\"col\">GFLOP/s</th>";
-  out += has_limits ? "<th scope=\"col\">of its limit</th></tr>\n" : "</tr>\n";
+  const std::string head = text_head("operation") + number_head("time") + number_head("share") +
+                           number_head("GFLOP/s") + (has_limits ? number_head("of its limit") : "");
+  std::string body;
   for (const PageOperation& one : operations) {
     const double rate = one.seconds > 0.0 ? one.flops / one.seconds * 1e-9 : 0.0;
-    out += "<tr><th scope=\"row\">" + html_escape(one.kind) + "</th><td>" + readable_seconds(one.seconds).c_str() +
-           "</td><td>" + readable_percent(all > 0.0 ? one.seconds / all : 0.0).c_str() + "</td><td>" +
-           (one.flops > 0.0 ? readable_number(rate).c_str() : "") + "</td>";
-    if (has_limits)
-      out += "<td>" +
-             (one.seconds > 0.0 ? std::string(readable_percent(one.limit_seconds / one.seconds).c_str()) : "") +
-             "</td>";
-    out += "</tr>\n";
+    body += "<tr><th scope=\"row\">" + html_escape(one.kind) + "</th>" +
+            number_cell(readable_seconds(one.seconds).c_str()) +
+            number_cell(percent(all > 0.0 ? one.seconds / all : 0.0)) +
+            number_cell(one.flops > 0.0 ? readable_number(rate).c_str() : "");
+    if (has_limits) body += number_cell(one.seconds > 0.0 ? percent(one.limit_seconds / one.seconds) : "");
+    body += "</tr>\n";
   }
-  out += "</table></div>\n";
+  std::string out = "<div class=\"card\">" + wide_table("Operations", head, body) + "</div>\n";
   if (has_limits)
     out +=
         "<p class=\"sub\">Limit: arithmetic as fast as matrix products, memory as fast as a copy outside the caches, "
@@ -66,13 +64,18 @@ std::string pictures_list(const DrawPage& page) {
     const std::string file = html_escape(picture.file), prompt = shown(picture.prompt);
     const std::string image = picture.thumbnail.empty()
                                   ? file
-                                  : "<img src=\"" + picture_url(picture.thumbnail) + "\" alt=\"" + prompt + "\">";
-    out += "<li><a href=\"" + file + "\">" + image + "</a><p dir=\"auto\">" + prompt + "</p><code>" +
-           html_escape(picture.file + ", " + picture.facts) + "</code></li>\n";
+                                  : "<img src=\"" + picture_url(picture.thumbnail) + "\" alt=\"" + prompt +
+                                        "\" style=\"aspect-ratio:" + std::to_string(page.width) + "/" +
+                                        std::to_string(page.height) + "\">";
+    out += "<li><a href=\"" + file + "\">" + image + "</a><p dir=\"auto\">" + prompt + "</p>" +
+           (picture.negative.empty() ? "" : "<p class=\"sub\" dir=\"auto\">not: " + shown(picture.negative) + "</p>") +
+           "<code>" + html_escape(picture.file + ", " + picture.facts) + "</code></li>\n";
   }
   out += "</ol>\n";
   const std::size_t more = page.all_pictures - page.pictures.size();
-  if (more > 0) out += "<p class=\"sub\">" + std::to_string(more) + " more lie in the folder of this page.</p>\n";
+  if (more > 0)
+    out += "<p class=\"sub\">" + std::string(readable_count(static_cast<std::int64_t>(more)).c_str()) +
+           " more lie in the folder of this page.</p>\n";
   return out;
 }
 
@@ -80,8 +83,6 @@ std::string pictures_list(const DrawPage& page) {
 
 std::string draw_html(const DrawPage& page) {
   const std::string title = html_escape(page.title);
-  Report settings;
-  settings.settings = page.settings;
   FactTable figures;
   figures.rows = page.figures;
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -93,7 +94,7 @@ std::string draw_html(const DrawPage& page) {
          title + "</h1>\n</header>\n<main>\n" + section("Figures", facts_section(figures)) +
          section("Pictures", pictures_list(page)) +
          section("Time of the UNet's calls by operation", operations_table(page.operations)) +
-         section("Settings", settings_section(settings)) +
+         section("Settings", settings_section(page.settings)) +
          "</main>\n<footer class=\"inner\">Written by Bascule. The pictures lie beside this page, which holds "
          "small copies and loads nothing.</footer>\n</body>\n</html>\n";
 }

@@ -19,9 +19,9 @@ struct PageOperation {
 };
 
 struct PagePicture {
-  std::string file, prompt;
-  std::string facts;                    // "seed 42, 3.1 s"
-  std::vector<std::uint8_t> thumbnail;  // a small PNG; empty: the prompt alone is shown
+  std::string file, prompt, negative;   // negative: the prompt of what it shall not show; may be empty
+  std::string facts;                    // "seed 42, noise 0, 3.1 s"
+  std::vector<std::uint8_t> thumbnail;  // a small square PNG of the whole; empty: the prompt alone is shown
 };
 
 struct DrawPage {
@@ -30,6 +30,7 @@ struct DrawPage {
   std::vector<PageOperation> operations;  // of the UNet's calls, the longest first
   std::vector<PagePicture> pictures;      // the first ones
   std::size_t all_pictures = 0;
+  std::int64_t width = 1, height = 1;  // of each: its proportions on the page
   std::vector<NamedText> settings;
 };
 

@@ -230,10 +230,10 @@ std::vector<Section> make_sections(const Report& report) {
       {"map", "Map of the embeddings", "Map", embedding_map_section(report.map)},
       {"classes", "Classes", "Classes", classes_section(report)},
       {"class-examples", "Pictures and predictions", "Predictions", class_examples_section(report), false},
-      {"text-mistakes", "Worst mistakes", "Mistakes", text_mistakes_section(report), false},
+      {"text-mistakes", "Worst mistakes", "Mistakes", text_mistakes_section(report)},
       {"entities", "Entities", "Entities", entities_section(report), false},
       {"sentences", "Masked tokens", "Tokens", sentence_examples_section(report), false},
-      {"texts", "Generated texts", "Texts", text_examples_section(report), false},
+      {"texts", "Generated texts", "Texts", text_examples_section(report)},
       {"time", "Time", "Time", time_section(report)},
       {"memory", "Memory", "Memory", memory_section(report)},
       {"contracts", "Contracts", "Contracts", contracts_section(report), false},
@@ -245,7 +245,7 @@ std::vector<Section> make_sections(const Report& report) {
     sections.push_back({"facts" + std::to_string(i), report.facts[i].title, link, body});
     link.clear();
   }
-  sections.push_back({"settings", "Settings", "Settings", settings_section(report)});
+  sections.push_back({"settings", "Settings", "Settings", settings_section(report.all_settings)});
   sections.push_back({"same-bits", "Reproducing the bits", "Bits", provenance_section(report)});
   sections.erase(std::remove_if(sections.begin(), sections.end(), [](const Section& one) { return one.body.empty(); }),
                  sections.end());

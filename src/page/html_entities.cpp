@@ -20,11 +20,12 @@ std::string figures_table(const Report& report) {
             number_cell(readable_count(one.labelled).c_str()) + number_cell(readable_count(one.predicted).c_str()) +
             "</tr>\n";
   }
-  return "<h3>Figures of each type</h3>\n" +
+  return "<div class=\"card\"><h3>Figures of each type</h3>\n" +
          wide_table("Figures of each type",
                     text_head("type") + number_head("F1") + number_head("precision, of predicted") +
                         number_head("recall, of labelled") + number_head("labelled") + number_head("predicted"),
-                    body, report.entity_figures.size() > kMostRowsInSight);
+                    body, report.entity_figures.size() > kMostRowsInSight) +
+         "</div>\n";
 }
 
 // The words, each entity in a frame with its type. Where further tokens of a word have labels, a word can be in two

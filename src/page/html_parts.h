@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "src/report/report.h"
 
@@ -17,7 +18,8 @@ std::string memory_section(const Report& report);
 std::string time_section(const Report& report);
 std::string contracts_section(const Report& report);
 std::string evaluation_section(const Report& report);
-std::string settings_section(const Report& report);
+// Keys with their tables, those of a table one after another.
+std::string settings_section(const std::vector<NamedText>& settings);
 std::string provenance_section(const Report& report);
 // One of Report::facts.
 std::string facts_section(const FactTable& facts);

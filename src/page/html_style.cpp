@@ -45,7 +45,7 @@ h3{font-size:14px;margin:22px 0 6px;font-weight:640}
 .chart figcaption b{font-weight:640}.key{font-size:12.5px;color:var(--soft)}.chart .key b{font-weight:600;color:var(--ink)}
 .key svg{display:inline-block;width:34px;height:12px;margin-right:6px;vertical-align:middle}
 svg{display:block;width:100%;height:auto}
-.chart text{font-size:11.5px;fill:var(--soft)}.chart .axis{font-size:11px}
+.chart svg{overflow:visible}.chart text{font-size:11.5px;fill:var(--soft)}.arena svg{min-width:900px}
 .grid{stroke:var(--line);stroke-width:1}
 .line{fill:none;stroke:var(--k);stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
 .line.c2{stroke-dasharray:9 5}.line.c3{stroke-dasharray:2 5}.line.c4{stroke-dasharray:12 4 2 4}
@@ -114,6 +114,7 @@ footer.inner{color:var(--soft);font-size:12.5px;padding-top:8px;padding-bottom:4
 .figures{grid-template-columns:1fr 1fr}.figure b{font-size:20px}
 .from-picture{grid-template-columns:88px 1fr}
 .wide tbody th{white-space:normal;min-width:6.5em}.note{min-width:10em}.chart text{font-size:15px}}
+@media (max-width:480px){.chart text{font-size:18px}}
 @media print{nav{display:none}.card,.chart,.query,.contracts li{break-inside:avoid}}
 )css";
 }

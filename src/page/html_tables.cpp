@@ -120,9 +120,9 @@ std::string memory_section(const Report& report) {
   if (!report.arena_svg.empty()) {
     out +=
         "<h3>The workspace over one step</h3>\n<p>From left to right: operations. Upwards: places in memory. Point at "
-        "a "
-        "rectangle to see its tensor.</p>\n" +
-        report.arena_svg;
+        "a rectangle to see its tensor.</p>\n<div class=\"wide arena\" tabindex=\"0\" role=\"region\" "
+        "aria-label=\"The workspace over one step\">" +
+        report.arena_svg + "</div>\n";
   }
   return out;
 }
@@ -170,18 +170,18 @@ std::string contracts_section(const Report& report) {
   return out + "</ul>\n";
 }
 
-std::string settings_section(const Report& report) {
-  if (report.settings.empty()) return "";
+std::string settings_section(const std::vector<NamedText>& settings) {
+  if (settings.empty()) return "";
   std::string out = "<div class=\"columns\">\n";
   std::size_t at = 0;
-  while (at < report.settings.size()) {
-    const std::string table = report.settings[at].name.substr(0, report.settings[at].name.find('.'));
+  while (at < settings.size()) {
+    const std::string table = settings[at].name.substr(0, settings[at].name.find('.'));
     std::vector<NamedText> rows;
-    for (; at < report.settings.size(); ++at) {
-      const std::string& name = report.settings[at].name;
+    for (; at < settings.size(); ++at) {
+      const std::string& name = settings[at].name;
       if (name.substr(0, name.find('.')) != table) break;
       const std::size_t dot = name.find('.');
-      rows.push_back({dot == std::string::npos ? name : name.substr(dot + 1), report.settings[at].value});
+      rows.push_back({dot == std::string::npos ? name : name.substr(dot + 1), settings[at].value});
     }
     out += "<div class=\"group\"><h3>[" + html_escape(table) + "]</h3>" + pairs_table(rows) + "</div>\n";
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/page/search_page.h"
 
+#include <cstdint>
 #include <cstdio>
 
 #include "src/base/shown_path.h"
@@ -90,7 +91,8 @@ std::string search_html(const SearchAnswer& answer, const SearchPictures& pictur
   out +=
       "<header class=\"inner\"><div class=\"brand\">Bascule search · " + html_escape(answer.model) +
       "</div>\n<div class=\"asked\">" + image(pictures.query, answer.query) + "<h1 dir=\"auto\">" + title +
-      "</h1></div>\n<p class=\"sub\">the nearest " + std::to_string(answer.hits.size()) + " of " +
+      "</h1></div>\n<p class=\"sub\">the nearest " +
+      readable_count(static_cast<std::int64_t>(answer.hits.size())).c_str() + " of " +
       html_escape(searched_text(answer)) +
       ", with their cosine similarities; ✓ marks known matches</p>\n</header>\n<main>\n<section><ol class=\"found\">\n";
   for (std::size_t i = 0; i < answer.hits.size(); ++i) out += card(answer.hits[i], pictures.hits[i]);

@@ -15,8 +15,8 @@ namespace {
 
 // The drawing, in units of its view box.
 constexpr double kWidth = 560.0;
-constexpr double kHeight = 270.0;
-constexpr double kLeft = 54.0;
+constexpr double kHeight = 280.0;
+constexpr double kLeast = 54.0;  // left of the plot; more where the numbers there are long
 constexpr double kRight = 546.0;
 constexpr double kTop = 14.0;
 constexpr double kBottom = 236.0;
@@ -29,8 +29,9 @@ struct Axes {
   std::vector<double> y_ticks;
   double x_low = 0.0;
   double x_high = 1.0;
+  double left = kLeast;
 
-  double across(double x) const { return kLeft + (x - x_low) / (x_high - x_low) * (kRight - kLeft); }
+  double across(double x) const { return left + (x - x_low) / (x_high - x_low) * (kRight - left); }
   double up(double y) const {
     return kBottom - (y - y_ticks.front()) / (y_ticks.back() - y_ticks.front()) * (kBottom - kTop);
   }
@@ -79,6 +80,11 @@ Axes make_axes(const ChartOptions& options, const std::vector<ChartSeries>& seri
   if (low > high) low = high = 0.0;
   if (options.from_zero) low = std::min(low, 0.0);
   axes.y_ticks = nice_ticks(low, high);
+  constexpr double kDigit = 11.5;  // the width of one in the largest type of the style sheet
+  for (const double tick : axes.y_ticks) {
+    const std::string text = tick_text(tick, axes.y_ticks[1] - axes.y_ticks[0]);
+    axes.left = std::max(axes.left, 10.0 + kDigit * static_cast<double>(text.size()));
+  }
   if (axes.x_low == axes.x_high) {
     axes.x_low -= 1.0;
     axes.x_high += 1.0;
@@ -141,16 +147,16 @@ void add_axes(std::string& out, const Axes& axes, const ChartOptions& options) {
   const double y_spacing = axes.y_ticks[1] - axes.y_ticks[0];
   for (const double tick : axes.y_ticks) {
     const std::string y = html_number(axes.up(tick));
-    out += "<line class=\"grid\" x1=\"" + html_number(kLeft) + "\" x2=\"" + html_number(kRight) + "\" y1=\"" + y +
-           "\" y2=\"" + y + "\"/><text class=\"tick\" text-anchor=\"end\" x=\"" + html_number(kLeft - 8) + "\" y=\"" +
-           html_number(axes.up(tick) + 4) + "\">" + tick_text(tick, y_spacing) + "</text>\n";
+    out += "<line class=\"grid\" x1=\"" + html_number(axes.left) + "\" x2=\"" + html_number(kRight) + "\" y1=\"" + y +
+           "\" y2=\"" + y + "\"/><text class=\"tick\" text-anchor=\"end\" x=\"" + html_number(axes.left - 8) +
+           "\" y=\"" + html_number(axes.up(tick) + 4) + "\">" + tick_text(tick, y_spacing) + "</text>\n";
   }
   const double x_spacing = axes.x_ticks.size() > 1 ? axes.x_ticks[1] - axes.x_ticks[0] : 1.0;
   for (const double tick : axes.x_ticks) {
     out += "<text class=\"tick\" text-anchor=\"middle\" x=\"" + html_number(axes.across(tick)) + "\" y=\"" +
-           html_number(kBottom + 18) + "\">" + tick_text(tick, x_spacing) + "</text>\n";
+           html_number(kBottom + 20) + "\">" + tick_text(tick, x_spacing) + "</text>\n";
   }
-  out += "<text class=\"axis\" text-anchor=\"end\" x=\"" + html_number(kRight) + "\" y=\"" + html_number(kHeight - 2) +
+  out += "<text class=\"axis\" text-anchor=\"end\" x=\"" + html_number(kRight) + "\" y=\"" + html_number(kHeight - 4) +
          "\">" + html_escape(options.x_name) + "</text>\n";
 }
 
@@ -223,7 +229,7 @@ void add_reading(std::string& out, const Axes& axes, const ChartOptions& options
   out += "<g class=\"at\"><rect x=\"" + html_number(left) + "\" width=\"" + html_number(std::max(right - left, 0.5)) +
          "\" y=\"" + top + "\" height=\"" + html_number(kBottom - kTop) + "\"/><line x1=\"" + x + "\" x2=\"" + x +
          "\" y1=\"" + top + "\" y2=\"" + html_number(kBottom) + "\"/>";
-  const bool at_right = axes.across(value) > (kLeft + kRight) / 2;
+  const bool at_right = axes.across(value) > (axes.left + kRight) / 2;
   const std::string text_x = html_number(axes.across(value) + (at_right ? -9 : 9));
   const std::string place = html_escape(options.x_name) + " " + readable_count(std::llround(value)).c_str();
   std::string lines = "<tspan x=\"" + text_x + "\">" + place + "</tspan>";
@@ -234,7 +240,7 @@ void add_reading(std::string& out, const Axes& axes, const ChartOptions& options
     const std::string colour = "c" + std::to_string(i + 1);
     const std::string reading = html_escape(series[i].name) + " " + value_text(options, y);
     out += "<circle class=\"" + colour + "\" r=\"4\" cx=\"" + x + "\" cy=\"" + html_number(axes.up(y)) + "\"/>";
-    lines += "<tspan class=\"" + colour + "\" x=\"" + text_x + "\" dy=\"15\">" + reading + "</tspan>";
+    lines += "<tspan class=\"" + colour + "\" x=\"" + text_x + "\" dy=\"1.3em\">" + reading + "</tspan>";
     title += " · " + reading;
   }
   out += "<text y=\"" + html_number(kTop + 12) + (at_right ? "\" text-anchor=\"end\">" : "\">") + lines +
@@ -257,7 +263,7 @@ void add_readings(std::string& out, const Axes& axes, const ChartOptions& option
     };
     for (std::size_t i = 0; i < count; ++i) {
       const double x = axes.across(points[index(i)].x);
-      const double left = std::max(i == 0 ? kLeft : middle(i - 1), x - reach);
+      const double left = std::max(i == 0 ? axes.left : middle(i - 1), x - reach);
       const double right = std::min(i + 1 == count ? kRight : middle(i), x + reach);
       add_reading(out, axes, options, series, group, index(i), left, right);
     }
@@ -294,11 +300,8 @@ std::string line_chart(const ChartOptions& options, const std::vector<ChartSerie
   for (std::size_t i = 0; i < series.size(); ++i) {
     if (series[i].points.empty()) continue;
     out += "<span class=\"key\">";
-    if (series.size() > 1) {
-      out += key_line(series[i], i) + html_escape(series[i].name) + " ";
-    } else {
-      out += "last ";
-    }
+    const bool is_named_by_title = series.size() == 1 && series[i].name == options.title;
+    out += is_named_by_title ? "last " : key_line(series[i], i) + html_escape(series[i].name) + " ";
     out += "<b>" + value_text(options, series[i].points.back().y) + "</b></span>";
   }
   out += "</figcaption>\n<svg viewBox=\"0 0 " + html_number(kWidth) + " " + html_number(kHeight) +

@@ -9,16 +9,21 @@
 namespace bascule {
 namespace {
 
-MediaSettings thumbnail_settings(std::int64_t side) {
+MediaSettings thumbnail_settings(std::int64_t side, CopyKind kind) {
   MediaSettings settings = default_media_settings();
   settings.image_side = side;
+  if (kind == CopyKind::kMiddle) return settings;
+  settings.driver = media_engine_host();
+  settings.preprocessing = Preprocessing::kProcessor;
+  settings.processor.makes_squares = true;
+  settings.interpolation = settings.processor.interpolation = Interpolation::kBilinear;
   return settings;
 }
 
 }  // namespace
 
-ThumbnailMaker::ThumbnailMaker(std::int64_t side)
-    : side_(side), decoder_(thumbnail_settings(side), true), pixels_(static_cast<std::size_t>(3 * side * side)) {}
+ThumbnailMaker::ThumbnailMaker(std::int64_t side, CopyKind kind)
+    : side_(side), decoder_(thumbnail_settings(side, kind), true), pixels_(static_cast<std::size_t>(3 * side * side)) {}
 
 std::vector<std::uint8_t> ThumbnailMaker::make(const std::string& path) {
   if (!decoder_.decode(path, pixels_.data(), nullptr).empty()) return {};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small copies of pictures, for pages: squares cut from the middle, as PNG. Not for the sealed phase: allocates, throws
-// Error.
+// Small square copies of pictures, for pages, as PNG. Not for the sealed phase: allocates, throws Error.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +12,12 @@ namespace bascule {
 
 inline constexpr std::int64_t kThumbnailSide = 48;
 
+// kMiddle: the square in the middle. kSqueezed: the whole picture, for a page that shows it in its own proportions.
+enum class CopyKind { kMiddle, kSqueezed };
+
 class ThumbnailMaker {
  public:
-  explicit ThumbnailMaker(std::int64_t side = kThumbnailSide);
+  explicit ThumbnailMaker(std::int64_t side = kThumbnailSide, CopyKind kind = CopyKind::kMiddle);
   // Of a file, or a picture in a shard; at most 8 KB with kThumbnailSide. Empty where it cannot be read or is refused.
   // Throws Error kData where the media engine fails.
   std::vector<std::uint8_t> make(const std::string& path);

@@ -226,8 +226,9 @@ struct Report {
   std::vector<SentenceExample> sentence_examples;
   std::vector<TextExample> text_examples;  // the best first
 
-  // Settings in full: "training.learning_rate" -> "1e-05"; in the order of the file.
+  // Settings that decide numbers: "training.learning_rate" -> "1e-05"; in the order of the file.
   std::vector<NamedText> settings;
+  std::vector<NamedText> all_settings;  // as `bascule settings` prints them
   // Build, ISA, media engine, seed, digests, host: what is needed to get the same bits.
   std::vector<NamedText> provenance;
 };

@@ -7,6 +7,7 @@
 
 #include "src/settings/command_line_keys.h"
 #include "src/settings/keys.h"
+#include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -56,6 +57,19 @@ std::string print_settings(const Settings& settings) {
     text += "\n[[" + std::string(kGroupsTable) + "]]\n" + group_text(one, "\n") + "\n";
   }
   return text;
+}
+
+KeyValues printed_keys(const Settings& settings) {
+  KeyValues values;
+  std::size_t groups = 0;  // behind the other keys of their table
+  for (const Key& key : all_keys()) {
+    if (!is_present(key, settings)) continue;
+    values.emplace_back(qualified_name(key), value_text(key, settings));
+    if (std::string_view("training") == key.table) groups = values.size();
+  }
+  if (!settings.training.groups.empty())
+    values.insert(values.begin() + static_cast<std::ptrdiff_t>(groups), {kGroupsTable, groups_text(settings)});
+  return values;
 }
 
 std::string group_name(std::size_t index) { return std::string(kGroupsTable) + "[" + std::to_string(index) + "]"; }

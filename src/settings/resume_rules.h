@@ -52,6 +52,8 @@ using KeyValues = std::vector<std::pair<std::string, std::string>>;
 KeyValues number_keys(const Settings& settings);
 // The remaining keys.
 KeyValues other_keys(const Settings& settings);
+// Every key of print_settings(), with its table; training.groups as one value.
+KeyValues printed_keys(const Settings& settings);
 
 // A key whose value is not what it was. The values are canonical; "not set" stands for none.
 struct SettingChange {

@@ -111,6 +111,8 @@ TEST_F(Profile, PagesNameFiguresVerdictsCausesAndWrongCores) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   judgement.causes.clear();
   EXPECT_NE(bring_up_text(run, {judgement}).find("cause unknown"), std::string::npos);
+  EXPECT_NE(page.find("<div class=\"wide\" tabindex"), std::string::npos) << "a narrow window scrolls the table";
+  EXPECT_NE(page.find("<td class=\"n\">11 GB/s</td>"), std::string::npos);
 }
 
 }  // namespace

@@ -123,10 +123,11 @@ TEST(DiagnosisPage, TextsOfTheDataAreEscaped) {
 
 TEST(DiagnosisPage, APictureThatCannotBeDecodedIsNotShown) {
   const test::TemporaryFolder folder;
-  const std::vector<std::uint8_t> pixels(3 * 4 * 4, 200);
+  const std::vector<std::uint8_t> pixels(3 * 8 * 4, 200);
   const std::string whole = folder.path() + "/whole.png", damaged = folder.write("damaged.png", "no picture");
-  write_png(whole, {pixels.data(), 4, 4});
+  write_png(whole, {pixels.data(), 8, 4});
   EXPECT_TRUE(has(diagnosis_html(with_example({"a", {whole}})), "<li><img src=\"data:image/png;base64,"));
+  EXPECT_TRUE(has(diagnosis_html(with_example({"a", {whole}})), "style=\"width:64px;height:32px\">"));
   EXPECT_TRUE(has(diagnosis_html(with_example({"a", {damaged}})), "<li><code"));
 }
 

@@ -79,6 +79,10 @@ class Results(Drawing):
         self.assertEqual(results["texts_encoded"], 3)  # the empty one, and two prompts
         page = (folder / "report.html").read_text()
         self.assertEqual(page.count('<img src="data:image/png;base64,iVBORw0KGgo'), 4)
+        self.assertEqual(page.count('style="aspect-ratio:24/16"'), 4)
+        self.assertIn("00003.png, seed 42, noise 3, ", page)
+        settings = re.findall(r"^(\w+) = ", self.run_well("settings", self.folder / "run.toml").stdout, re.M)
+        self.assertEqual(re.findall(r"<th scope=\"row\">(\w+)</th>", page.split("<h2>Settings</h2>")[1]), settings)
         self.assertIn("draw.width = 24\n", (folder / "README.md").read_text())
         found, header = texts_of(folder / names[3])
         self.assertEqual(header, (24, 16, 8, 2))

@@ -77,6 +77,9 @@ class Generate(unittest.TestCase):
         page = (self.run_folder / "report.html").read_text()
         self.assertIn("Generated texts", page)
         self.assertIn("ROUGE-Lsum", page)
+        written = run("settings", self.folder / "base" / "run.toml").stdout
+        shown = re.findall(r'<th scope="row">(\w+)</th><td>(.*?)</td>', page.split("<h2>Settings</h2>")[1].split("</section>")[0])
+        self.assertEqual([(key, html.unescape(value)) for key, value in shown], re.findall(r"^(\w+) = (.*)$", written, re.M))
 
     def test_the_command_writes_what_the_run_did(self):
         rows = self.predictions()
@@ -329,6 +332,9 @@ class Generate(unittest.TestCase):
             figures = {entry["step"]: entry["eval_rougeLsum"] for entry in state["log_history"] if "eval_rougeLsum" in entry}
             self.assertEqual(state["best_metric"], max(figures.values()))
             results = json.loads((folder / "all_results.json").read_text())
+            page = (folder / "report.html").read_text()
+            for figure in ("ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-Lsum"):
+                self.assertRegex(page, rf"</svg>{figure} <b>[\d.]+</b>")  # a line of a chart
             self.assertEqual(any("ema_rouge" in key for key in results), ema, sorted(results))
 
     def test_bench_measures_generation(self):

@@ -80,7 +80,7 @@ TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
   const std::string evil = "</style><script>\"'&";
   Report report = test::sample_report();
   report.title = report.model_name = report.dataset = report.architecture = report.finished_at = evil;
-  report.settings.push_back({evil, evil});
+  report.all_settings.push_back({evil, evil});
   report.provenance.push_back({evil, evil});
   report.contracts.push_back({evil, ContractState::kKept, evil});
   report.memory.push_back({evil, std::uint64_t{1} << 30, evil});
@@ -227,7 +227,19 @@ TEST(Html, FiguresThatAreNoFractionsHaveAChartOfTheirOwnWithoutPercent) {
   for (EvaluationRecord& record : report.evaluations) record[kFigures[1]] = 1.25;
   const std::string html = report_html(report);
   EXPECT_FALSE(contains(chart_of(html, "Validation, %"), "loss of a part"));
-  EXPECT_TRUE(contains(chart_of(html, "Validation"), "last <b>1.2500</b>"));
+  EXPECT_TRUE(contains(chart_of(html, "Validation"), "loss of a part <b>1.2500</b>")) << "a line alone has its name";
+  EXPECT_TRUE(contains(chart_of(html, "Gradient norm"), "last <b>")) << "which is that of the chart";
+}
+
+// Of the units of the drawing: numbers of six characters do not fit into the margin of four.
+TEST(LineChart, LongNumbersOfTheAxisHaveAWiderMargin) {
+  const auto left_of = [](double most) {
+    const std::string chart = line_chart({"Rate"}, {{"Rate", {{0, 0.0}, {9, most}}, false, false}});
+    return std::stod(chart.substr(chart.find("x1=\"") + 4));
+  };
+  EXPECT_EQ(left_of(60.0), 54.0);
+  EXPECT_GT(left_of(0.0005), 54.0 + 18.0);
+  EXPECT_GT(left_of(5e6), left_of(0.0005));
 }
 
 // Chromium measures the page itself, where it is installed (check_pages.py).
@@ -359,7 +371,7 @@ TEST(LineChart, OnePointOrNoneIsDrawnOrLeftOut) {
 
 TEST(LineChart, TheCaptionHasTheLastValueOfEachSeries) {
   const std::string alone = line_chart({"Loss"}, {{"a", {{1, 0.5}, {2, 1234.5}}, false, false}});
-  EXPECT_TRUE(contains(alone, "last <b>1,234.5</b>"));
+  EXPECT_TRUE(contains(alone, "a <b>1,234.5</b>"));
   const std::string two =
       line_chart({"Loss"}, {{"a", {{1, 0.5}, {2, 0.25}}, false, false}, {"b", {{2, 0.75}}, false, true}});
   EXPECT_TRUE(contains(two, "a <b>0.2500</b>"));

@@ -29,7 +29,7 @@ Report odd_report() {
     example.hits.front().caption = long_word;
     example.right_hit.caption = long_word;
   }
-  report.settings.push_back({"report." + std::string(100, 'z'), long_word});
+  report.all_settings.push_back({"report." + std::string(100, 'z'), long_word});
   report.facts.push_back({std::string(100, 'w'), long_word, {{long_word, long_word}}});
   return report;
 }

@@ -42,6 +42,24 @@ TEST(Thumbnail, IsASmallPngCutFromTheMiddle) {
   EXPECT_NEAR(read[blue + row + 47], 255.0f, 1.0f);
 }
 
+TEST(Thumbnail, HoldsTheWholePictureWhereItIsSqueezed) {
+  const TemporaryFolder folder;
+  std::vector<std::uint8_t> pixels(96 * 48 * 3);
+  for (std::size_t i = 0; i < 96 * 48; ++i) pixels[3 * i + (i % 96 < 8 || i % 96 >= 88 ? 0 : 2)] = 255;  // red ends
+  const std::string path = folder.path() + "/wide.png";
+  write_png(path, {pixels.data(), 96, 48});
+  const std::vector<std::uint8_t> small = ThumbnailMaker(kThumbnailSide, CopyKind::kSqueezed).make(path);
+  folder.write("copy.png", std::string(small.begin(), small.end()));
+  MediaSettings settings = default_media_settings();
+  settings.image_side = kThumbnailSide;
+  PictureDecoder decoder(settings, true);
+  std::vector<float> read(3 * kThumbnailSide * kThumbnailSide);
+  ASSERT_EQ(decoder.decode(folder.path() + "/copy.png", read.data(), nullptr), "");
+  for (const std::size_t end : {std::size_t{1}, std::size_t{kThumbnailSide - 2}})
+    EXPECT_NEAR(read[24 * kThumbnailSide + end], 255.0f, 2.0f);
+  EXPECT_NEAR(read[24 * kThumbnailSide + 24], 0.0f, 2.0f);
+}
+
 TEST(PictureDecoder, SaysTheSizeOfAPicture) {
   const TemporaryFolder folder;
   const std::vector<std::uint8_t> pixels(96 * 48 * 3);

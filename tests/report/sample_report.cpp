@@ -116,6 +116,7 @@ void add_words(Report& report) {
                      {"training.lr_scheduler_type", "linear"},
                      {"machine.isa", "auto"},
                      {"report.html", "true"}};
+  report.all_settings = report.settings;
   report.provenance = {{"program", "Bascule 0.1.0, g++ 12.2.0, release"},
                        {"processor", "AMD EPYC 9R14, 2 cores"},
                        {"instruction set", "avx512"},
