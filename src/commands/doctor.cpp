@@ -24,14 +24,13 @@ namespace bascule {
 namespace {
 
 // A file that is there may be a picture of data that cannot be read; a link is not written through.
-void check_replaced(const char* option, const std::string& path, bool (*is_ours)(const std::string&),
-                    const char* what) {
+void check_replaced(const char* option, const std::string& path, bool (*is_ours)(const std::string&)) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::file_status there = fs::symlink_status(path, ignored);
   const bool may_be_replaced = fs::is_regular_file(there) && (fs::is_empty(path, ignored) || is_ours(path));
   if (!path.empty() && fs::exists(there) && !may_be_replaced)
-    throw Error(ErrorKind::kSettings, option, path + " is there, and no " + what + " of this command",
+    throw Error(ErrorKind::kSettings, option, path + " exists and was not written by `bascule doctor`",
                 "choose another file, or remove it");
 }
 
@@ -53,8 +52,8 @@ void check_files(const DoctorArguments& arguments, const Settings& settings) {
     for (const std::string& shard : files.shards) reads.files.push_back({shard, "a file of the data"});
   }
   check_outputs({{"--html", arguments.html}, {"--list", arguments.list}}, reads);
-  check_replaced("--html", arguments.html, is_diagnosis_page, "page");
-  check_replaced("--list", arguments.list, is_diagnosis_list, "list");
+  check_replaced("--html", arguments.html, is_diagnosis_page);
+  check_replaced("--list", arguments.list, is_diagnosis_list);
 }
 
 }  // namespace

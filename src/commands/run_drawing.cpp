@@ -228,7 +228,7 @@ int run_drawing(const Settings& settings, const RankPlace& place, const std::str
         clear_finished(settings);
         return true;
       },
-      "pictures that are there are whole, and the same command draws the others");
+      "finished pictures are complete; the same command draws the rest");
 }
 
 }  // namespace bascule

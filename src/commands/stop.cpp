@@ -25,10 +25,9 @@ int stop_command(const std::string& run) {
   if (marker.finished) refuse(run, "holds a finished run", "nothing is left to stop");
   if (!is_in_use(run)) refuse(run, "holds a run that is not running", "start it with `bascule run` first");
   if (marker.draws)
-    refuse(
-        run, "holds a run that draws: a part of its pictures is no finished run",
-        "interrupt it with SIGINT (Ctrl+C) or SIGTERM: pictures that are there are whole, and the same command draws "
-        "the others");
+    refuse(run, "holds a run that draws: a part of its pictures is no finished run",
+           "interrupt it with SIGINT (Ctrl+C) or SIGTERM: finished pictures are complete; the same command draws the "
+           "rest");
   if (marker.settings.find("\ndo_train = true\n") == std::string::npos)
     refuse(run, "holds a run that does not train", "interrupt it with SIGINT (Ctrl+C) or SIGTERM");
   make_stop_request(run);

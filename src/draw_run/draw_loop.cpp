@@ -179,10 +179,10 @@ Error drawing_error(const Status& status, const RecordedDrawRun& run) {
                               : "\"latents\" of picture " + std::to_string(status.detail[0]) +
                                     " have numbers that are not finite");
     default:
-      return Error(ErrorKind::kDisk, run.settings.run.output_dir.shown(),
-                   std::string("cannot be written: ") + std::strerror(number),
-                   std::string(advice_for_disk(number)) +
-                       "; pictures that are there are whole, and the same command draws the others");
+      return Error(
+          ErrorKind::kDisk, run.settings.run.output_dir.shown(),
+          std::string("cannot be written: ") + std::strerror(number),
+          std::string(advice_for_disk(number)) + "; finished pictures are complete; the same command draws the rest");
   }
 }
 

@@ -106,8 +106,10 @@ DataClasses classes_of_data(const RunData& data, const ModelInputs& model) {
   if (train == nullptr) return {};
   if (train->manifest->has_values()) {
     if (model.has_values) return {};
-    return {
-        {}, true, "the labels of the training data are decimal numbers; using a new regression in place of classes"};
+    return {{},
+            true,
+            "the labels of the training data are decimal numbers; the model now predicts values with a new regression "
+            "head"};
   }
   if (train->manifest->has_one_label()) refuse_one_class(*train->manifest);
   DataClasses found;

@@ -10,7 +10,7 @@
 
 namespace bascule {
 
-// In the order of their paths, each run once, with the settings in which two runs that have them disagree. A folder of
+// In the order of their paths, each run once, with those settings that differ between the runs listed. A folder of
 // a run is not searched for others, and links to folders below the named ones are not followed. notes: a line for each
 // run and folder that could not be read, which is left out. Throws Error{kData} where one of the named folders cannot
 // be read.

@@ -23,8 +23,8 @@ namespace {
 void check_all_are_used(const LoadReport& report, const Model& model, const std::string& folder) {
   const std::string left_out = names_left_out(report, model);
   if (!left_out.empty())
-    throw Error(ErrorKind::kData, folder, "has tensors that this program does not train: " + left_out,
-                "go on with the program that began the run, or choose another output_dir");
+    throw Error(ErrorKind::kData, folder, "has tensors unknown to this program: " + left_out,
+                "resume with the version that wrote it, or choose another output_dir");
 }
 
 // Weights, states and average of a checkpoint.

@@ -23,10 +23,12 @@ void check_generation(const Settings& settings) {
   const std::int64_t longest = settings.generation.length(settings.data);
   const std::int64_t shortest = settings.generation.least_length();
   if (shortest > longest) {
-    refuse(settings, settings.generation.min_new_tokens > 0 ? "generation.min_new_tokens" : "generation.min_length",
-           "written texts would have at least " + std::to_string(shortest) + " tokens and at most " +
-               std::to_string(longest) + ", the start token with them",
-           "lower the one, or raise generation.max_length");
+    const char* const key =
+        settings.generation.min_new_tokens > 0 ? "generation.min_new_tokens" : "generation.min_length";
+    refuse(settings, key,
+           std::string(key) + " asks for " + std::to_string(shortest) + " tokens or more, but texts have " +
+               std::to_string(longest) + " at most (both count the start token)",
+           "lower it, or raise generation.max_length");
   }
 }
 

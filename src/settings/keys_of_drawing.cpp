@@ -43,7 +43,7 @@ constexpr Key kDrawKeys[] = {
     {kDrawTable, "throughput_warmup_batches", integer<&Draw::throughput_warmup_batches>(0, kMany), kFree,
      "batches at the start of the process to exclude from throughput"},
     {kDrawTable, "resume", choice<&Draw::resume>(kDrawResumes), kFree,
-     "what to do about pictures that are there: `auto`: keep whole ones and draw the others; `never`: draw all anew"},
+     "`auto`: keep finished pictures and draw the missing ones; `never`: delete them and start over"},
 };
 
 }  // namespace

@@ -83,14 +83,16 @@ void check_columns(const Settings& s) {
        {std::pair{"data.text_column", &data.text_column}, std::pair{"data.text_pair_column", &data.text_pair_column}}) {
     const bool is_taken = *column == data.label_column || (column != &data.text_column && *column == data.text_column);
     if (!column->empty() && is_taken)
-      refuse(s, key, "two of text, second text and label use the same column", "give each a column of its own");
+      refuse(s, key, "text_column, text_pair_column and label_column must be different columns",
+             "name a column of its own for each");
   }
   const bool same = data.image_column == data.caption_column || data.image_column == data.label_column ||
                     data.caption_column == data.label_column;
   if (same) {
     const bool label = data.image_column != data.caption_column;
     refuse(s, label ? "data.label_column" : "data.caption_column",
-           "two of image, caption and label use the same column", "give each a column of its own");
+           "image_column, caption_column and label_column must be different columns",
+           "name a column of its own for each");
   }
 }
 

@@ -46,7 +46,7 @@ std::size_t piece_end(std::string_view text, std::size_t place) noexcept {
     const CharacterClass second = class_at(text, place + 1);
     if (second != CharacterClass::kSpace) return run_end(text, place + 1, second, &last);
   }
-  // White space: all of it at the end of the text, else all but its last character, which the next piece may want.
+  // Takes a run of white space but leaves its last character to the next piece, unless the text ends there.
   const std::size_t end = run_end(text, place, CharacterClass::kSpace, &last);
   return end == text.size() || last == place ? end : last;
 }

@@ -102,7 +102,7 @@ class Doctor(DoctorTest):
         for page in (picture, link, other):
             done = run("doctor", toml, "--html", page)
             self.assertEqual((done.returncode, done.stdout), (SETTINGS_ERROR, ""), done.stderr)
-            self.assertIn("is there, and no page of this command; choose another file, or remove it", done.stderr)
+            self.assertIn("exists and was not written by `bascule doctor`; choose another file, or remove it", done.stderr)
             self.assertEqual([picture.read_bytes(), other.read_bytes()], before)
         page = self.folder / "page.html"
         page.write_bytes(b"")  # as mktemp makes one

@@ -129,7 +129,7 @@ class Ranks(unittest.TestCase):
                 self.assertEqual(process.returncode, RANK, error)
                 lines = [line for line in error.splitlines() if line.startswith("bascule: rank ")]
                 self.assertEqual(len(lines), 1, error)
-                self.assertRegex(lines[0], rf"rank {rank} \(process \d+\) was killed by signal 9 .*while drawing batch \d+, operation \d+; pictures that are there are whole, and the same command draws the others")
+                self.assertRegex(lines[0], rf"rank {rank} \(process \d+\) was killed by signal 9 .*while drawing batch \d+, operation \d+; finished pictures are complete; the same command draws the rest")
                 self.expect_nothing_left(toml)
                 self.assertEqual(len(rows(self.folder / "run")), len({row["file"] for row in rows(self.folder / "run")}))
 

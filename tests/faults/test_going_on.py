@@ -80,14 +80,14 @@ class GoingOn(unittest.TestCase):
         checkpoint, marker = self.folder / "a/run/checkpoint-4", self.folder / "a/run/bascule.json"
         marker.write_text(json.dumps({key: value for key, value in json.loads(marker.read_text()).items() if key != "record"}))  # nor has its folder a record
         add_tensor(self.folder / "a/run/model.safetensors", "mlm_score.decoder.weight")
-        self.refused(self.settings(data__test_file=f'"{EMOJI}/test.jsonl"'), 3, "a/run: has tensors that this program does not train: mlm_score.decoder.weight; restore the weights of update 4")
+        self.refused(self.settings(data__test_file=f'"{EMOJI}/test.jsonl"'), 3, "a/run: has tensors unknown to this program: mlm_score.decoder.weight; restore the weights of update 4")
         add_tensor(checkpoint / "model.safetensors", "mlm_score.decoder.weight")
         state = json.loads((checkpoint / "bascule_state.json").read_text())
         state["format"] = 2
         del state["xxh3"], state["resumed_from"]
         state["files"] = {name: (checkpoint / name).stat().st_size for name in state["files"]}
         (checkpoint / "bascule_state.json").write_text(json.dumps(state))
-        self.refused(self.settings(training__max_steps="6", training__lr_schedule_steps="4"), 3, "checkpoint-4: has tensors that this program does not train: mlm_score.decoder.weight; go on with the program that began the run")
+        self.refused(self.settings(training__max_steps="6", training__lr_schedule_steps="4"), 3, "checkpoint-4: has tensors unknown to this program: mlm_score.decoder.weight; resume with the version that wrote it")
 
     def test_a_longer_run_of_a_constant_rate_has_the_bits_of_one_that_was_as_long_from_the_start(self):
         constant = {"training__lr_scheduler_type": '"constant"'}

@@ -255,7 +255,7 @@ class SequenceClassification(unittest.TestCase):
                 ({"training__do_train": "false", "data__train_file": None, "data__validation_file": f'"{self.folder}/values-validation.jsonl"'}, "the model has classes"),
                 ({"training__metric_for_best_model": '"pearson"', "training__eval_strategy": '"epoch"', "data__validation_file": f'"{self.folder}/names-validation.jsonl"'}, "pearson"),
                 ({"data__train_file": f'"{ROOT}/tests/data/text-corpus/validation.txt"'}, "is a text corpus"),
-                ({"data__text_pair_column": '"text"'}, "the same column"),
+                ({"data__text_pair_column": '"text"'}, "must be different columns"),
                 ({"model": self.model_with(type_vocab_size=1), "data__text_pair_column": '"other"'}, "token type")):
             with self.subTest(said):
                 done = run("run", self.settings("refused", **changes))

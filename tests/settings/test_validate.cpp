@@ -177,7 +177,7 @@ TEST(Validate, LabelsBelongToMatchingAndColumnsDiffer) {
   EXPECT_EQ(refusal_of("model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\n"
                        "training.output_dir = \"o\"\n[data]\ntrain_file = \"t\"\nlabel_column = \"l\"\n"),
             "");
-  EXPECT_NE(refusal_of(least_with("data", "caption_column = \"image\"")).find("use the same column"),
+  EXPECT_NE(refusal_of(least_with("data", "caption_column = \"image\"")).find("must be different columns"),
             std::string::npos);
 }
 
@@ -196,7 +196,8 @@ TEST(Validate, TextsOfAPairNeedAHeadThatReadsThemAndColumnsOfTheirOwn) {
     return refusal_of(text.insert(text.find("[data]\n") + 7, columns));
   };
   EXPECT_EQ(pairs("text_column = \"a\"\ntext_pair_column = \"b\"\n"), "");
-  EXPECT_NE(pairs("text_column = \"a\"\ntext_pair_column = \"a\"\n").find("the same column"), std::string::npos);
+  EXPECT_NE(pairs("text_column = \"a\"\ntext_pair_column = \"a\"\n").find("must be different columns"),
+            std::string::npos);
 }
 
 TEST(Validate, MixingNeedsClassesOfSamplesAndPairs) {
