@@ -85,7 +85,7 @@ Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large) {
   Json categories = Json::object();
   for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
   categories["index of the data"] = plan.index_bytes;
-  categories["program and libraries"] = plan.outside_bytes;
+  categories["program and libraries"] = plan.program_of_ranks();
   Json largest = Json::array();
   for (const LargestBuffer& buffer : plan.largest) largest.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
   Json document = {{"fits", !too_large},

@@ -266,7 +266,7 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   facts.last_seconds = run.last_seconds;
   facts.memory_comment =
       "The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.";
-  facts.memory = std::to_string(memory_bound(run.plan.peak_bytes(), run.plan.ranks));
+  facts.memory = std::to_string(run.plan.peak_bytes() + memory_tolerance(run.plan.peak_bytes(), run.plan.ranks));
   facts.cores = cores_of(run, place.cores);
   facts.user_comment = "The run's folder belongs to a user that exists while the run does.";
   facts.state_folder = "bascule-" + facts.name;

@@ -14,9 +14,6 @@
 namespace bascule {
 namespace {
 
-// Memory of the process beside its arena: the program and its libraries, graphs and tapes.
-constexpr std::size_t kOutsideBytes = std::size_t{48} << 20;
-
 // A picture's sides, those of the model where none are written.
 void read_sides(const Settings& settings, const Pipeline& pipeline, DrawingOptions* options) {
   for (const auto& [key, written, side] : {std::tuple{"draw.height", settings.draw.height, &options->height},
@@ -40,7 +37,8 @@ void plan_run(RecordedDrawRun* run) {
   ranges.push_back({kDrawingMemory, Drawer(run->pipeline, run->recorded, run->program).bytes()});
   ranges.push_back({kPictureMemory, run->files_offset() + run->files->bytes()});
   if (ranks > 1) ranges.push_back({kQueueMemory, DrawnQueue::bytes(ranks, options.batch, run->latent_digests()), true});
-  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, 0, static_cast<std::size_t>(ranks));
+  run->plan = make_memory_plan(std::move(ranges), kProcessBytes, 0, static_cast<std::size_t>(ranks));
+  run->plan.program_bytes = kProgramBytes;
   run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
   run->plan.largest = run->session.largest(8);
 }

@@ -9,7 +9,7 @@
 namespace bascule {
 namespace {
 
-constexpr double kMemoryFactor = 1.03, kMemoryOfRank = 64.0 * 1048576.0;
+constexpr double kMemoryShare = 0.03, kMemoryBeside = 64.0 * 1048576.0;
 
 ContractState kept_if(bool kept) { return kept ? ContractState::kKept : ContractState::kBroken; }
 
@@ -17,10 +17,16 @@ ContractResult memory(const ContractFigures& figures) {
   if (figures.resident_bytes == 0)
     return {"Memory", ContractState::kNotChecked, "the kernel does not report the resident set"};
   char text[160];
-  std::snprintf(text, sizeof text, "resident %.1f MiB, planned %.1f MiB",
-                static_cast<double>(figures.resident_bytes) / 1048576.0,
-                static_cast<double>(figures.planned_bytes) / 1048576.0);
-  return {"Memory", kept_if(figures.resident_bytes <= memory_bound(figures.planned_bytes, figures.ranks)), text};
+  const auto mib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1048576.0; };
+  const int length =
+      std::snprintf(text, sizeof text, "resident %.1f MiB, planned %.1f MiB", mib(resident), mib(planned));
+  if (apart > allowed)
+    std::snprintf(text + length, sizeof text - static_cast<std::size_t>(length),
+                  ": %.1f MiB apart, where %.1f MiB are allowed", mib(apart), mib(allowed));
+  return {"Memory", kept_if(apart <= allowed), text};
+  const std::uint64_t resident = figures.resident_bytes, planned = figures.planned_bytes;
+  const std::uint64_t apart = resident > planned ? resident - planned : planned - resident;
+  const std::uint64_t allowed = memory_tolerance(planned);
 }
 
 // Broken is never seen here: the guard ends the process at the first allocation of ours.
@@ -90,9 +96,9 @@ const char* bits(Products products) {
 
 }  // namespace
 
-std::uint64_t memory_bound(std::uint64_t planned_bytes, std::size_t ranks) {
-  return static_cast<std::uint64_t>(kMemoryFactor * static_cast<double>(planned_bytes) +
-                                    kMemoryOfRank * static_cast<double>(ranks));
+std::uint64_t memory_tolerance(std::uint64_t planned_bytes, std::size_t processes) {
+  return static_cast<std::uint64_t>(kMemoryShare * static_cast<double>(planned_bytes) +
+                                    kMemoryBeside * static_cast<double>(processes));
 }
 
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures) {

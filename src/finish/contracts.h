@@ -13,7 +13,6 @@
 namespace bascule {
 
 struct ContractFigures {
-  std::size_t ranks = 1;  // of this machine
   // Memory. resident_bytes 0: unknown.
   std::uint64_t planned_bytes = 0, resident_bytes = 0;
   // Sealed.
@@ -31,8 +30,15 @@ struct ContractFigures {
   std::int64_t updates = 0, counted_updates = 0, counted_samples = 0;
 };
 
-// Contract "Memory": most that a run of this plan may have resident.
-std::uint64_t memory_bound(std::uint64_t planned_bytes, std::size_t ranks);
+// Contract "Memory": how far from the plan what is resident may be. Of several processes: where each has its own share.
+std::uint64_t memory_tolerance(std::uint64_t planned_bytes, std::size_t processes = 1);
+
+// The pictures of a run that draws, in all processes.
+struct DrawnPictures {
+  std::int64_t listed = 0, found = 0, drawn = 0;  // found: of earlier starts
+  std::int64_t missing = 0;                       // from the folder
+  std::int64_t timed = 0;                         // that throughput counts
+};
 
 // In the order of the contracts; those that no run can judge of itself are not checked.
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures);

@@ -180,7 +180,6 @@ void add_memory(Report* report, const RecordedRun& run, const SealedFigures& fig
 void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& sealed_figures) {
   const TrainingTimes& times = sealed.loop().times();
   ContractFigures figures;
-  figures.ranks = sealed.run().plan.ranks;
   figures.planned_bytes = report->planned_bytes;
   figures.resident_bytes = sealed_figures.resident_bytes;
   figures.guarded = sealed_figures.guarded;

@@ -13,7 +13,7 @@ std::vector<MemoryCategory> planned_memory(const MemoryPlan& plan) {
   for (const PlannedRange& range : plan.categories)
     memory.push_back({range.name, range.shared ? range.bytes : ranks * range.bytes, range.shared ? "" : note});
   memory.push_back({"index of the data", ranks * plan.index_bytes, note});
-  memory.push_back({"program and libraries", ranks * plan.outside_bytes, "estimated"});
+  memory.push_back({"program and libraries", plan.program_of_ranks(), "estimated"});
   return memory;
 }
 

@@ -20,7 +20,7 @@ std::string line(const std::string& name, std::size_t bytes, std::size_t total) 
 }  // namespace
 
 std::size_t MemoryPlan::lower_bound_bytes() const {
-  std::size_t bound = ranks * (outside_bytes + index_bytes);
+  std::size_t bound = ranks * index_bytes + program_of_ranks();
   for (const PlannedRange& category : categories) {
     const std::size_t bytes = category.name == "workspace" ? workspace_lower_bound_bytes : category.bytes;
     bound += category.shared ? bytes : ranks * bytes;
@@ -60,7 +60,7 @@ std::string print_memory_plan(const MemoryPlan& plan) {
                             : line(category.name + times_ranks, plan.ranks * category.bytes, total);
   }
   text += line("index of the data" + times_ranks, plan.ranks * plan.index_bytes, total);
-  text += line("program and libraries" + times_ranks, plan.ranks * plan.outside_bytes, total);
+  text += line("program and libraries", plan.program_of_ranks(), total);
   text += line("total", total, total);
   text += line("lower bound", plan.lower_bound_bytes(), total);
   if (!plan.largest.empty()) text += "largest buffers of the workspace\n";

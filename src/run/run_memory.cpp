@@ -15,10 +15,6 @@
 namespace bascule {
 namespace {
 
-// Memory of the process beside its arena: the program and its libraries, graphs and tapes, loader threads' stacks,
-// oneDNN's primitives if its products are used.
-constexpr std::size_t kOutsideBytes = std::size_t{48} << 20;
-
 TrainingOptions training_options(const Settings& settings, int nodes) {
   const DistributedSettings& distributed = settings.distributed;
   const bool is_sharded = distributed.distribution_strategy == Strategy::kSharded;
@@ -73,7 +69,8 @@ void plan_memory(RecordedRun* run) {
     // One mapping serves all ranks of the machine: each has its share of it.
     if (split.corpus) index_bytes += divide_up(split.corpus->mapped_bytes(), static_cast<std::size_t>(local_ranks));
   }
-  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, index_bytes, static_cast<std::size_t>(local_ranks));
+  run->plan = make_memory_plan(std::move(ranges), kProcessBytes, index_bytes, static_cast<std::size_t>(local_ranks));
+  run->plan.program_bytes = kProgramBytes;
   run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
   run->plan.largest = run->session.largest(8);
 }

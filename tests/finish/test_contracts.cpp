@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace bascule::test {
 namespace {
@@ -60,16 +61,35 @@ TEST(Contracts, BitsSaysWhichCpusGiveTheSame) {
   EXPECT_EQ(line(figures, "Bits").detail.find("the same kind of CPU"), 0u);
 }
 
-TEST(Contracts, MemoryIsBrokenAboveThreePercentAnd64MibARank) {
+TEST(Contracts, MemoryIsBrokenThreePercentAnd64MibAboveOrBelowThePlan) {
   ContractFigures figures = good();
-  figures.resident_bytes = 1094 * kMib;
-  EXPECT_EQ(line(figures, "Memory").state, ContractState::kKept);
-  figures.resident_bytes = 1095 * kMib;
-  EXPECT_EQ(line(figures, "Memory").state, ContractState::kBroken);
-  figures.ranks = 2;
-  EXPECT_EQ(line(figures, "Memory").state, ContractState::kKept);
+  for (const auto& [kept, broken] : {std::pair{1094, 1095}, std::pair{906, 905}}) {
+    figures.resident_bytes = static_cast<std::uint64_t>(kept) * kMib;
+    EXPECT_EQ(line(figures, "Memory").state, ContractState::kKept) << kept;
+    figures.resident_bytes = static_cast<std::uint64_t>(broken) * kMib;
+    EXPECT_EQ(line(figures, "Memory").state, ContractState::kBroken) << broken;
+  }
+  EXPECT_EQ(line(figures, "Memory").detail,
+            "resident 905.0 MiB, planned 1000.0 MiB: 95.0 MiB apart, where 94.0 MiB are allowed");
   figures.resident_bytes = 0;
   EXPECT_EQ(line(figures, "Memory").state, ContractState::kNotChecked);
+}
+
+TEST(Contracts, OfARunThatDrawsAreThoseOfItsPictures) {
+  const auto state = [](const DrawnPictures& pictures, const std::string& name) {
+    for (const ContractResult& one : judge_contracts(good(), pictures)) {
+      if (one.name == name) return one.state;
+    }
+    return ContractState::kBroken;
+  };
+  const DrawnPictures whole = {9, 2, 7, 0, 5};
+  for (const char* kept : {"Memory", "Sealed", "Durability", "Honest figures"})
+    EXPECT_EQ(state(whole, kept), ContractState::kKept) << kept;
+  EXPECT_EQ(state({9, 2, 7, 1, 5}, "Durability"), ContractState::kBroken);
+  EXPECT_EQ(state({9, 9, 0, 0, 0}, "Durability"), ContractState::kNotChecked);
+  EXPECT_EQ(state({9, 2, 6, 0, 5}, "Honest figures"), ContractState::kBroken);
+  EXPECT_EQ(state({9, 2, 7, 0, 8}, "Honest figures"), ContractState::kBroken);
+  EXPECT_EQ(state({9, 2, 7, 0, 0}, "Honest figures"), ContractState::kNotChecked);
 }
 
 TEST(Contracts, SealedSaysWhatLibrariesAllocated) {

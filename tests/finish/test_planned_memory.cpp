@@ -15,7 +15,8 @@ constexpr std::size_t kMib = std::size_t{1} << 20;
 TEST(PlannedMemory, IsThatOfAllRanksAndWhatTheyShareOnce) {
   const std::vector<PlannedRange> ranges = {{"weights", 5 * kMib, true}, {"activations", 7 * kMib, false}};
   for (const std::size_t ranks : {1U, 3U}) {
-    const MemoryPlan plan = make_memory_plan(ranges, 11 * kMib, 13 * kMib, ranks);
+    MemoryPlan plan = make_memory_plan(ranges, 11 * kMib, 13 * kMib, ranks);
+    plan.program_bytes = 17 * kMib;
     const std::vector<MemoryCategory> memory = planned_memory(plan);
     ASSERT_EQ(memory.size(), 4u);
     std::uint64_t sum = 0;
@@ -23,6 +24,7 @@ TEST(PlannedMemory, IsThatOfAllRanksAndWhatTheyShareOnce) {
     EXPECT_EQ(sum, plan.peak_bytes());
     EXPECT_EQ(memory[0].bytes, 5 * kMib);
     EXPECT_EQ(memory[1].bytes, ranks * 7 * kMib);
+    EXPECT_EQ(memory[3].bytes, (17 + ranks * 11) * kMib);
     EXPECT_EQ(memory[0].note, "");
     EXPECT_EQ(memory[1].note, ranks == 1 ? "" : "3 ranks together");
   }

@@ -28,13 +28,14 @@ TEST(MemoryPlan, CategoriesFollowOneAnotherOnPageBounds) {
 }
 
 TEST(MemoryPlan, WhatRanksShareIsCountedOnceAndLiesApart) {
-  const MemoryPlan plan = make_memory_plan(
+  MemoryPlan plan = make_memory_plan(
       {{"parameters", 3 * kPage, true}, {"workspace", kPage}, {"gradients", 2 * kPage, true}}, 100, 10, 4);
+  plan.program_bytes = 1000;
   EXPECT_EQ(plan.arena_bytes, kPage);
   EXPECT_EQ(plan.shared_bytes, 5 * kPage);
   EXPECT_EQ(plan["gradients"].offset, 3 * kPage);
   EXPECT_EQ(plan["workspace"].offset, 0u);
-  EXPECT_EQ(plan.peak_bytes(), 5 * kPage + 4 * (kPage + 100 + 10));
+  EXPECT_EQ(plan.peak_bytes(), 5 * kPage + 4 * (kPage + 100 + 10) + 1000);
 }
 
 TEST(MemoryPlan, TheLowerBoundCountsTheWorkspaceAtItsBound) {
