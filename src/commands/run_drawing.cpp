@@ -20,9 +20,11 @@
 #include "src/draw_run/draw_loop.h"
 #include "src/draw_run/drawn_from.h"
 #include "src/json/json.h"
+#include "src/finish/contracts.h"
 #include "src/records/readable.h"
 #include "src/records/run_status.h"
 #include "src/reproduce/run_record.h"
+#include "src/report/summary.h"
 #include "src/run/recorded_run.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"
@@ -116,6 +118,18 @@ void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& gro
 }
 
 int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results,
+std::vector<ContractResult> contracts_of(const RecordedDrawRun& run, const DrawResults& results) {
+  ContractFigures figures;
+  figures.planned_bytes = results.planned_bytes;
+  figures.resident_bytes = results.resident_bytes;
+  figures.guarded = results.guarded;
+  figures.foreign_calls = results.foreign_calls;
+  figures.foreign_bytes = results.foreign_bytes;
+  figures.products = run.settings.machine.products;
+  return judge_contracts(figures, {static_cast<std::int64_t>(run.list.pictures.size()), results.found, results.pictures,
+                                   static_cast<std::int64_t>(run.files->missing().size()), results.timed_pictures});
+}
+
            const std::vector<NamedText>& from, RunStatus* status, bool json) {
   const std::string& folder = run.settings.run.output_dir.resolved;
   run.files->put_in_order();
@@ -126,7 +140,8 @@ int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults&
     write_output_file(folder + "/report.html", draw_html(draw_page_of(run, results, sealed.tape(run.recorded.noise))));
   write_run_marker(run.settings, {true, 0, 0}, {}, {}, record_json(make_record(run, results)), from);
   status->end("finished");
-  std::fputs((json ? text : draw_summary(run, results)).c_str(), stdout);
+  const std::string table = contract_table(contracts_of(run, results));
+  std::fputs((json ? text : draw_summary(run, results) + "\n" + table).c_str(), stdout);
   say("run: finished; see " + run.settings.run.output_dir.shown() + (run.settings.report.html ? "/report.html" : ""));
   return 0;
 }

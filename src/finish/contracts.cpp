@@ -13,9 +13,17 @@ constexpr double kMemoryShare = 0.03, kMemoryBeside = 64.0 * 1048576.0;
 
 ContractState kept_if(bool kept) { return kept ? ContractState::kKept : ContractState::kBroken; }
 
+ContractResult numbers() { return {"Numbers", ContractState::kNotChecked, "run `bascule verify` to check"}; }
+ContractResult no_errors() {
+  return {"Errors", ContractState::kNotChecked, "none occurred in this run; the tests check them"};
+}
+
 ContractResult memory(const ContractFigures& figures) {
   if (figures.resident_bytes == 0)
     return {"Memory", ContractState::kNotChecked, "the kernel does not report the resident set"};
+  const std::uint64_t resident = figures.resident_bytes, planned = figures.planned_bytes;
+  const std::uint64_t apart = resident > planned ? resident - planned : planned - resident;
+  const std::uint64_t allowed = memory_tolerance(planned);
   char text[160];
   const auto mib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1048576.0; };
   const int length =
@@ -24,9 +32,6 @@ ContractResult memory(const ContractFigures& figures) {
     std::snprintf(text + length, sizeof text - static_cast<std::size_t>(length),
                   ": %.1f MiB apart, where %.1f MiB are allowed", mib(apart), mib(allowed));
   return {"Memory", kept_if(apart <= allowed), text};
-  const std::uint64_t resident = figures.resident_bytes, planned = figures.planned_bytes;
-  const std::uint64_t apart = resident > planned ? resident - planned : planned - resident;
-  const std::uint64_t allowed = memory_tolerance(planned);
 }
 
 // Broken is never seen here: the guard ends the process at the first allocation of ours.
@@ -67,7 +72,7 @@ ContractResult errors(const ContractFigures& figures) {
     skipped += (skipped.empty() ? "" : "; ") + skipped_text(split);
   }
   if (!wrong.empty()) return {"Errors", ContractState::kBroken, wrong};
-  if (skipped.empty()) return {"Errors", ContractState::kNotChecked, "none occurred in this run; the tests check them"};
+  if (skipped.empty()) return no_errors();
   return {"Errors", ContractState::kKept, "bad samples are counted and listed: " + skipped};
 }
 
@@ -88,6 +93,28 @@ ContractResult honest_figures(const ContractFigures& figures) {
               "; warm-up updates excluded: " + std::to_string(figures.updates - figures.counted_updates)};
 }
 
+ContractResult durability(const DrawnPictures& pictures) {
+  if (pictures.drawn == 0) return {"Durability", ContractState::kNotChecked, "no picture was due"};
+  if (pictures.missing > 0)
+    return {"Durability", ContractState::kBroken, count_of(pictures.missing, "picture") + " drawn, but missing"};
+  return {"Durability", ContractState::kKept,
+          count_of(pictures.drawn, "picture") + ", each synced before it was renamed into place"};
+}
+
+ContractResult honest_figures(const DrawnPictures& pictures) {
+  const std::string drawn = count_of(pictures.drawn, "picture");
+  if (pictures.found + pictures.drawn != pictures.listed || pictures.timed > pictures.drawn) {
+    return {"Honest figures", ContractState::kBroken,
+            drawn + " drawn and " + std::to_string(pictures.found) + " found of " + std::to_string(pictures.listed) +
+                "; throughput counts " + std::to_string(pictures.timed)};
+  }
+  if (pictures.timed == 0)
+    return {"Honest figures", ContractState::kNotChecked, drawn + " drawn, no throughput measured"};
+  return {"Honest figures", ContractState::kKept,
+          "throughput counts " + std::to_string(pictures.timed) + " of " + drawn +
+              " drawn; warm-up pictures excluded: " + std::to_string(pictures.drawn - pictures.timed)};
+}
+
 const char* bits(Products products) {
   return products == Products::kOurs
              ? "any x86-64 CPU with AVX2 and FMA gives the same; run again and compare to check"
@@ -102,13 +129,23 @@ std::uint64_t memory_tolerance(std::uint64_t planned_bytes, std::size_t processe
 }
 
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures) {
-  return {{"Numbers", ContractState::kNotChecked, "run `bascule verify` to check"},
+  return {numbers(),
           memory(figures),
           sealed(figures),
           {"Bits", ContractState::kNotChecked, bits(figures.products)},
           durability(figures),
           errors(figures),
           honest_figures(figures)};
+}
+
+std::vector<ContractResult> judge_contracts(const ContractFigures& figures, const DrawnPictures& pictures) {
+  return {numbers(),
+          memory(figures),
+          sealed(figures),
+          {"Bits", ContractState::kNotChecked, bits(figures.products)},
+          durability(pictures),
+          no_errors(),
+          honest_figures(pictures)};
 }
 
 }  // namespace bascule

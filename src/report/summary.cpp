@@ -169,12 +169,12 @@ std::string time_table(const Report& report) {
   return out;
 }
 
-std::string contract_table(const Report& report) {
-  if (report.contracts.empty()) return "";
+std::string contract_table(const std::vector<ContractResult>& contracts) {
+  if (contracts.empty()) return "";
   std::size_t columns = 0;
-  for (const ContractResult& contract : report.contracts) columns = std::max(columns, width(contract.name));
+  for (const ContractResult& contract : contracts) columns = std::max(columns, width(contract.name));
   std::string out = "Contracts\n";
-  for (const ContractResult& contract : report.contracts) {
+  for (const ContractResult& contract : contracts) {
     out += "  " + padded(contract.name, columns + 2) + padded(state_word(contract.state), 13) + contract.detail + "\n";
   }
   return out;
@@ -185,7 +185,7 @@ std::string summary_text(const Report& report) {
   add_headline(pairs, report);
   std::string out = "\n" + report.title + "\n";
   add_pairs(out, pairs);
-  for (const std::string& part : {time_table(report), contract_table(report)}) {
+  for (const std::string& part : {time_table(report), contract_table(report.contracts)}) {
     if (!part.empty()) out += "\n" + part;
   }
   return out;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/report/report.h"
 
@@ -12,6 +13,6 @@ namespace bascule {
 std::string summary_text(const Report& report);
 // Parts of it.
 std::string time_table(const Report& report);
-std::string contract_table(const Report& report);
+std::string contract_table(const std::vector<ContractResult>& contracts);
 
 }  // namespace bascule

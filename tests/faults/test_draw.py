@@ -76,6 +76,10 @@ class Results(Drawing):
         results = json.loads((folder / "all_results.json").read_text())
         self.assertEqual((results["pictures"], results["pictures_drawn"], results["pictures_found"], results["calls_per_picture"]), (4, 4, 0, 3))
         self.assertGreater(results["draw_pictures_per_second"], 0)
+        contracts = {line[2:18].strip(): line[18:31].strip() for line in done.stdout[done.stdout.index("Contracts\n"):].splitlines()[1:]}
+        self.assertEqual(contracts, {"Numbers": "not checked", "Memory": "kept", "Sealed": "not checked" if is_sanitized() else "kept", "Bits": "not checked", "Durability": "kept",
+                                     "Errors": "not checked", "Honest figures": "kept"})
+        self.assertIn("throughput counts 1 of 4 pictures drawn; warm-up pictures excluded: 3", done.stdout)
         self.assertEqual(results["texts_encoded"], 3)  # the empty one, and two prompts
         page = (folder / "report.html").read_text()
         self.assertEqual(page.count('<img src="data:image/png;base64,iVBORw0KGgo'), 4)

@@ -52,6 +52,7 @@ class Ranks(unittest.TestCase):
         done = run("run", ranks_drawing(folder, 1))
         cls.seconds = time.monotonic() - began
         assert done.returncode == 0, done.stderr
+        assert "Contracts\n" in done.stdout, done.stdout
         cls.whole = left(folder)
 
     def setUp(self):
