@@ -18,6 +18,7 @@ enum class StatusCode : std::int32_t {
   kTextsNotFinite,  // logits of a text that is generated are NaN or infinite
   kStopped,         // a signal asked us to stop; detail: signal number
   kRankFailed,      // another rank cannot go on, and says itself why; detail: rank, -
+  kNoFigure,        // detail: step, - ; an evaluation does not give the figure that says which is the best
 };
 
 struct [[nodiscard]] Status {

@@ -89,6 +89,11 @@ std::string failed_file(SealedRun& sealed) {
                   "loss, gradient or a parameter is not finite",
                   "try a lower training.learning_rate, or resume from an older checkpoint");
     case StatusCode::kTextsNotFinite:
+    case StatusCode::kNoFigure:
+      throw Error(ErrorKind::kData, sealed.run().data.find(Split::kValidation)->manifest->files().name,
+                  std::string("the evaluation after update ") + std::to_string(status.detail[0]) + " has no " +
+                      sealed.run().pace.best_figure->name() + ", by which the best is chosen",
+                  "choose another training.metric_for_best_model, or rows whose labels differ");
       throw Error(ErrorKind::kData, sealed.run().settings.model.model_name_or_path.resolved,
                   "the model's logits are not finite",
                   sealed.run().graphs.trains() ? "try a lower training.learning_rate" : "its weights may be damaged");

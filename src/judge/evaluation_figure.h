@@ -3,6 +3,7 @@
 // seal, but for reading the figure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,11 +17,11 @@ std::string_view figure_name(std::string_view name);
 
 class EvaluationFigure {
  public:
-  // "loss", "eval_loss" and "validation_loss" are the same. Nothing where the judge has no such figure. The metrics
-  // must outlive it.
-  static std::optional<EvaluationFigure> named(std::string_view name, Metrics metrics);
-  // "loss, accuracy or auc".
-  static std::string names_of(Metrics metrics);
+  // One that has a best. "loss", "eval_loss" and "validation_loss" are the same. Nothing where the judge has no such
+  // figure of so many classes. The metrics must outlive it.
+  static std::optional<EvaluationFigure> named(std::string_view name, Metrics metrics, std::size_t classes = 0);
+  // "loss, accuracy or auc": those that named() finds.
+  static std::string names_of(Metrics metrics, std::size_t classes = 0);
 
   const char* name() const noexcept { return metric_ != nullptr ? metric_->key : "loss"; }
   bool is_of_generated() const noexcept { return metric_ != nullptr && metric_->is_of_generated; }

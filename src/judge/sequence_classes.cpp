@@ -14,9 +14,9 @@ namespace {
 
 constexpr Metric kMacroF1 = {"macro_f1", "F1, mean over the classes", 0, true, false, 2, 2};
 constexpr Metric kMatthews = {"matthews_correlation", "Matthews' correlation", 1, false, false, 3, 3};
-// Only where there are two classes.
-constexpr Metric kF1OfClass1 = {"f1", "F1 of class 1", 2, true};
-constexpr Metric kMeanOfAccuracyAndF1 = {"combined_score", "mean of accuracy and F1", 3, true};
+constexpr Metric kF1OfClass1 = {"f1", "F1 of class 1", 2, true, false, 0, 0, false, true, 2};
+constexpr Metric kMeanOfAccuracyAndF1 = {
+    "combined_score", "mean of accuracy and F1", 3, true, false, 0, 0, false, true, 2};
 constexpr Metric kSequenceClassMetrics[] = {kAccuracy, kMacroF1, kMatthews, kF1OfClass1, kMeanOfAccuracyAndF1};
 
 constexpr char kSequenceClassNote[] =
@@ -58,7 +58,7 @@ class SequenceClasses final : public ClassifiedRows {
     (*record)[kAccuracy] = accuracy;
     (*record)[kMacroF1] = macro_f1(counts_, classes());
     (*record)[kMatthews] = matthews_correlation(counts_, classes());
-    if (classes() != 2) return;
+    if (classes() != kF1OfClass1.classes) return;
     (*record)[kF1OfClass1] = counts_[1].f1();
     (*record)[kMeanOfAccuracyAndF1] = (accuracy + counts_[1].f1()) / 2.0;
   }

@@ -21,7 +21,7 @@ constexpr Metric kRouge[] = {{"rouge1", "ROUGE-1", 0, false, false, 3, 2, true},
                              {"rouge2", "ROUGE-2", 1, false, false, 4, 3, true},
                              {"rougeL", "ROUGE-L", 2, false, false, 0, 4, true},
                              {"rougeLsum", "ROUGE-Lsum", 3, false, false, 5, 5, true}};
-constexpr Metric kLength = {"gen_len", "tokens of a generated text", 4, false, false, 0, 0, true};
+constexpr Metric kLength = {"gen_len", "tokens of a generated text", 4, false, false, 0, 0, true, false};
 constexpr Metric kTargetTokenMetrics[] = {kAccuracy, kPerplexity, kRouge[0], kRouge[1], kRouge[2], kRouge[3], kLength};
 
 constexpr char kTargetTokenNote[] =

@@ -19,6 +19,7 @@ struct Figure {
   const Metric* metric;  // null: the loss
 
   const char* title() const { return metric == nullptr ? "loss" : metric->title; }
+  bool has_best() const { return metric == nullptr || metric->has_best; }
   bool smaller_is_better() const { return metric == nullptr || metric->smaller_is_better; }
   double of(const EvaluationRecord& record) const { return metric == nullptr ? record.loss : record[*metric]; }
   std::string text(double value) const {
@@ -59,7 +60,7 @@ std::vector<EvaluationRecord> rows_of(const Report& report) {
 // with each other, and the only evaluation of a split is the best of nothing.
 bool is_best_of_split(const std::vector<EvaluationRecord>& rows, const EvaluationRecord& record, const Figure& figure) {
   const double value = figure.of(record);
-  if (std::isnan(value)) return false;
+  if (std::isnan(value) || !figure.has_best()) return false;
   std::size_t evaluations = 0;
   for (const EvaluationRecord& other : rows) {
     if (other.split != record.split || other.averaged != record.averaged) continue;

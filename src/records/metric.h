@@ -17,6 +17,8 @@ struct Metric {
   // The place among the figures at the head of report.html and among the curves beside the loss, from 1; 0: not there.
   int headline = 0, curve = 0;
   bool is_of_generated = false;  // there only where texts are generated
+  bool has_best = true;          // false: a fact, of which neither more nor less is better
+  int classes = 0;               // there only where the model has so many; 0: always
 };
 using Metrics = Span<const Metric>;
 

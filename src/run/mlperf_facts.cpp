@@ -100,7 +100,8 @@ EvaluationFigure mlperf_figure(const RecordedRun& run) {
   const Metrics metrics = run.opened.judge_kind->metrics;
   const auto fits = [](const Metric& metric) { return metric.is_fraction && !metric.is_of_generated; };
   const auto first = std::find_if(metrics.begin(), metrics.end(), fits);
-  return *EvaluationFigure::named(first == metrics.end() ? "loss" : first->key, metrics);
+  return *EvaluationFigure::named(first == metrics.end() ? "loss" : first->key, metrics,
+                                  run.opened.inputs.class_names.size());
 }
 
 }  // namespace bascule

@@ -15,16 +15,26 @@ namespace {
 
 constexpr char kBestFigureNumber[] = "best_figure_number";
 
+std::string why_not_best(const std::string& name, Metrics metrics, std::size_t classes) {
+  for (const Metric& metric : metrics) {
+    if (figure_name(name) != metric.key) continue;
+    if (!metric.has_best) return "has no best value";
+    return "needs " + std::to_string(metric.classes) + " classes, but the model has " + std::to_string(classes);
+  }
+  return "is not a metric of this head";
+}
+
 // Settings name the figure that says what is best; the judge knows which there are.
-void plan_best_figure(const TrainingSettings& training, const SettingsOrigin& origin, Metrics metrics, Pace* pace) {
+void plan_best_figure(const TrainingSettings& training, const SettingsOrigin& origin, Metrics metrics,
+                      std::size_t classes, Pace* pace) {
   ControlSettings& control = pace->control;
   if (training.metric_for_best_model.empty()) return;
-  pace->best_figure = EvaluationFigure::named(training.metric_for_best_model, metrics);
+  pace->best_figure = EvaluationFigure::named(training.metric_for_best_model, metrics, classes);
   if (!pace->best_figure) {
-    throw Error(
-        ErrorKind::kSettings, where_written(origin, "training.metric_for_best_model"),
-        "training.metric_for_best_model = \"" + training.metric_for_best_model + "\" is not a metric of this head",
-        "choose one of: " + EvaluationFigure::names_of(metrics));
+    throw Error(ErrorKind::kSettings, where_written(origin, "training.metric_for_best_model"),
+                "training.metric_for_best_model = \"" + training.metric_for_best_model + "\" " +
+                    why_not_best(training.metric_for_best_model, metrics, classes),
+                "choose one of: " + EvaluationFigure::names_of(metrics, classes));
   }
   if (pace->best_figure->is_of_generated() && !training.predict_with_generate) {
     throw Error(ErrorKind::kSettings, where_written(origin, "training.metric_for_best_model"),
@@ -71,7 +81,7 @@ void restart_search(ResumeState* resume, const std::string& reason) {
 }  // namespace
 
 void plan_control(const TrainingSettings& training, const std::string& output_dir, const SettingsOrigin& origin,
-                  const RunData& data, Metrics metrics, Pace* pace, ResumeState* resume) {
+                  const RunData& data, Metrics metrics, std::size_t classes, Pace* pace, ResumeState* resume) {
   ControlSettings& control = pace->control;
   control.evaluate = data.find(Split::kValidation) != nullptr ? training.eval_strategy : Interval::kNo;
   control.save = training.save_strategy;
@@ -79,7 +89,7 @@ void plan_control(const TrainingSettings& training, const std::string& output_di
   control.save_steps = training.save_steps;
   control.updates_per_epoch = pace->length.updates_per_epoch;
   control.total_updates = pace->length.total_updates;
-  plan_best_figure(training, origin, metrics, pace);
+  plan_best_figure(training, origin, metrics, classes, pace);
   if (!resume->point) return;
   const std::int64_t step = resume->point->global_step;
   const TrainingPosition position = read_position(*resume->point);

@@ -11,7 +11,7 @@ namespace bascule {
 // resume->searches_anew, with a note of each; a run in output_dir that was ended early ends there again. Throws
 // Error{kSettings} for a figure that the head does not have.
 void plan_control(const TrainingSettings& training, const std::string& output_dir, const SettingsOrigin& origin,
-                  const RunData& data, Metrics metrics, Pace* pace, ResumeState* resume);
+                  const RunData& data, Metrics metrics, std::size_t classes, Pace* pace, ResumeState* resume);
 
 // The checkpoint of the best weights so far is needed at the end: where it is missing, resume->searches_anew.
 void check_best_checkpoint(const RunSettings& run, const TrainingSettings& training, ResumeState* resume);

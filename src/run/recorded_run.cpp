@@ -58,7 +58,7 @@ void plan_pace(RecordedRun* run) {
     length.gathered_samples = std::min(cut.global_batch(), cut.rows);
   if (run->resume.point) check_length(run->settings, pace, &run->resume);
   plan_control(run->settings.training, run->settings.run.output_dir.resolved, run->settings.origin, run->data,
-               run->opened.judge_kind->metrics, &pace, &run->resume);
+               run->opened.judge_kind->metrics, run->opened.inputs.class_names.size(), &pace, &run->resume);
   pace.step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 

@@ -104,8 +104,9 @@ Status TrainingLoop::evaluate_and_judge() noexcept {
   if (!run_.pace.best_figure) return ok_status();
   double figure = p_.group.is_first() ? run_.pace.best_figure->of(last_validation_) : 0.0;
   BASCULE_TRY(agreement_.reach(ok_status(), {&figure, 1}));  // the figures are rank 0's
-  const bool is_best = control_.judge(at_.global_step, figure);
   const BestSoFar& best = control_.best();
+  if (std::isnan(figure) && best.step < 0) return {StatusCode::kNoFigure, {at_.global_step, 0}};
+  const bool is_best = control_.judge(at_.global_step, figure);
   const char* const name = run_.pace.best_figure->name();
   char text[160];
   if (is_best) {

@@ -236,6 +236,20 @@ class SequenceClassification(unittest.TestCase):
         again = run("reproduce", self.folder / "one" / "run", "--output", self.folder / "repeated")
         self.assertEqual(again.returncode, 0, again.stderr)
 
+    def test_what_has_no_best_is_no_metric_to_choose_by(self):
+        judged = {"data__validation_file": f'"{self.folder}/names-validation.jsonl"', "training__eval_strategy": '"steps"', "training__eval_steps": "2"}
+        for name in ("f1", "combined_score"):
+            done = run("run", self.settings("refused", training__metric_for_best_model=f'"{name}"', **judged))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f'training.metric_for_best_model = "{name}" needs 2 classes, but the model has 3; choose one of: loss, accuracy, macro_f1 or matthews_correlation', done.stderr)
+        rows = [{**row, "class": 1.5} for row in self.rows_of("values", "validation")]
+        (self.folder / "equal.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        done = run("run", self.settings("refused", kind="values", **{**judged, "data__validation_file": f'"{self.folder}/equal.jsonl"'},
+                                        training__metric_for_best_model='"pearson"', training__greater_is_better="true"))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1], r"^bascule: \S*equal.jsonl: the evaluation after update 2 has no pearson, by which the best is chosen; choose another training.metric_for_best_model")
+        self.assertNotIn("-1", done.stderr)
+
     def test_what_does_not_fit_is_refused(self):
         rows = [json.loads(line) for line in (self.folder / "names-train.jsonl").read_text().splitlines()]
         data = lambda name, change: (self.folder / f"{name}.jsonl").write_text("".join(json.dumps({**row, "class": change(number, row)}) + "\n" for number, row in enumerate(rows))) and {

@@ -51,6 +51,17 @@ TEST(EvaluationFigure, IsFoundByItsNumber) {
   expect("masked_tokens", "perplexity", 9);
 }
 
+TEST(EvaluationFigure, OneWithoutABestOrOfAnotherNumberOfClassesIsNotChosen) {
+  const Metrics texts = metrics_of("target_tokens"), classes = metrics_of("sequence_classes");
+  EXPECT_FALSE(EvaluationFigure::named("gen_len", texts).has_value());
+  EXPECT_EQ(EvaluationFigure::names_of(texts).find("gen_len"), std::string::npos);
+  for (const char* name : {"f1", "combined_score"}) {
+    EXPECT_TRUE(EvaluationFigure::named(name, classes, 2).has_value()) << name;
+    EXPECT_FALSE(EvaluationFigure::named(name, classes, 3).has_value()) << name;
+  }
+  EXPECT_EQ(EvaluationFigure::names_of(classes, 3), "loss, accuracy, macro_f1 or matthews_correlation");
+}
+
 TEST(EvaluationFigure, AJudgeHasNoFigureOfAnother) {
   EXPECT_FALSE(EvaluationFigure::named("accuracy", metrics_of("contrastive_retrieval")).has_value());
   EXPECT_FALSE(EvaluationFigure::named("auc", metrics_of("masked_tokens")).has_value());

@@ -181,6 +181,19 @@ TEST(Html, TheBestValueIsThatOfItsSplit) {
     EXPECT_TRUE(contains(html, std::string("<td class=\"n best\">") + best + "</td>")) << best;
 }
 
+TEST(Html, AFigureThatHasNoBestIsNeverInBold) {
+  const Metric kLengthOfText = {"gen_len", "tokens", 4, false, false, 0, 0, true, false};
+  Report report;
+  report.metrics = {&kLengthOfText, 1};
+  for (const double length : {7.0, 9.0}) {
+    EvaluationRecord record;
+    record.loss = length;
+    record[kLengthOfText] = length;
+    report.evaluations.push_back(record);
+  }
+  EXPECT_EQ(count(report_html(report), "class=\"n best\""), 1u) << "that of the loss";
+}
+
 // Each chart from its figure element to its end.
 std::vector<std::string> charts_of(const std::string& html) {
   std::vector<std::string> charts;
