@@ -39,7 +39,7 @@ def of_drawing(found):
 
 
 def of_loader(found):
-    return [figure(f"workers: {column['workers']}, loads", column["loader_samples_per_second"], "samples/s", "more") for column in found["columns"]]
+    return [figure(f"workers: {column['workers']}, loads", column["loader_samples_per_second"], "samples/s", "more") for column in found["columns"] if column["loader_samples_per_second"] is not None]
 
 
 def of_bringup(found):

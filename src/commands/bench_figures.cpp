@@ -2,6 +2,7 @@
 #include "src/commands/bench_figures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "firmware_shims/media_engine.h"
@@ -104,8 +105,9 @@ std::string bench_text(const Bench& bench) {
     add_row(&text, std::string("  ") + step_phase_name(named), bench.columns,
             [phase](const BenchColumn& c) { return formatted("%.2f %%", 100.0 * c.phases[phase]); });
   }
-  add_row(&text, "loader can deliver", bench.columns,
-          [](const BenchColumn& c) { return formatted("%.1f /s", c.could_deliver); });
+  add_row(&text, "loader can deliver", bench.columns, [](const BenchColumn& c) {
+    return std::isnan(c.could_deliver) ? std::string("not measured") : formatted("%.1f /s", c.could_deliver);
+  });
   add_row(&text, "ring slots ready", bench.columns,
           [](const BenchColumn& c) { return formatted("%.2f", c.ring_occupancy); });
   add_memory_rows(&text, bench.columns);

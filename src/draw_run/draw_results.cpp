@@ -40,7 +40,8 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
   }
   if (results.timed_pictures > 0)
     figures.push_back({"throughput", std::string(readable_number(per(timed, results.timed_seconds)).c_str()) +
-                                         " pictures/s, without warm-up"});
+                                         " pictures/s, with" +
+                                         (run.settings.draw.throughput_warmup_batches > 0 ? "out" : "") + " warm-up"});
   figures.push_back({"memory", "planned " + std::string(readable_bytes(results.planned_bytes).c_str()) + ", resident " +
                                    readable_bytes(results.resident_bytes).c_str()});
   if (results.guarded)

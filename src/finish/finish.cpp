@@ -60,6 +60,7 @@ void add_training(Report* report, SealedRun& sealed) {
     train.samples_per_second = static_cast<double>(times.counted_samples) / times.counted_seconds;
     train.steps_per_second = static_cast<double>(times.counted_steps) / times.counted_seconds;
   }
+  train.counts_warmup = times.updates > 0 && times.counted_steps == times.updates;
   train.evaluation_seconds = times.evaluation_seconds;
   train.save_seconds = times.save_seconds;
   train.totals = times.totals;
@@ -249,9 +250,9 @@ void add_loader(Report* report, SealedRun& sealed) {
     if (stream.samples == 0) continue;
     const double could = split.split == Split::kTrain ? report->loader.could_deliver_samples_per_second
                                                       : deliverable_samples_per_second({}, stream);
-    std::snprintf(text, sizeof text,
-                  "%lld samples, can deliver %.1f samples/s; training waited %.3f s; %.2f slots ready",
-                  static_cast<long long>(stream.samples), could, stream.step_wait_seconds, stream.mean_occupancy);
+    std::snprintf(text, sizeof text, "%lld samples, %s; training waited %.3f s; %.2f slots ready",
+                  static_cast<long long>(stream.samples), can_deliver(could).c_str(), stream.step_wait_seconds,
+                  stream.mean_occupancy);
     table.rows.push_back({split_name(split.split), text});
   }
   report->facts.push_back(std::move(table));

@@ -2,6 +2,7 @@
 #include "src/loader/stream.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
@@ -132,7 +133,9 @@ StreamStatistics Stream::statistics() const noexcept {
 
 double deliverable_samples_per_second(const StreamStatistics& from, const StreamStatistics& to) noexcept {
   const double seconds = to.loading_seconds - from.loading_seconds;
-  return seconds > 0.0 ? static_cast<double>(to.loaded_samples - from.loaded_samples) / seconds : 0.0;
+  const std::int64_t loaded = to.loaded_samples - from.loaded_samples, taken = to.samples - from.samples;
+  const bool is_measured = seconds > 0.0 && loaded > 0 && 2 * loaded >= taken;
+  return is_measured ? static_cast<double>(loaded) / seconds : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace bascule

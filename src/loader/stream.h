@@ -29,7 +29,8 @@ struct StreamStatistics {
 };
 
 // Samples a second that the workers would load between two moments if neither a step held them up nor anything else
-// wanted their cores. 0: nothing was loaded.
+// wanted their cores. NaN where it was not measured: the steps took samples that had been loaded before, and the
+// workers loaded less than half as many.
 double deliverable_samples_per_second(const StreamStatistics& from, const StreamStatistics& to) noexcept;
 
 class LabelCount;

@@ -68,7 +68,7 @@ std::string headline(const Report& report) {
             ? std::string("; whole run; last process ") + readable_number(report.train.samples_per_second).c_str()
             : "; whole run; the last process did not train";
     add_figure(out, "throughput", readable_number(whole.samples_per_second).c_str(), "samples/s",
-               kThroughputCounts + (resumed ? last_process : ""));
+               throughput_counts(report.train.counts_warmup) + (resumed ? last_process : ""));
     add_figure(out, "training time", readable_seconds(whole.seconds).c_str(), "",
                std::string(kTrainingTimeCounts) + "; " + readable_count(report.global_step).c_str() + " " +
                    noun_for(report.global_step, "step") + ", " + html_number(report.epoch) + " " +

@@ -108,6 +108,13 @@ ShortText readable_metric(const Metric& metric, double value) noexcept {
   return metric.is_fraction ? readable_percent(value) : readable_number(value);
 }
 
+ShortText can_deliver(double samples_per_second) noexcept {
+  if (std::isnan(samples_per_second)) return {"loading was not measured"};
+  ShortText text;
+  std::snprintf(text.text, sizeof text.text, "can deliver %.9s samples/s", readable_number(samples_per_second).c_str());
+  return text;
+}
+
 ShortText utc_now(const char* format) noexcept {
   ShortText out;
   const std::time_t now = std::time(nullptr);

@@ -11,7 +11,9 @@
 namespace bascule {
 
 // These say what the throughput of a run and its training time count, wherever the two stand beside each other.
-inline constexpr char kThroughputCounts[] = "without warm-up, evaluation and saving";
+inline const char* throughput_counts(bool counts_warmup) {
+  return counts_warmup ? "with warm-up, without evaluation and saving" : "without warm-up, evaluation and saving";
+}
 inline constexpr char kTrainingTimeCounts[] = "with warm-up, evaluation and saving";
 
 // A short zero-terminated text.
@@ -29,6 +31,8 @@ ShortText readable_number(double value) noexcept;
 ShortText readable_percent(double fraction) noexcept;
 // Recall and accuracy as percent, the others as numbers.
 ShortText readable_metric(const Metric& metric, double value) noexcept;
+// Of a loader: "can deliver 912 samples/s"; of NaN "loading was not measured".
+ShortText can_deliver(double samples_per_second) noexcept;
 // The current time in UTC, in a format of strftime.
 ShortText utc_now(const char* format) noexcept;
 

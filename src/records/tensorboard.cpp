@@ -132,7 +132,8 @@ Status TensorBoardWriter::step(const StepRecord& record, double unix_seconds) no
   for (int phase = 0; phase < kStepPhases; ++phase) {
     add(event, "time", phase_tag(static_cast<StepPhase>(phase)), record.seconds[phase] / steps);
   }
-  add(event, "loader", "could_deliver_samples_per_second", record.loader_samples_per_second);
+  if (!std::isnan(record.loader_samples_per_second))
+    add(event, "loader", "could_deliver_samples_per_second", record.loader_samples_per_second);
   add(event, "loader", "ring_occupancy", record.ring_occupancy);
   add(event, "loader", "waited_for_step_seconds", record.loader_wait_seconds);
   add(event, "loader", "step_waited_seconds", record.seconds[static_cast<int>(StepPhase::kWaitForData)]);

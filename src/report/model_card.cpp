@@ -171,7 +171,7 @@ std::string model_card(const Report& report) {
     out += std::string("| mean loss | ") + readable_number(report.train.train_loss).c_str() + " |\n";
     const WholeRun& whole = report.train.whole;
     out += std::string("| throughput of the whole run | ") + readable_number(whole.samples_per_second).c_str() +
-           " samples/s, " + kThroughputCounts + " |\n";
+           " samples/s, " + throughput_counts(report.train.counts_warmup) + " |\n";
     out += std::string("| time of the whole run | ") + readable_seconds(whole.seconds).c_str() + ", " +
            kTrainingTimeCounts + (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : "") +
            " |\n";

@@ -82,6 +82,7 @@ struct TrainSummary {
   double seconds = 0.0;             // whole loop of this process, warm-up, evaluation and saving included
   double samples_per_second = 0.0;  // design, contract 6: after the warm-up steps, without evaluation and saving
   double steps_per_second = 0.0;    // the same
+  bool counts_warmup = false;       // both are of all updates: there was no warm-up, or nothing after it
   double evaluation_seconds = 0.0;  // of this process
   double save_seconds = 0.0;        // the same
   StepTotals totals;                // where the time of this process went
@@ -94,10 +95,11 @@ struct TrainSummary {
 
 // Figures of the training stream in this process.
 struct LoaderSummary {
-  double could_deliver_samples_per_second = 0.0;  // if no step held it up; at least what it did deliver
-  double step_waited_seconds = 0.0;               // the step for data
-  double waited_for_step_seconds = 0.0;           // the workers for the step, summed over them
-  double ring_occupancy = 0.0;                    // slots ready when the step asked, mean
+  double could_deliver_samples_per_second =
+      0.0;                               // if no step held it up, at least what it did deliver; NaN: not measured
+  double step_waited_seconds = 0.0;      // the step for data
+  double waited_for_step_seconds = 0.0;  // the workers for the step, summed over them
+  double ring_occupancy = 0.0;           // slots ready when the step asked, mean
   std::int64_t ring_slots = 0;
   std::int64_t bad_samples = 0;  // replaced by others, in the whole run
 };

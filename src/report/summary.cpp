@@ -70,8 +70,8 @@ std::string wire_text(const WireSummary& wire) {
 
 std::string loader_text(const LoaderSummary& loader) {
   char text[128];
-  std::snprintf(text, sizeof text, "can deliver %s samples/s; training waited %s; %.2f of %lld slots ready",
-                readable_number(loader.could_deliver_samples_per_second).c_str(),
+  std::snprintf(text, sizeof text, "%s; training waited %s; %.2f of %lld slots ready",
+                can_deliver(loader.could_deliver_samples_per_second).c_str(),
                 readable_seconds(loader.step_waited_seconds).c_str(), loader.ring_occupancy,
                 static_cast<long long>(loader.ring_slots));
   return text;
@@ -100,8 +100,8 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     const std::string whole_run = ", whole run";
     if (report.train.trained_here()) {
       pairs.push_back(
-          {std::string("throughput") + here,
-           std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s, " + kThroughputCounts});
+          {std::string("throughput") + here, std::string(readable_number(report.train.samples_per_second).c_str()) +
+                                                 " samples/s, " + throughput_counts(report.train.counts_warmup)});
     }
     if (resumed) {
       pairs.push_back({"throughput" + whole_run, std::string(readable_number(whole.samples_per_second).c_str()) +

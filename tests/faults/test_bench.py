@@ -30,6 +30,7 @@ class Bench(unittest.TestCase):
         if not is_sanitized():
             self.assertLessEqual(figures["resident_bytes"], 1.03 * figures["planned_bytes"] + (64 << 20))
         self.assertEqual([column["workers"] for column in figures["columns"]], [0, 2])
+        self.assertGreater(figures["columns"][0]["loader_samples_per_second"], 0)  # where steps take what was loaded before it is null
         self.assertIn("linear", [operation["name"] for operation in figures["operations"]])
         self.assertEqual(figures["precision"], "float32")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["run.toml"])

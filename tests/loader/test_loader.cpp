@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -214,7 +215,12 @@ TEST(Loader, CountsSamplesAndWhoWaitedForWhom) {
   earlier.loaded_samples = 40;
   earlier.loading_seconds = 0.25 * stream.loading_seconds;
   EXPECT_DOUBLE_EQ(deliverable_samples_per_second(earlier, stream), 60.0 / (0.75 * stream.loading_seconds));
-  EXPECT_EQ(deliverable_samples_per_second(stream, stream), 0.0);
+  EXPECT_TRUE(std::isnan(deliverable_samples_per_second(stream, stream)));
+  earlier.loaded_samples = 60;
+  earlier.samples = 20;
+  EXPECT_DOUBLE_EQ(deliverable_samples_per_second(earlier, stream), 40.0 / (0.75 * stream.loading_seconds));
+  earlier.samples = 19;  // and more than half of what was taken since then had been loaded before
+  EXPECT_TRUE(std::isnan(deliverable_samples_per_second(earlier, stream)));
 }
 
 // "could deliver" counts training alone, without what evaluations read.

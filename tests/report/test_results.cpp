@@ -76,6 +76,18 @@ TEST(Results, ThisProcessAndTheWholeRunStandApart) {
   EXPECT_NE(page.find("3 processes"), std::string::npos);
 }
 
+TEST(Results, ThroughputWithWarmUpAndLoadingThatWasNotMeasuredSaySo) {
+  Report report = test::sample_report();
+  report.train.counts_warmup = true;
+  report.loader.could_deliver_samples_per_second = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(parsed(train_results_json(report))["loader_could_deliver_samples_per_second"].is_null());
+  for (const std::string& text : {summary_text(report), model_card(report), report_html(report)}) {
+    EXPECT_NE(text.find("with warm-up, without evaluation and saving"), std::string::npos) << text;
+    EXPECT_EQ(text.find("without warm-up"), std::string::npos) << text;
+  }
+  EXPECT_NE(summary_text(report).find("loading was not measured; training waited"), std::string::npos);
+}
+
 TEST(Results, AProcessThatOnlyEvaluatedSaysNothingOfItsThroughput) {
   Report report = test::sample_report();
   report.train.whole = {2, 400, 310.25, 120.5, 3.77};
