@@ -2,11 +2,13 @@
 #include "src/commands/launch_run.h"
 
 #include <cstdint>
+#include <cstdio>
 
 #include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/checkpoint/output_dir.h"
+#include "src/commands/last_document.h"
 #include "src/commands/stop_signal.h"
 #include "src/distributed/launch.h"
 #include "src/run/recorded_run.h"
@@ -62,7 +64,11 @@ int launch_run(const Settings& settings, const std::string& settings_file, bool 
   launch.go_on = go_on;
   launch.stop = stop_signal();
   launch.end_at_once = end_at_once();
-  return launch_ranks(launch);
+  std::string document;  // one, whatever the ranks and their launcher say
+  const int code = launch_ranks(launch, json ? &document : nullptr);
+  if (json && code != 0 && document.empty()) document = document_of_exit_code(code, "", "a rank failed");
+  std::fputs(document.c_str(), stdout);
+  return code;
 }
 
 }  // namespace bascule

@@ -14,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/float_environment.h"
+#include "src/commands/last_document.h"
 #include "src/commands/program.h"
 #include "src/commands/report_error.h"
 #include "src/commands/standard_output.h"
@@ -60,16 +61,18 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk: an error of the write, told in words
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to stop
   const bool json = bascule::asks_for_json(argc, argv);
+  if (json) bascule::promise_document();
+  const auto report = [&](const Error& error) { return report_error(error, json && bascule::prints_errors()); };
   try {
     bascule::check_stack();
     return bascule::run_command_line(argc, argv);
   } catch (const Error& error) {
-    return report_error(error, json);
+    return report(error);
   } catch (const std::bad_alloc&) {
-    return report_error(Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`"), json);
+    return report(Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`"));
   } catch (const std::filesystem::filesystem_error& error) {
-    return report_error(bascule::unreadable(error), json);
+    return report(bascule::unreadable(error));
   } catch (const std::exception& error) {
-    return report_error(Error(ErrorKind::kInternal, "", std::string("bug: ") + error.what()), json);
+    return report(Error(ErrorKind::kInternal, "", std::string("bug: ") + error.what()));
   }
 }

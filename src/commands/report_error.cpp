@@ -15,9 +15,13 @@
 
 namespace bascule {
 
+constexpr char kWithoutMemory[] =
+    "{\"error\": {\"exit_code\": 4, \"kind\": \"memory\", \"what\": \"out of memory\", \"what_to_do\": \"\", "
+    "\"where\": \"\"}}\n";
+
 bool asks_for_json(int argc, const char* const* argv) {
   for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
-    if (std::strcmp(argv[i], "--json") == 0) return true;
+    if (std::strncmp(argv[i], "--json", 6) == 0 && (argv[i][6] == '\0' || argv[i][6] == '=')) return true;
   }
   return false;
 }
@@ -39,7 +43,7 @@ void print_error(const Error& error, bool json) noexcept {
   try {
     if (json) std::fputs(error_document(error).c_str(), stdout);
   } catch (const std::exception&) {
-    // Out of memory: the line has been said.
+    std::fputs(kWithoutMemory, stdout);
   }
 }
 

@@ -12,7 +12,7 @@
 #include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
-#include "src/commands/report_error.h"
+#include "src/commands/last_document.h"
 #include "src/commands/run.h"
 #include "src/commands/standard_output.h"
 #include "src/files/durable_write.h"
@@ -119,15 +119,6 @@ int repeat(Settings settings, const std::string& settings_file) {
   return run_settings(std::move(settings), "", false);
 }
 
-// Ranks say on standard error what was wrong, and main() hears of their exit code alone. A stop by a signal is no
-// error.
-void print_failure(int code, const std::string& output) {
-  if (code > exit_code(ErrorKind::kDisk)) return;
-  const Error error(static_cast<ErrorKind>(code), output, "the repeated run failed",
-                    "the last lines on standard error say why");
-  std::fputs(error_document(error).c_str(), stdout);
-}
-
 // Equal bits, or where they are not promised, equal figures.
 bool is_as_recorded(const RepeatJudgement& judgement, Promise promise) {
   return judgement.has_equal_bits || (promise == Promise::kFigures && judgement.has_equal_figures);
@@ -213,7 +204,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
   const int code = repeat(std::move(settings), output + ".toml");
   redirected.reset();
   if (code != 0) {
-    if (arguments.json) print_failure(code, output);
+    if (arguments.json) std::fputs(document_of_exit_code(code, output, "the repeated run failed").c_str(), stdout);
     return code;
   }
   const RunRecord now = open_record(output).record;

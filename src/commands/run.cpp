@@ -17,6 +17,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/commands/check_tree.h"
+#include "src/commands/last_document.h"
 #include "src/commands/launch_run.h"
 #include "src/commands/rank_errors.h"
 #include "src/commands/report_error.h"
@@ -88,12 +89,12 @@ std::string failed_file(SealedRun& sealed) {
       throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),
                   "loss, gradient or a parameter is not finite",
                   "try a lower training.learning_rate, or resume from an older checkpoint");
-    case StatusCode::kTextsNotFinite:
     case StatusCode::kNoFigure:
       throw Error(ErrorKind::kData, sealed.run().data.find(Split::kValidation)->manifest->files().name,
                   std::string("the evaluation after update ") + std::to_string(status.detail[0]) + " has no " +
                       sealed.run().pace.best_figure->name() + ", by which the best is chosen",
                   "choose another training.metric_for_best_model, or rows whose labels differ");
+    case StatusCode::kTextsNotFinite:
       throw Error(ErrorKind::kData, sealed.run().settings.model.model_name_or_path.resolved,
                   "the model's logits are not finite",
                   sealed.run().graphs.trains() ? "try a lower training.learning_rate" : "its weights may be damaged");
@@ -126,10 +127,13 @@ void end_tracking(SealedRun& sealed, MlflowState state) {
   }
 }
 
-int stopped(int signal, SealedRun& sealed) {
+int stopped(int signal, SealedRun& sealed, bool json) {
   sealed.status().end("stopped");
   end_tracking(sealed, MlflowState::kKilled);
-  say(stopped_text(signal, sealed.run().graphs.trains() ? sealed.loop().position().global_step : 0));
+  const std::string text =
+      stopped_text(signal, sealed.run().graphs.trains() ? sealed.loop().position().global_step : 0);
+  say(text);
+  if (json) std::fputs(document_of_stop(signal, text).c_str(), stdout);
   return 128 + signal;
 }
 
@@ -242,7 +246,7 @@ int replay_and_finish(SealedRun& sealed, bool json) {
   group.set_phase(RankPhase::kFinishing);
   if (sealed.mlperf().failed()) say(std::string(kMlperfLogFile) + " could not be written; lines are missing");
   if (status.code == StatusCode::kStopped)
-    return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed)
+    return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed, json)
                             : 128 + static_cast<int>(status.detail[0]);
   if (!status.ok()) throw_status(status, sealed);
   const std::vector<SkippedSamples> skipped = gather_skipped(sealed, group);
@@ -381,6 +385,7 @@ int run_command(const SettingsSource& source, bool json) {
 
 int run_settings(Settings settings, const std::string& settings_file, bool json, StartTimes times) {
   const RankPlace place = place_from_environment();
+  if (!place.is_alone()) speak_as_rank(place.rank);
   if (sealed_settings() != nullptr && place.rank == 0) check_tree(tree_of_program());
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);

@@ -11,6 +11,7 @@
 #include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/notify_socket.h"
+#include "src/commands/last_document.h"
 #include "src/commands/launch_run.h"
 #include "src/commands/rank_errors.h"
 #include "src/commands/report_error.h"
@@ -19,12 +20,12 @@
 #include "src/draw_run/draw_folder.h"
 #include "src/draw_run/draw_loop.h"
 #include "src/draw_run/drawn_from.h"
-#include "src/json/json.h"
 #include "src/finish/contracts.h"
+#include "src/json/json.h"
 #include "src/records/readable.h"
 #include "src/records/run_status.h"
-#include "src/reproduce/run_record.h"
 #include "src/report/summary.h"
+#include "src/reproduce/run_record.h"
 #include "src/run/recorded_run.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"
@@ -117,7 +118,6 @@ void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& gro
   results->encoded_texts = static_cast<std::int64_t>(sums[7]);
 }
 
-int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results,
 std::vector<ContractResult> contracts_of(const RecordedDrawRun& run, const DrawResults& results) {
   ContractFigures figures;
   figures.planned_bytes = results.planned_bytes;
@@ -130,6 +130,7 @@ std::vector<ContractResult> contracts_of(const RecordedDrawRun& run, const DrawR
                                    static_cast<std::int64_t>(run.files->missing().size()), results.timed_pictures});
 }
 
+int finish(RecordedDrawRun& run, const SealedDrawRun& sealed, const DrawResults& results,
            const std::vector<NamedText>& from, RunStatus* status, bool json) {
   const std::string& folder = run.settings.run.output_dir.resolved;
   run.files->put_in_order();
@@ -171,8 +172,11 @@ int draw_and_finish(RecordedDrawRun& run, SealedDrawRun& sealed, Group& group, c
   if (!group.is_first()) return signal == 0 ? 0 : 128 + signal;
   if (signal == 0) return finish(run, sealed, results, from, status, json);
   status->end("stopped");
-  say("run: stopped; " + std::to_string(run.files->done().size()) + " of " + std::to_string(run.list.pictures.size()) +
-      " pictures are there; run the same command again to draw the others");
+  const std::string text = "run: stopped; " + std::to_string(run.files->done().size()) + " of " +
+                           std::to_string(run.list.pictures.size()) +
+                           " pictures are there; run the same command again to draw the others";
+  say(text);
+  if (json) std::fputs(document_of_stop(signal, text).c_str(), stdout);
   return 128 + signal;
 }
 

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "src/commands/last_document.h"
+
 namespace bascule {
 namespace {
 
@@ -32,7 +34,10 @@ extern "C" void note_signal(int number) {
   const int error = errno;
   // Nothing can be done where it cannot be said.
   if (write(STDERR_FILENO, kLastWords, sizeof kLastWords - 1) < 0) errno = error;
-  if (launches_ranks == 0) _exit(128 + number);
+  if (launches_ranks == 0) {
+    write_document_of_signal(number);
+    _exit(128 + number);
+  }
   ends_at_once = 1;
   errno = error;
 }

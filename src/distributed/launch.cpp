@@ -160,7 +160,7 @@ class ErrorStream {
 
 class Launched {
  public:
-  explicit Launched(const LaunchSettings& settings) : settings_(settings) {
+  Launched(const LaunchSettings& settings, std::string* output) : settings_(settings), kept_output_(output) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const std::string run = fresh_name();
     listening_ = listen_at("bascule-launch-" + run);
@@ -247,7 +247,8 @@ class Launched {
   void pass_output_on() {
     char text[4096];
     const ssize_t count = read(output_.number(), text, sizeof text);
-    if (count > 0) std::fwrite(text, 1, static_cast<std::size_t>(count), stdout);
+    if (count > 0 && kept_output_ != nullptr) kept_output_->append(text, static_cast<std::size_t>(count));
+    if (count > 0 && kept_output_ == nullptr) std::fwrite(text, 1, static_cast<std::size_t>(count), stdout);
     if (count == 0) output_.reset();
   }
 
@@ -334,6 +335,7 @@ class Launched {
   }
 
   const LaunchSettings& settings_;
+  std::string* const kept_output_;
   Descriptor listening_, output_, errors_;
   SharedMemory memory_;
   ErrorStream stream_;
@@ -384,10 +386,10 @@ int machines_in(const std::string& hostfile, const std::string& where) {
   return static_cast<int>(machines.size());
 }
 
-int launch_ranks(const LaunchSettings& settings) {
+int launch_ranks(const LaunchSettings& settings, std::string* output) {
   check_open_files();
   const SessionFolder folder(settings.session_folder);
-  return Launched(settings).see_through();
+  return Launched(settings, output).see_through();
 }
 
 }  // namespace bascule

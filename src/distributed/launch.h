@@ -24,8 +24,8 @@ struct LaunchSettings {
 
 // Returns the run's exit code. Passes on the stdout and stderr of the ranks, and of mpirun's own messages only
 // those that explain why nothing was started. Throws Error kRank where mpirun cannot be started, and for a rank that
-// failed without saying so itself.
-int launch_ranks(const LaunchSettings& settings);
+// failed without saying so itself. output: null, or where the stdout of the ranks is kept instead.
+int launch_ranks(const LaunchSettings& settings, std::string* output = nullptr);
 
 // How many machines a hostfile of mpirun names. Throws Error kSettings, about `where`, if it cannot be read or names
 // none.

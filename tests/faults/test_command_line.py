@@ -252,6 +252,7 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((error["kind"], "missing.toml" in error["where"]), ("data", True), error)
         self.assertEqual(self.json_error("rnu"), {"kind": "settings", "exit_code": 2, "where": "", "what": 'unknown command "rnu"', "what_to_do": 'did you mean "run"?'})
         self.assertEqual(self.json_error("bench", "--step=3", missing)["what_to_do"], 'did you mean "--steps"?')
+        self.assertEqual(json.loads(run("plan", missing, "--json=true").stdout)["error"]["kind"], "settings")
         self.assertEqual(run("plan", missing).stdout, "")
         self.assertEqual(run("fill", missing, "--", "--json").stdout, "")  # a text that looks so
 

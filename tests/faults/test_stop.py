@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run works and can be stopped whatever its caller closed; a second signal ends it at once; neither leaves anything that blocks the next start."""
 import itertools
+import json
 import os
 import pathlib
 import signal
@@ -9,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, patient, run, settings, wait_for
+from bascule_run import EMOJI, PROGRAM, digest, has_mpi, patient, run, settings, wait_for
 from rank_runs import preloaded, processes_of, ranks_and_launcher
 
 SMALL = {"training__max_steps": "3", "training__save_steps": "1", "data__train_file": f'"{EMOJI}/validation.jsonl"'}
@@ -46,6 +47,17 @@ class Stop(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 bits[ranks].add(digest(f"{folder}/run/model.safetensors"))
         self.assertEqual([len(found) for found in bits.values()], [1, 1])
+
+    def test_with_json_a_run_that_is_stopped_leaves_one_document(self):
+        for ranks in ("1", "2") if has_mpi() else ("1",):
+            with self.subTest(ranks=ranks), tempfile.TemporaryDirectory() as folder:
+                toml = settings(folder, distributed__world_size=ranks, **LONG)
+                begun = subprocess.Popen([str(PROGRAM), "run", str(toml), "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                wait_for(lambda: newest_checkpoint(pathlib.Path(folder) / "run") > 0)
+                begun.terminate()
+                document = json.loads(begun.communicate(timeout=patient(60))[0])
+                self.assertEqual((begun.returncode, document["error"]["kind"], document["error"]["exit_code"]), (143, "stopped", 143))
+                self.assertRegex(document["error"]["what"], "^run: stopped by SIGTERM after update [0-9]+, which was saved")
 
     def test_a_second_run_in_the_same_folder_waits_a_moment_and_is_refused(self):
         toml = settings(self.folder, **LONG)
