@@ -90,7 +90,7 @@ class Ranks(unittest.TestCase):
         self.judge(run("run", ranks_drawing(self.folder, 3, batch_size="12")))
 
     def test_where_memory_is_short_fewer_ranks_are_advised(self):
-        done = run("plan", ranks_drawing(self.folder, 2, batch_size="1"), "--memory-gib", "0.06")
+        done = run("plan", ranks_drawing(self.folder, 2, batch_size="1"), "--memory-gib", "0.052")
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("--memory-gib allows", done.stderr)
         self.assertIn("fewer ranks", done.stderr)
