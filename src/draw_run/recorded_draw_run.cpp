@@ -149,16 +149,21 @@ std::string advice_for_size(const RecordedDrawRun& run, std::size_t limit) {
   };
   if (asked.batch > 1) try_one(&DrawingSize::batch, std::int64_t{1}, "draw.batch_size = 1");
   if (asked.ranks > 1) try_one(&DrawingSize::ranks, 1, "distributed.world_size = 1");
+  const DrawingSize full = least;  // bf16 takes more where pictures are small
+  const std::vector<std::string> of_full = all;
   if (asked.precision == Precision::kFloat32 && run.settings.machine.products != Products::kOnednn)
     try_one(&DrawingSize::precision, Precision::kBf16, "model.precision = \"bf16\"");
   if (!some.empty()) return or_list(some) + " would fit";
-  if (!fits(least)) {
-    const std::int64_t side = largest_side(run, least, fits);
-    if (side == 0)
-      return "no size of pictures fits: the weights alone take " + std::string(readable_bytes(weights_of(run)).c_str());
-    all.push_back(side_text(side));
+  for (const auto& [size, words] : {std::pair{full, of_full}, std::pair{least, all}}) {
+    std::vector<std::string> together = words;
+    if (!fits(size)) {
+      const std::int64_t side = largest_side(run, size, fits);
+      if (side == 0) continue;
+      together.push_back(side_text(side));
+    }
+    return and_list(together) + " would fit together";
   }
-  return and_list(all) + " would fit together";
+  return "no size of pictures fits: the weights alone take " + std::string(readable_bytes(weights_of(run)).c_str());
 }
 
 // The noise of all pictures.
