@@ -93,8 +93,8 @@ class Group {
   // By all ranks together, of memory that the ranks of a node share. Every byte was written on at most one node and is
   // zero on the others: whole on node 0.
   [[nodiscard]] bool combine(Span<std::byte> memory) noexcept;
-  // This node wrote [begin, end) of the memory, the nodes' parts lie one after another from its first byte: whole on
-  // all nodes. All ranks of a node say the same.
+  // Gives every node the whole memory. Each node has written its part, [begin, end); the parts follow one another from
+  // the first byte. All ranks of a node say the same.
   [[nodiscard]] bool gather_parts(Span<std::byte> memory, std::size_t begin, std::size_t end) noexcept;
   void set_phase(RankPhase phase, std::int64_t step) noexcept;
   void set_phase(RankPhase phase) noexcept;
