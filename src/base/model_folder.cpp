@@ -12,9 +12,10 @@ namespace bascule {
 void require_model_folder(const std::string& folder) {
   struct stat facts = {};
   if (::stat(folder.c_str(), &facts) == 0 || errno != ENOENT) return;
-  throw Error(ErrorKind::kData, folder, "there is no such folder",
-              "models are local folders, and Bascule downloads nothing: `hf download NAME --local-dir FOLDER` brings "
-              "one of the hub");
+  throw Error(
+      ErrorKind::kData, folder, "there is no such folder",
+      "models are local folders, and Bascule downloads nothing: `hf download NAME --local-dir FOLDER` downloads "
+      "one from the hub");
 }
 
 }  // namespace bascule

@@ -134,7 +134,7 @@ void refuse_foreign_weights(const std::string& folder) {
   for (const auto& [file, software, argument] : kForeignWeights) {
     if (!file_exists(folder + "/" + file)) continue;
     throw Error(ErrorKind::kData, folder,
-                std::string("holds no weights that are read here: ") + file + " is of " + software,
+                std::string("has no weights that Bascule reads: ") + file + " holds weights of " + software,
                 argument != nullptr
                     ? "convert them with Transformers 4 or Diffusers: from_pretrained(FOLDER, " +
                           std::string(argument) + ").save_pretrained(NEW_FOLDER) of the model's class"

@@ -142,7 +142,7 @@ void warn_of_closed(const std::set<std::string>& places) {
   }
   for (const std::string& path : closed)
     std::fprintf(stderr,
-                 "bascule: warning: --unit: %s: the service, which has a user of its own, may not read it; allow it "
+                 "bascule: warning: --unit: %s: the service, which has a user of its own, cannot read it; allow it "
                  "(chmod o+rX), or use another place\n",
                  path.c_str());
 }
@@ -276,8 +276,8 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   facts.locks_memory = settings.machine.lock_memory;
   facts.mounted = temporary_of(places);
   places.merge(places_of({std::filesystem::path(output).parent_path().string()}));
-  facts.reads_homes = std::any_of(places.begin(), places.end(), [](const std::string& place) {
-    const std::string path = place + "/";
+  facts.reads_homes = std::any_of(places.begin(), places.end(), [](const std::string& read) {
+    const std::string path = read + "/";
     return begins_with(path, "/home/") || begins_with(path, "/root/") || begins_with(path, "/run/user/");
   });
   warn_of_closed(places);

@@ -164,7 +164,8 @@ std::vector<SplitTexts> read_texts(const OpenedData& opened) {
   std::vector<SplitTexts> texts;
   for (std::size_t split = 0; split < opened.data().splits.size(); ++split) {
     for (int number = 0; number < kMaxTexts; ++number) {
-      if (!reads_text(opened.data().loader, number)) continue;
+      const bool is_unlabelled_target = number == 1 && opened.data().splits[split].manifest->is_unlabelled();
+      if (!reads_text(opened.data().loader, number) || is_unlabelled_target) continue;
       texts.push_back(texts_of(opened, split, number));
       keep_first(&texts.back().unknown, texts.back().most, has_more_unknown);
     }

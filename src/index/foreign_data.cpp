@@ -43,9 +43,10 @@ void refuse_foreign_data(const std::string& path) {
   };
   std::error_code failed;
   if (!fs::exists(path, failed) && !failed) {
-    refuse("there is no such file or folder",
-           "data are local files, and Bascule downloads nothing: tools/export_dataset.py NAME --output FOLDER brings a "
-           "data set of the hub");
+    refuse(
+        "there is no such file or folder",
+        "data are local files, and Bascule downloads nothing: tools/export_dataset.py NAME --output FOLDER downloads "
+        "and converts a data set of the hub");
   }
   const std::string kind = kind_of_table(path);
   const std::string found = fs::is_directory(path, failed) ? found_in(path)

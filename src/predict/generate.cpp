@@ -100,8 +100,7 @@ class Writer {
     const RecordedGeneration recorded =
         record_generation(&session, model, fields, bounds_of(fields, batch, longest), options, precision);
     const int threads = threads_within(read_process_limits(), usable_cores(), 1);
-    constexpr std::size_t kProgramBytes = std::size_t{48} << 20;
-    return make_memory_plan(session.plan(threads), kProgramBytes).peak_bytes() +
+    return make_memory_plan(session.plan(threads), kProgramBytes + kProcessBytes).peak_bytes() +
            Generator(recorded, options, batch).bytes();
   }
 
@@ -293,8 +292,9 @@ class GenerateCommand {
     };
     const bool is_cut = ids.empty() || !is_end(ids[ids.size() - 1]);
     if (is_cut) {
-      std::fprintf(stderr, "bascule: %s%zu: the generated text is cut at %s; raise --max-new-tokens\n", where,
-                   number + 1, count_of(ids.size(), "token").c_str());
+      std::fprintf(stderr, "bascule: %s%zu: the generated text is cut at %s; raise %s\n", where, number + 1,
+                   count_of(ids.size(), "token").c_str(),
+                   arguments_.options.contains("max_length") ? "--max-length" : "--max-new-tokens");
     }
     return {decoder_->decode(ids), static_cast<std::int64_t>(ids.size()), writer_->search().score(sample), is_cut};
   }

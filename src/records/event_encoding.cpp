@@ -226,9 +226,9 @@ EventRecord read_event_record(Span<const unsigned char> bytes) noexcept {
   const unsigned char* content = bytes.data() + kHeadBytes;
   if (get_fixed(content + length, 4) != masked_crc32c(content, length)) return record;
   record.state = read_event(Cursor{content, content + length}, record) ? RecordState::kWhole : RecordState::kForeign;
-  // The first tag of every evaluation that we write.
+  // A tag of every evaluation that we write: without labels it has no loss.
   const std::string_view text(static_cast<const char*>(static_cast<const void*>(content)), length);
-  for (const char* tag : {"eval/loss", "test/loss", "eval_ema/loss", "test_ema/loss"})
+  for (const char* tag : {"eval/runtime", "test/runtime", "eval_ema/runtime", "test_ema/runtime"})
     record.evaluation = record.evaluation || text.find(tag) != std::string_view::npos;
   return record;
 }

@@ -29,7 +29,7 @@ void visit_figures(const EvaluationRecord& record, Metrics metrics, const Visit&
     return key;
   };
   visit("epoch", record.epoch);
-  if (!std::isnan(record.loss)) visit(named("loss"), record.loss);  // NaN: of rows without labels
+  if (!std::isnan(record.loss)) visit(named("loss"), record.loss);  // NaN: nothing had a label
   visit(named("runtime"), record.seconds);
   visit(named("samples"), record.samples);
   for (const Metric& metric : metrics) {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <string>
 #include <type_traits>
 
 #include "src/base/check.h"
@@ -32,10 +33,15 @@ Json line_of(const std::string& text) {
   return {};
 }
 
+// Every evaluation has a runtime; without labels it has no loss.
+bool is_of(const Json& line, Split split, bool is_averaged) {
+  return line.contains(std::string(figure_prefix(split, is_averaged)) + "_runtime");
+}
+
 // Whether the line says what is not computed again.
 bool stays(const Json& line, std::int64_t step, std::int64_t evaluated) {
-  if (line.contains("test_loss") || line.contains("test_ema_loss")) return false;
-  const bool is_evaluation = line.contains("eval_loss") || line.contains("eval_ema_loss");
+  if (is_of(line, Split::kTest, false) || is_of(line, Split::kTest, true)) return false;
+  const bool is_evaluation = is_of(line, Split::kValidation, false) || is_of(line, Split::kValidation, true);
   const std::int64_t limit = is_evaluation ? std::min(step, evaluated) : step;
   return line["step"].integer() <= limit;
 }
@@ -87,8 +93,8 @@ std::string mended(const Json& line, Span<const Record> records, const Others&..
 }
 
 std::string mended(const Json& line, const KnownRecords& known) {
-  if (line.contains("eval_loss")) return mended(line, known.evaluations, known.metrics);
-  if (line.contains("eval_ema_loss")) return mended(line, known.averaged, known.metrics);
+  if (is_of(line, Split::kValidation, false)) return mended(line, known.evaluations, known.metrics);
+  if (is_of(line, Split::kValidation, true)) return mended(line, known.averaged, known.metrics);
   return mended(line, known.steps);
 }
 

@@ -89,7 +89,9 @@ RepeatJudgement judge_repeat(const RunRecord& then, const RunRecord& now) {
   judgement.has_equal_bits = judgement.first_difference.empty();
   judgement.loss = now.train_loss;
   judgement.loss_then = then.train_loss;
-  judgement.has_equal_figures = std::abs(now.train_loss - then.train_loss) <= kSameFigures * std::abs(then.train_loss);
+  const bool has_none = std::isnan(now.train_loss) && std::isnan(then.train_loss);
+  judgement.has_equal_figures =
+      has_none || std::abs(now.train_loss - then.train_loss) <= kSameFigures * std::abs(then.train_loss);
   return judgement;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "src/base/error.h"
 #include "src/base/program_file.h"
@@ -262,7 +263,8 @@ RunRecord read_record(const Json& json, const std::string& where) {
     record.ended_at = get_int(ended, "update", where);
     record.schedule_steps = get_int(ended, "schedule_steps", where);
   }
-  record.train_loss = get_number(json, "train_loss", where, 0.0);
+  // Null where no update had a loss.
+  record.train_loss = get_number(json, "train_loss", where, std::numeric_limits<double>::quiet_NaN());
   const Json& pace = get_object(json, "samples_per_second", where);
   record.pace = {get_number(pace, "whole_run", where), get_number(pace, "least", where),
                  get_number(pace, "most", where)};

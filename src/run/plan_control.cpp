@@ -98,9 +98,14 @@ void plan_control(const TrainingSettings& training, const std::string& output_di
   const std::int64_t ended = ended_at(*resume->point, output_dir);
   if (ended > 0 && !resume->is_longer) control.total_updates = ended;
   resume->is_over = TrainingControl(control, best).ends_after(step);
-  if (resume->is_over) {
+  const int then = figure_number_then(*resume->point);
+  // An evaluation that found no figure ended the run with an error, and its checkpoint was kept.
+  const bool found_none = best.step < 0 && then > 0 && then == pace->best_figure_number();
+  if (resume->is_over && found_none) {
+    restart_search(resume, std::string("no evaluation has found ") + pace->best_figure->name());
+  } else if (resume->is_over) {
     keep_search(metrics, best, pace, resume);
-  } else if (pace->best_figure && figure_number_then(*resume->point) != pace->best_figure_number()) {
+  } else if (pace->best_figure && then != pace->best_figure_number()) {
     restart_search(resume, "the metric for the best has changed");
   } else if (pace->best_figure && !has_same_validation(*resume)) {
     restart_search(resume, "validation rows or batches have changed");

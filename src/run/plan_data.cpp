@@ -161,7 +161,7 @@ bool is_unlabelled(RecordedRun* run, const Manifest& manifest) {
   if (reads_targets ? !manifest.lacks_second_texts() : !reads_labels || !manifest.lacks_labels()) return false;
   const bool writes = !reads_targets || run->settings.training.predict_with_generate;
   run->notes.push_back("data: " + manifest.name() + " has no " + (reads_targets ? "targets" : "labels") +
-                       (writes ? ": predictions are written, and no figures"
+                       (writes ? ": writing predictions without metrics"
                                : ": set training.predict_with_generate = true to write texts for it"));
   return true;
 }

@@ -108,15 +108,15 @@ void SealedRecords::open_logs(const RecordedRun& run, void (*say)(const std::str
       {outputs_.steps.records(), made, outputs_.averaged_evaluations.records(), run.opened.judge_kind->metrics});
   if (damaged > 0)
     say("resume: log.jsonl: " + count_of(damaged, "line") +
-        " damaged; figures that the checkpoint has are written anew, and other lines are gone");
+        " damaged; rewritten from the checkpoint; lines that it does not have were removed");
   outputs_.log = JsonLog::open(folder);
   outputs_.tracking = open_tracking(settings);
   if (!settings.report.tensorboard) return;
   const std::string events = events_folder(settings.run);
   if (run.graphs.trains()) {
     for (const std::string& file : cut_events_after(events, position_.global_step, evaluated))
-      say("resume: " + shown_path(file) + ": damaged; what cannot be read is gone from TensorBoard, and is in " +
-          kLogFile);
+      say("resume: " + shown_path(file) +
+          ": damaged; records that cannot be read were removed from TensorBoard, and are in " + kLogFile);
   }
   outputs_.events = TensorBoardWriter::open(events, {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid()});
   // Under the name that Hugging Face's trainer gives its arguments.

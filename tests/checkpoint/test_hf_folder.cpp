@@ -113,9 +113,10 @@ TEST(HfFolder, RefusesFoldersWhoseWeightsAreNotThere) {
 }
 
 TEST(HfFolder, NamesWeightsOfOtherSoftwareAndWhatConvertsThem) {
-  for (const auto& [file, said] : {std::pair{"tf_model.h5", "tf_model.h5 is of TensorFlow; convert them with "},
-                                   {"flax_model.msgpack", "is of Flax; convert them with "},
-                                   {"onnx/model.onnx", "onnx/model.onnx is of ONNX; nothing converts them back"}}) {
+  for (const auto& [file, said] :
+       {std::pair{"tf_model.h5", "tf_model.h5 holds weights of TensorFlow; convert them with "},
+        {"flax_model.msgpack", "holds weights of Flax; convert them with "},
+        {"onnx/model.onnx", "onnx/model.onnx holds weights of ONNX; nothing converts them back"}}) {
     const TemporaryFolder folder;
     std::filesystem::create_directory(folder.path() + "/onnx");
     folder.write(file, "x");

@@ -71,8 +71,8 @@ class GoingOn(unittest.TestCase):
         flip(events, events.stat().st_size // 2, 1)
         said = self.run_to_the_end(self.settings(training__max_steps="5", training__lr_schedule_steps="4"))
         self.assertEqual(log.read_text().splitlines()[:4], lines)
-        self.assertIn("bascule: resume: log.jsonl: 1 line damaged; figures that the checkpoint has are written anew", said)
-        self.assertRegex(said, "bascule: resume: .*events.*: damaged; what cannot be read is gone from TensorBoard, and is in log.jsonl")
+        self.assertIn("bascule: resume: log.jsonl: 1 line damaged; rewritten from the checkpoint", said)
+        self.assertRegex(said, "bascule: resume: .*events.*: damaged; records that cannot be read were removed from TensorBoard, and are in log.jsonl")
 
     def test_no_trained_tensor_is_lost_where_another_program_trained_more(self):
         """As one that trained a tied table and its copy apart. Its checkpoint has no checksums: it is of long ago."""

@@ -244,8 +244,12 @@ class SequenceClassification(unittest.TestCase):
             self.assertIn(f'training.metric_for_best_model = "{name}" needs 2 classes, but the model has 3; choose one of: loss, accuracy, macro_f1 or matthews_correlation', done.stderr)
         rows = [{**row, "class": 1.5} for row in self.rows_of("values", "validation")]
         (self.folder / "equal.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        done = run("run", self.settings("refused", kind="values", **{**judged, "data__validation_file": f'"{self.folder}/equal.jsonl"'},
-                                        training__metric_for_best_model='"pearson"', training__greater_is_better="true"))
+        best = {**judged, "data__validation_file": f'"{self.folder}/equal.jsonl"', "training__metric_for_best_model": '"pearson"', "training__greater_is_better": "true"}
+        last = self.settings("last", kind="values", training__max_steps="2", **best)
+        for start in range(2):  # its checkpoint is kept: another start finds the same
+            done = run("run", last)
+            self.assertEqual(done.returncode, 3, (start, done.stderr))
+        done = run("run", self.settings("refused", kind="values", **best))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr.splitlines()[-1], r"^bascule: \S*equal.jsonl: the evaluation after update 2 has no pearson, by which the best is chosen; choose another training.metric_for_best_model")
         self.assertNotIn("-1", done.stderr)

@@ -84,6 +84,31 @@ TEST_F(Log, IsCutAtWhatIsComputedAgain) {
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{4}));
 }
 
+// Of rows without labels, or without a masked token.
+TEST_F(Log, EvaluationsWithoutALossAreEvaluations) {
+  {
+    JsonLog log = JsonLog::open(folder_);
+    StepRecord step;
+    step.global_step = 4;
+    step.loss = 0.5;
+    EXPECT_TRUE(log.step(step, 1e9).ok());
+    for (const Split split : {Split::kValidation, Split::kTest}) {
+      EvaluationRecord record = evaluation(4, split);
+      record.loss = std::numeric_limits<double>::quiet_NaN();
+      EXPECT_TRUE(log.evaluation(record, {test::kOfWords, std::size(test::kOfWords)}, 1e9).ok());
+    }
+  }
+  StepRecord known;
+  known.global_step = 4;
+  known.loss = 0.5;
+  EXPECT_EQ(cut_log_after(folder_, 4, 4, {{&known, 1}, {}, {}, {test::kOfWords, std::size(test::kOfWords)}}), 0);
+  std::vector<Json> kept = lines();
+  ASSERT_EQ(kept.size(), 2U);  // not that of the test file
+  EXPECT_TRUE(kept[1].contains("eval_runtime"));
+  EXPECT_EQ(cut_log_after(folder_, 4, 2), 0);
+  EXPECT_EQ(lines().size(), 1U);
+}
+
 TEST_F(Log, EvaluationsOfAveragedWeightsAreCutAsThoseOfTheWeights) {
   {
     JsonLog log = JsonLog::open(folder_);
