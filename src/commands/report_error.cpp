@@ -52,7 +52,8 @@ void print_error(const Error& error, bool json) noexcept {
 int report_error(const Error& error, bool json) noexcept {
   std::optional<Error> with_note;
   try {
-    const std::string note = error.kind() == ErrorKind::kData ? note_on_other_form(error.where()) : "";
+    const bool may_be_read = error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kSettings;
+    const std::string note = may_be_read ? note_on_other_form(error.where()) : "";
     if (!note.empty()) with_note.emplace(error.kind(), error.where(), error.problem() + note, kOtherFormAdvice);
   } catch (const std::exception&) {
     // Out of memory: without the note.

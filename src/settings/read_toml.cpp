@@ -121,15 +121,20 @@ struct GivenKey {
   bool is_groups() const { return table + "." + name == kGroupsTable; }
 };
 
-// As TOML writes it: without the zeros before it. key: of an integer.
+// As TOML writes it: without the zeros before it. key: of an integer. TOML's other bases are for files.
 std::string decimal_text(const Key& key, const std::string& text) {
+  const auto refuse_text = [&](const char* problem) {
+    refuse(kCommandLinePlace, qualified_name(key) + " = " + cut(text) + problem, "write " + allowed_values(key, {}));
+  };
+  for (const char* base : {"0x", "0o", "0b"}) {
+    if (text.rfind(base, 0) == 0) refuse_text(" is not a decimal integer");
+  }
   const std::size_t sign = text.rfind('-', 0) == 0 ? 1 : 0, first = text.find_first_not_of('0', sign);
   if (text.size() == sign || text.find_first_not_of("0123456789", sign) != std::string::npos) return text;
   const std::string decimal = text.substr(0, sign) + (first == std::string::npos ? "0" : text.substr(first));
   std::int64_t number = 0;
   if (std::from_chars(decimal.data(), decimal.data() + decimal.size(), number).ec != std::errc())
-    refuse(kCommandLinePlace, qualified_name(key) + " = " + cut(text) + " is out of range",
-           "write " + allowed_values(key, {}));
+    refuse_text(" is out of range");
   return decimal;
 }
 

@@ -181,7 +181,7 @@ class BadInput(unittest.TestCase):
         self.refused(SETTINGS, "training.learning_rate is 0.002", training__learning_rate="2e-3")
 
     def test_too_little_memory(self):
-        self.refused(MEMORY, "GiB", machine__memory_limit_gib="0.01")
+        self.refused(MEMORY, "machine.memory_limit_gib allows 10.2 MiB", machine__memory_limit_gib="0.01")
 
 
 if __name__ == "__main__":

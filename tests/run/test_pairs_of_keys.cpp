@@ -28,7 +28,7 @@ struct PlannedModel {
 };
 
 std::string rows() {
-  const std::string images = reference_dir() + "/emoji-captions/images/";
+  const std::string images = std::string(BASCULE_TEST_DATA) + "/emoji-captions/images/";
   const auto row = [&](const std::string& picture, const std::string& members) {
     return "{\"image\": \"" + images + picture + ".jpg\", " + members + "}\n";
   };
@@ -41,7 +41,7 @@ std::string rows() {
 
 // Tokenizers of a few tokens: a plan reads them anew.
 std::vector<PlannedModel> write_models(const TemporaryFolder& folder) {
-  const std::string data = reference_dir(), bytes = data + "/run_goldens/tokenizer";
+  const std::string data = BASCULE_TEST_DATA, bytes = data + "/run_goldens/tokenizer";
   const auto write = [&](const std::string& type, const std::string& members) {
     std::filesystem::create_directory(folder.path() + "/" + type);
     folder.write(type + "/config.json", "{\"model_type\": \"" + type + "\", " + members + "}");

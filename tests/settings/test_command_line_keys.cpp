@@ -249,6 +249,9 @@ TEST(CommandLineKeys, AreRefusedWithTheAdviceOfTheFile) {
             "9223372036854775807");
   EXPECT_EQ(refusal_with({"training.seed=-0001"}),
             "command line: training.seed = -1 is out of range; write an integer from 0 to 9223372036854775807");
+  EXPECT_EQ(refusal_with({"training.seed=0x10"}),
+            "command line: training.seed = 0x10 is not a decimal integer; write an integer from 0 to "
+            "9223372036854775807");
   EXPECT_EQ(refusal_with({"training.seed=ten"}),
             "command line: training.seed = \"ten\" is a string; write an integer from 0 to 9223372036854775807");
   EXPECT_EQ(refusal_with({"training.seed="}),
