@@ -312,7 +312,7 @@ class Generate(unittest.TestCase):
             done = run("run", make_settings(self.folder / "refused", self.model, **changes))
             self.assertEqual(done.returncode, 2, done.stderr)
             return done.stderr.strip().splitlines()[-1]
-        self.assertIn("at least 13", refusal(generation__min_length="13"))
+        self.assertIn("asks for 13 tokens or more, but texts have 12 at most", refusal(generation__min_length="13"))
         self.assertIn("generate_ema", refusal(training__generate_ema="true"))
         self.assertIn("figure of generated texts", refusal(training__predict_with_generate="false", training__metric_for_best_model='"rougeLsum"', training__eval_strategy='"epoch"',
                                                            training__save_strategy='"epoch"', training__save_steps=None))

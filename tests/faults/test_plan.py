@@ -52,7 +52,7 @@ class Plan(unittest.TestCase):
         self.assertTrue(self.plan("--memory-gib", "4", **limit)["fits"])
         done = run("plan", settings(self.folder, **limit), "--memory-gib", "0.02")
         self.assertEqual(done.returncode, MEMORY)
-        self.assertRegex(done.stderr, r"^bascule: \S*run.toml: the plan needs [0-9.]+ GiB, but --memory-gib allows 0.02 GiB; ")
+        self.assertRegex(done.stderr, r"^bascule: \S*run.toml: the plan needs [0-9.]+ MiB, but --memory-gib allows 20.5 MiB; ")
         self.assertNotIn("memory_limit_gib", done.stderr)
         self.assertIn("machine.memory_limit_gib allows", run("plan", settings(self.folder, **limit)).stderr)
         for gib in ("0", "-1", "x"):

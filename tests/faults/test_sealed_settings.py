@@ -101,12 +101,12 @@ class SealedSettings(SealedTree):
         self.assertIn("config/smoke.toml", done.stdout)
 
     def test_without_its_data_it_says_which_file_is_missing(self):
-        self.assert_one_line(sealed(self.program, "run"), DATA, "emoji-captions/model/config.json")
+        self.assert_one_line(sealed(self.program, "run"), DATA, "emoji-captions/model: there is no such folder")
 
     def test_a_changed_byte_in_the_tree_is_refused_by_name(self):
         sums = hashlib.sha256(self.program.read_bytes()).hexdigest() + "  bin/bascule\n"
         (self.folder / "tree" / "SHA256SUMS").write_text(sums)
-        self.assert_one_line(sealed(self.program, "run"), DATA, "config.json")
+        self.assert_one_line(sealed(self.program, "run"), DATA, "there is no such folder")
         with self.program.open("r+b") as program:
             program.seek(-1, os.SEEK_END)
             last = program.read(1)

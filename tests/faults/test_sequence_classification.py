@@ -230,7 +230,7 @@ class SequenceClassification(unittest.TestCase):
         # The evaluation alone, where the training data says that labels are values.
         done = run("bench", self.settings("evaluated", kind="values", data__test_file=f'"{self.folder}/values-test.jsonl"'), "--steps", "1", "--use", "evaluate")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("using a new regression", done.stderr)
+        self.assertIn("with a new regression head", done.stderr)
         done = run("run", toml)
         self.assertEqual(done.returncode, 0, done.stderr)
         again = run("reproduce", self.folder / "one" / "run", "--output", self.folder / "repeated")
