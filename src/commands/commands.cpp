@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/commands.h"
 
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "src/commands/commands_on_runs.h"
 #include "src/commands/decode.h"
 #include "src/commands/doctor.h"
+#include "src/commands/last_document.h"
 #include "src/commands/plan.h"
 #include "src/commands/run.h"
 #include "src/commands/settings_command.h"
@@ -384,7 +386,10 @@ void add_draw(CLI::App& app, Chosen* chosen) {
       reads.pipeline = arguments->folder;
       check_outputs({{"--output", arguments->output}}, reads);
       catch_stop_signals(false);
-      return draw_command(*arguments, stop_signal());
+      const int code = draw_command(*arguments, stop_signal());
+      if (arguments->json && code > 128)
+        std::fputs(document_of_stop(code - 128, "stopped; no picture was written").c_str(), stdout);
+      return code;
     };
   });
 }

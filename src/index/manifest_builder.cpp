@@ -149,7 +149,7 @@ void ManifestBuilder::add_row(std::string_view text, std::string_view second_tex
   if (figures.rows > 0 && label.is_any() != has_labels) {
     throw Error{ErrorKind::kData, where(),
                 has_labels ? "has no label, but the rows before have" : "has a label, but the rows before have none",
-                "set data.label_column to the column of labels"};
+                "give all rows a label, or none"};
   }
   if (label.is_any()) add_label(label, where);
   add_text(text);

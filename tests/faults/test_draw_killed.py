@@ -182,12 +182,14 @@ class Stopped(Broken):
 
     def test_a_single_picture_by_a_signal(self):
         picture = self.folder / "x.png"
-        process = subprocess.Popen([str(PROGRAM), "draw", str(PIPELINES / "sd_v1"), "x", "-o", str(picture), "--steps", "999", "--height", "256", "--width", "256"], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([str(PROGRAM), "draw", str(PIPELINES / "sd_v1"), "x", "-o", str(picture), "--steps", "999", "--height", "256", "--width", "256", "--json"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_for(lambda: catches(process.pid, signal.SIGTERM))
         process.terminate()
-        text = process.communicate(timeout=patient(60))[1]
+        document, text = process.communicate(timeout=patient(60))
         self.assertEqual(process.returncode, 143, text)
         self.assertIn("draw: stopped; no picture was written", text)
+        self.assertEqual({key: json.loads(document)["error"][key] for key in ("exit_code", "kind")}, {"exit_code": 143, "kind": "stopped"})
         self.assertFalse(picture.exists())
 
 

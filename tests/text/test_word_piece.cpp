@@ -178,6 +178,17 @@ TEST(WordPiece, KeepsCaseAndMarksWhereItsConfigurationSaysSo) {
   EXPECT_EQ(load_tokenizer(folder.path())->encode("the"), load_tokenizer(kFolder)->encode("the"));
 }
 
+// Beside tokenizer.json too, where it is of a class that Transformers builds anew.
+TEST(WordPiece, DistilBertsClassTakesItsConfigurationAsBertsDoes) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(kFolder + "/tokenizer.json", folder.path() + "/tokenizer.json");
+  for (const char* name : {"BertTokenizer", "DistilBertTokenizer", "DistilBertTokenizerFast"}) {
+    folder.write("tokenizer_config.json",
+                 std::string(R"({"do_lower_case": false, "tokenizer_class": ")") + name + "\"}");
+    EXPECT_NE(load_tokenizer(folder.path())->encode("THE"), load_tokenizer(kFolder)->encode("THE")) << name;
+  }
+}
+
 // As words of their own, which is the default, or as pieces of one word.
 TEST(WordPiece, SplitsChineseCharactersUnlessItsConfigurationSaysNo) {
   const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n\u4e00\n\u4e8c\n##\u4e8c\n";

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/own_tiles.h"
+#include "kernels/winograd_convolution.h"
 #include "src/base/align.h"
 #include "src/base/check.h"
 #include "src/graph/backward.h"
@@ -181,18 +182,43 @@ void run_doubled(const Block<DoubledConvolution>& b, Range range, int) {
   b.kernel(a);
 }
 
-bool is_doubled(const Pictures& p) {
-  return p.stride == 1 && p.enlarged_height == 2 * p.height && p.enlarged_width == 2 * p.width;
+void run_winograd(const Block<WinogradConvolution>& b, Range range, int) {
+  WinogradConvolution a = tile_of(b, kTaps * b.whole.channels);
+  a.first_tile = range.first;
+  a.tiles = range.count;
+  b.kernel(a);
+}
+
+// How a convolution is computed: a function of its shape alone, since the bits depend on it.
+enum class Form { kWindows, kDoubled, kWinograd };
+
+std::int64_t tiles_of_picture(const Pictures& p) { return tiles_of(p.height) * tiles_of(p.width); }
+
+Form form_of(const NodeView& node) {
+  const Pictures p = node.as<Pictures>();
+  if (p.stride == 1 && p.enlarged_height == 2 * p.height && p.enlarged_width == 2 * p.width) return Form::kDoubled;
+  const bool is_plain = p.stride == 1 && p.enlarged_height == p.height && p.enlarged_width == p.width;
+  // Fewer channels or pixels are not worth the transforms.
+  constexpr std::int64_t kFewest = 32, kFewestPixels = 16;
+  const bool is_worth_it = p.channels >= kFewest && node.cols(kY) >= kFewest && p.height * p.width >= kFewestPixels;
+  return is_plain && is_worth_it && !node.bf16_products() ? Form::kWinograd : Form::kWindows;
 }
 
 std::int64_t scratch_floats(const NodeView& node) {
-  return node.bf16_products() ? kConvolutionBf16ScratchBytes / sizeof(float) : kProductScratchFloats;
+  if (node.bf16_products()) return kConvolutionBf16ScratchBytes / sizeof(float);
+  return form_of(node) == Form::kWinograd ? kWinogradScratchBytes / sizeof(float) : kProductScratchFloats;
 }
 
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const double x = node.elements(kX, counts), y = node.elements(kY, counts);
   const Pictures pictures = node.as<Pictures>();
-  const double taps = is_doubled(pictures) ? 4.0 : 9.0, channels = static_cast<double>(pictures.channels);
+  const Form form = form_of(node);
+  const double pixels = static_cast<double>(pictures.height * pictures.width);
+  // Products of a channel for an output pixel: 16 for each tile, or the taps of a window.
+  const double taps = form == Form::kWinograd  ? 16.0 * static_cast<double>(tiles_of_picture(pictures)) / pixels
+                      : form == Form::kDoubled ? 4.0
+                                               : 9.0;
+  const double channels = static_cast<double>(pictures.channels);
   return {2.0 * y * taps * channels, 4.0 * (x + y + 9.0 * channels * static_cast<double>(node.cols(kY)))};
 }
 
@@ -231,16 +257,37 @@ void add_tiles(const NodeView& node, Launch& l, Block<Kernel> block, std::int64_
   }
 }
 
+// Tiles of a task in Winograd's form: as many as are kept at a time, since each task transforms its weights, but fewer
+// where a thread would have no task. Tasks of many tiles have whole blocks of rows.
+std::int64_t winograd_tiles(std::int64_t tiles, std::int64_t cols, int threads) {
+  const std::int64_t across = divide_up(cols, kWinogradCols);
+  const std::int64_t down = std::max(divide_up(tiles, kWinogradKept), divide_up(std::int64_t{threads}, across));
+  const std::int64_t height = divide_up(tiles, down);
+  return height >= 8 * kOwnRowUnit ? align_up(height, kOwnRowUnit) : height;
+}
+
 // The tiles of a product of these extents: its rows are windows, which are packed as its rows are. Pictures of twice
 // the size are four products, each of a quarter of the rows.
 void launch(const NodeView& node, Launch& l) {
   const Pictures pictures = node.as<Pictures>();
-  const bool doubled = is_doubled(pictures), is_bf16 = node.bf16_products();
-  const std::int64_t max_rows = std::max<std::int64_t>(1, node.rows(kY).at(l.bounds()) / (doubled ? 4 : 1));
+  const bool is_bf16 = node.bf16_products();
+  const Form form = form_of(node);
+  const std::int64_t pixels = pictures.height * pictures.width;
+  if (form == Form::kWinograd) {
+    Block<WinogradConvolution> block{l.kernels.winograd_convolution, {}, 0, nullptr};
+    block.whole.height = pictures.height;
+    block.whole.width = pictures.width;
+    block.whole.channels = pictures.channels;
+    const Extent tiles = with_pictures_of(node.rows(kY), pixels, tiles_of_picture(pictures));
+    const std::int64_t most = std::max<std::int64_t>(1, tiles.at(l.bounds()));
+    return add_tiles(node, l, block, kWinogradCols, {tiles, winograd_tiles(most, node.cols(kY), l.threads())},
+                     run_winograd);
+  }
+  const std::int64_t max_rows = std::max<std::int64_t>(1, node.rows(form == Form::kDoubled ? kX : kY).at(l.bounds()));
   const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, node.cols(kY), l.threads());
   const std::int64_t height = divide_up(max_rows, tiling.rows);
-  if (doubled) {
-    const Extent lines = with_pictures_of(node.rows(kX), pictures.height * pictures.width, pictures.height);
+  if (form == Form::kDoubled) {
+    const Extent lines = with_pictures_of(node.rows(kX), pixels, pictures.height);
     Block<DoubledConvolution> block{
         is_bf16 ? l.kernels.doubled_convolution_bf16 : l.kernels.doubled_convolution, {}, 0, nullptr};
     block.whole.height = pictures.height;
