@@ -27,6 +27,7 @@
 #include "kernels/patches.h"
 #include "kernels/rms_norm.h"
 #include "kernels/sampling.h"
+#include "kernels/winograd_convolution.h"
 
 namespace bascule {
 

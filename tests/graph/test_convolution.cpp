@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/reference/winograd_convolution.h"
 #include "src/graph/launch.h"
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
@@ -140,6 +141,38 @@ TEST(Convolution, FrozenPartsLeaveTheOthersExact) {
   }
 }
 
+// Winograd's form where a picture has 16 pixels, and channels and outputs are at least 32; elsewhere that of windows,
+// which has other bits.
+TEST(Convolution, HasTheFormOfItsShape) {
+  struct Shape {
+    std::int64_t height, width, in, out;
+    bool is_winograd;
+  };
+  for (const Shape& s : {Shape{6, 7, 32, 70, true},
+                         {1, 16, 40, 32, true},
+                         {3, 5, 32, 32, false},
+                         {6, 7, 31, 32, false},
+                         {6, 7, 32, 31, false}}) {
+    GraphRun run(counts_of(3, 1, 1), 2);
+    const Extent rows = rows_per_sample(s.height * s.width);
+    const Tensor x = run.input("x", rows, s.in), y = convolution_in(run, "y", x, {{s.height, s.width}, s.in, s.out});
+    run.graph().keep(x);
+    run.graph().keep(y);
+    run.finish({y}, kernels_for(best_isa()));
+    Seeded random(7);
+    run.replay(TestBatch(random, {1, 0, 2}, kVocabulary).batch());
+    const std::int64_t pixels = 3 * s.height * s.width;
+    const std::vector<float> read = run.rows_of(x, pixels), values = run.rows_of(y, pixels);
+    std::vector<float> winograd(values.size());
+    reference::winograd_convolution(
+        winograd.data(), read.data(), run.values("y.w").data(), run.values("y.b").data(),
+        {nullptr, nullptr, nullptr, nullptr, s.out, 0, 3 * tiles_of(s.height) * tiles_of(s.width), s.out, s.height,
+         s.width, s.in, nullptr});
+    EXPECT_EQ(first_different_bit(values, winograd) == -1, s.is_winograd)
+        << s.height << " x " << s.width << " " << s.in;
+  }
+}
+
 // Of all steps of a graph, for its largest batch.
 std::int64_t tasks_for(int threads, const Graph& graph) {
   OwnProducts products(threads);
@@ -153,11 +186,13 @@ std::int64_t tasks_for(int threads, const Graph& graph) {
 }
 
 TEST(Convolution, HasATaskForEachOfManyThreads) {
-  GraphRun run(counts_of(2, 1, 1), 1);
-  const ConvolutionShape shape{16, 16};
-  run.graph().keep(convolution_in(run, "y", run.input("x", rows_per_sample(256), 64), {shape, 64, 64}, false));
-  EXPECT_LT(tasks_for(1, run.graph()), 8);
-  EXPECT_GE(tasks_for(16, run.graph()), 16);
+  for (const std::int64_t channels : {16, 64}) {  // of either form
+    GraphRun run(counts_of(2, 1, 1), 1);
+    const Tensor x = run.input("x", rows_per_sample(256), channels);
+    run.graph().keep(convolution_in(run, "y", x, {{16, 16}, channels, 64}, false));
+    EXPECT_LT(tasks_for(1, run.graph()), 8);
+    EXPECT_GE(tasks_for(16, run.graph()), 16);
+  }
 }
 
 void expect_equal_bits(const ConvolutionShape& shape) {

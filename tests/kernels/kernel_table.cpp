@@ -21,4 +21,5 @@ std::int64_t bascule_attention_scratch_floats(std::int64_t key_rows, std::int64_
 }
 
 std::size_t bascule_gemm_tile_scratch_bytes() { return bascule::kGemmTileScratchBytes; }
+std::size_t bascule_winograd_scratch_bytes() { return bascule::kWinogradScratchBytes; }
 }
