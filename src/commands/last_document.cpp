@@ -100,10 +100,10 @@ std::string document_of_stop(int signal, const std::string& what) {
   return document("stopped", 128 + signal, "", what, "");
 }
 
-std::string document_of_exit_code(int code, const std::string& where, const std::string& what) {
+std::string document_of_exit_code(int code, const std::string& where, const std::string& what,
+                                  const std::string& how_to_resume) {
   const char* const what_to_do = "the last lines on standard error say why";
-  if (code > 128)
-    return document("stopped", code, where, "stopped by a signal", "run the same command again to resume");
+  if (code > 128) return document("stopped", code, where, "stopped by a signal", how_to_resume);
   if (code > exit_code(ErrorKind::kNotAsRecorded)) return document("bug", code, where, what, what_to_do);
   return error_document(Error(static_cast<ErrorKind>(code), where, what, what_to_do));
 }

@@ -19,6 +19,8 @@ void write_document_of_signal(int number) noexcept;
 
 // {"error": {...}} of a run that a signal stopped after saving, and of one whose processes ended with this exit code.
 std::string document_of_stop(int signal, const std::string& what);
-std::string document_of_exit_code(int code, const std::string& where, const std::string& what);
+// how_to_resume: what_to_do of one that a signal stopped.
+std::string document_of_exit_code(int code, const std::string& where, const std::string& what,
+                                  const std::string& how_to_resume);
 
 }  // namespace bascule

@@ -66,7 +66,8 @@ int launch_run(const Settings& settings, const std::string& settings_file, bool 
   launch.end_at_once = end_at_once();
   std::string document;  // one, whatever the ranks and their launcher say
   const int code = launch_ranks(launch, json ? &document : nullptr);
-  if (json && code != 0 && document.empty()) document = document_of_exit_code(code, "", "a rank failed");
+  if (json && code != 0 && document.empty())
+    document = document_of_exit_code(code, "", "a rank failed", "run the same command again to resume");
   std::fputs(document.c_str(), stdout);
   return code;
 }

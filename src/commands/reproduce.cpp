@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/commands/last_document.h"
+#include "src/commands/report_error.h"
 #include "src/commands/run.h"
 #include "src/commands/standard_output.h"
 #include "src/files/durable_write.h"
@@ -204,7 +205,11 @@ int reproduce_command(const ReproduceArguments& arguments) {
   const int code = repeat(std::move(settings), output + ".toml");
   redirected.reset();
   if (code != 0) {
-    if (arguments.json) std::fputs(document_of_exit_code(code, output, "the repeated run failed").c_str(), stdout);
+    const std::string resume =
+        "`bascule run " + shown_path(output + ".toml") + "` resumes the repetition; this command begins another";
+    if (code > 128 && sealed_settings() == nullptr) say("reproduce: " + resume);
+    if (arguments.json)
+      std::fputs(document_of_exit_code(code, output, "the repeated run failed", resume).c_str(), stdout);
     return code;
   }
   const RunRecord now = open_record(output).record;

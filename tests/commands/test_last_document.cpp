@@ -57,9 +57,10 @@ TEST(LastDocumentDeathTest, OfARankIsLeftToTheOthers) {
 
 TEST(LastDocument, NamesTheKindOfAnExitCode) {
   for (const auto& [code, kind] : {std::pair{3, "data"}, {5, "rank"}, {143, "stopped"}, {17, "bug"}}) {
-    const Json document = parse_json(document_of_exit_code(code, "", "a rank failed"), "document");
+    const Json document = parse_json(document_of_exit_code(code, "", "a rank failed", "run it again"), "document");
     EXPECT_EQ(document["error"]["kind"].string(), kind) << code;
     EXPECT_EQ(document["error"]["exit_code"].integer(), code);
+    EXPECT_EQ(document["error"]["what_to_do"].string() == "run it again", code == 143);
   }
 }
 
