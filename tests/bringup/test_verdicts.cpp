@@ -88,12 +88,13 @@ TEST(Verdicts, AFigureWhoseTimeOthersTookIsDisturbed) {
 }
 
 TEST(Verdicts, AClockThatMovesMovesWhatFollowsIt) {
-  const auto beside_clock = [](BringUp run, std::vector<double> rounds) {
+  const auto beside_clock = [](BringUp run, std::vector<double> rounds, const TakenTime& taken = {}) {
     Figure clock;
     clock.item = "clock";
     clock.name = "operations in a row";
     clock.more_is_better = true;
     clock.rounds = std::move(rounds);
+    clock.taken = taken;
     run.figures.push_back(clock);
     return run;
   };
@@ -102,6 +103,8 @@ TEST(Verdicts, AClockThatMovesMovesWhatFollowsIt) {
   EXPECT_EQ(verdict_of(beside_clock(now, steady), beside_clock(saved, steady)), Verdict::kSlower);
   EXPECT_EQ(verdict_of(beside_clock(now, moving), beside_clock(saved, steady)), Verdict::kOk);
   EXPECT_EQ(verdict_of(beside_clock(now, steady), beside_clock(saved, moving)), Verdict::kOk);
+  EXPECT_EQ(verdict_of(beside_clock(now, moving, missing(0.1)), beside_clock(saved, steady)), Verdict::kSlower)
+      << "others took time from the clock's rounds: they do not show how it moves";
   EXPECT_EQ(verdict_of(beside_clock(with({78, 79, 80}), moving), beside_clock(saved, steady)), Verdict::kSlower);
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "tests/run/demo_run.h"
@@ -30,6 +31,8 @@ TEST(BenchFigures, TheMedianOfAnEvenNumberOfStepsIsBetweenTheMiddleTwo) {
   bench.columns = {even};
   const std::string text = bench_text(bench);
   EXPECT_NE(text.find("3000.00 ms"), std::string::npos) << text;  // of 4, 1, 8 and 2 seconds
+  bench.columns[0].could_deliver = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(bench_text(bench).find(" not measured\n"), std::string::npos) << bench_text(bench);
 }
 
 TEST(BenchFigures, ProductsAreHeldToTheLimitOfTheirType) {

@@ -73,6 +73,8 @@ TEST(Unit, AllowsAsManyCoresAsAllRanksHaveThreads) {
   run.plan.ranks = 2;
   EXPECT_EQ(line_of(unit_text(run, {"/bin/bascule", "/run.toml", {3, 5, 7, 9, 11}}), "AllowedCPUs"),
             "AllowedCPUs=3 5 7 9");
+  EXPECT_EQ(value_of(unit_text(run, kPlace), "MemoryMax"), 2 * (64 << 20))
+      << "each rank may have so much beside its plan";
 }
 
 // A missing file ends a run for good: the service does not start again.
@@ -115,6 +117,22 @@ TEST(Unit, WhatItReadsOfTemporaryFilesIsMountedIntoItsOwn) {
   }
   EXPECT_EQ(unit_reading("/tmpfiles/model").find("BindReadOnlyPaths"), std::string::npos);
   EXPECT_NE(template_unit_text("/tmp/tree/bin/bascule").find("\nBindReadOnlyPaths=/tmp/tree\n"), std::string::npos);
+}
+
+TEST(Unit, AFolderThatOthersMayNotEnterAndAFileThatTheyMayNotReadAreWarnedOf) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("settings.toml", "");
+  const auto is_warned_of = [&](const std::string& place, int of_folder, int of_file) {
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(of_folder));
+    std::filesystem::permissions(file, std::filesystem::perms(of_file));
+    ::testing::internal::CaptureStderr();
+    (void)unit_reading(file);
+    return ::testing::internal::GetCapturedStderr().find(": " + place + ": the service") != std::string::npos;
+  };
+  EXPECT_FALSE(is_warned_of(folder.path(), 0711, 0644));
+  EXPECT_FALSE(is_warned_of(file, 0711, 0644));
+  EXPECT_TRUE(is_warned_of(folder.path(), 0754, 0644));
+  EXPECT_TRUE(is_warned_of(file, 0711, 0751));
 }
 
 TEST(Unit, TheAverageOfTheWeightsIsInTheCheckpointToo) {

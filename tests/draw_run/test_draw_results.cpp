@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/draw_run/draw_card.h"
@@ -71,6 +72,19 @@ TEST(DrawResults, TheCardSaysWhatIsLeftAsideAndTheSettings) {
                            "\n    safety_checker of the folder is not used: no picture is checked or read\n",
                            "\n    draw.seed = 7\n", "\n    draw.prompts = [\"a\"]\n"})
     EXPECT_NE(card.find(part), std::string::npos) << part << "\n" << card;
+}
+
+TEST(DrawResults, ThroughputSaysWhetherTheWarmUpCounts) {
+  DrawResults results;
+  results.pictures = results.timed_pictures = 1;
+  results.timed_seconds = 0.5;
+  for (const auto& [batches, words] :
+       {std::pair{"0", " pictures/s, with warm-up\n"}, {"1", " pictures/s, without warm-up\n"}}) {
+    const auto run = record_draw_run(
+        drawing_settings("prompts = [\"a\"]\nthroughput_warmup_batches = " + std::string(batches) + "\n"));
+    const std::string text = draw_summary(*run, results);
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  }
 }
 
 // A note quotes what a prompt says beyond the length that the model reads.

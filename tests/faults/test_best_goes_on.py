@@ -132,6 +132,9 @@ class AFinishedRun(Case):
         self.goes()
         self.goes(training__load_best_model_at_end="false", training__metric_for_best_model='"loss"')
         self.assertEqual((self.model(), self.weights_named()), (self.of_checkpoint(12), "12"))
+        flip(self.output / "checkpoint-4" / "model.safetensors", -9, 3)  # not the newest, which every start checks
+        self.refused(3, "checkpoint-4/model.safetensors: ", "checksum")
+        flip(self.output / "checkpoint-4" / "model.safetensors", -9, 3)
         self.goes()
         self.assertEqual((self.model(), self.weights_named()), (self.of_checkpoint(4), "4"))
         shutil.rmtree(self.output / "checkpoint-12")

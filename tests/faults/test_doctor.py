@@ -9,7 +9,7 @@ import tarfile
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, patient, run, settings
-from doctor_runs import DATA, DATA_ERROR, MEMORY, SETTINGS_ERROR, DoctorTest, grey_16, png, rows_of, write_rows
+from doctor_runs import DATA, DATA_ERROR, MEMORY, SETTINGS_ERROR, DoctorTest, grey_16, png, png_file, rows_of, write_rows
 
 CLASSES, IMAGES = DATA / "emoji-classes", EMOJI / "images"
 
@@ -33,7 +33,8 @@ class Doctor(DoctorTest):
             (images / "empty.jpg").write_bytes(b"")
             (images / "copy.jpg").write_bytes(first)
             (images / "again.jpg").write_bytes(second.read_bytes())
-            (images / "tiny.png").write_bytes(png(9, 8, lambda x, y: (28 * x, 30 * y, 99)))
+            # Of 16 bits and in colour: it does not turn white.
+            (images / "tiny.png").write_bytes(png_file(9, 8, 16, 2, b"".join(b"\0" + b"".join(bytes((28 * x, 0, 30 * y, 0, 99, 0)) for x in range(9)) for y in range(8))))
             (images / "long.png").write_bytes(png(40, 10, lambda x, y: (6 * x, 20 * y, 9)))
             (images / "longer.png").write_bytes(png(130, 30, lambda x, y: (x, 7 * y, 99)))
             (images / "too long.png").write_bytes(png(200, 10))
@@ -146,13 +147,14 @@ class Doctor(DoctorTest):
     def test_a_list_has_every_row(self):
         def plant(rows):
             rows["train"] += [{"image": f"images/gone{number}.jpg", "caption": f"gone {number}"} for number in range(9)] + rows["train"][:10]
+            rows["train"] += [{"image": 1, "caption": "refused"}] * 8
 
         toml, listed = self.captions(plant), self.folder / "rows.jsonl"
         document = self.doctor(toml, "--list", listed, code=DATA_ERROR)
         by_check = {}
         for row in rows_of(listed):
             by_check.setdefault((row["check"], row["level"]), []).append(row["text"])
-        self.assertEqual({check: len(texts) for check, texts in by_check.items()}, {("missing_pictures", "fails"): 9, ("repeated_texts", "note"): 10})
+        self.assertEqual({check: len(texts) for check, texts in by_check.items()}, {("refused_rows", "fails"): 8, ("missing_pictures", "fails"): 9, ("repeated_texts", "note"): 10})
         self.assertTrue(all(text.startswith(f"{self.folder}/images/gone{number}.jpg: ") for number, text in enumerate(by_check["missing_pictures", "fails"])))
         self.assertTrue(all(text.startswith(f"{self.folder}/train.jsonl:{number + 58}: ") for number, text in enumerate(by_check["repeated_texts", "note"])), by_check)
         self.assertTrue(all(len(finding["examples"]) <= 6 for finding in document["findings"]))

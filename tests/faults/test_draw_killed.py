@@ -27,8 +27,8 @@ def long_drawing(folder, **keys):
     return drawing(folder, **{"num_images_per_prompt": "12", "batch_size": "5", "num_inference_steps": "8", "seed": "3", **keys})
 
 
-def start(toml, **options):
-    return subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options)
+def start(toml, *words, stdout=subprocess.DEVNULL, **options):
+    return subprocess.Popen([str(PROGRAM), "run", str(toml), *words], stdout=stdout, stderr=subprocess.PIPE, text=True, **options)
 
 
 def left(folder):
@@ -172,11 +172,12 @@ class Stopped(Broken):
     def test_by_a_signal_while_a_batch_is_written(self):
         """The batch is written to its end, and no other is begun."""
         slow = {**os.environ, "LD_PRELOAD": preloaded("slow_fsync")}
-        process = start(long_drawing(self.folder), env=slow)
+        process = start(long_drawing(self.folder), "--json", stdout=subprocess.PIPE, env=slow)
         wait_for_lines(self.folder, 6, process)
         process.send_signal(signal.SIGTERM)
-        text = process.communicate(timeout=patient(60))[1]
+        document, text = process.communicate(timeout=patient(60))
         self.assertEqual(process.returncode, 143, text)
+        self.assertEqual(json.loads(document)["error"]["exit_code"], 143)
         self.assertEqual(self.judge_broken() % 5, 0)
         self.judge_resumed(run("run", long_drawing(self.folder)))
 
@@ -362,6 +363,23 @@ class Damaged(Broken):
         text = process.communicate(timeout=patient(60))[1]
         self.assertEqual(process.returncode, DATA, text)
         self.assertIn(f"{name}: is damaged: it was changed while the run drew; run the same command again, which draws it again", text)
+        self.assertNotIn("record", json.loads((self.folder / "run" / "bascule.json").read_text()))
+        self.judge_resumed(run("run", toml), 23)
+
+    def test_the_record_takes_in_no_line_that_was_changed_while_the_run_drew(self):
+        """Without a checksum, as lines of earlier versions are."""
+        toml = long_drawing(self.folder, batch_size="1")
+        process = start(toml, env={**os.environ, "LD_PRELOAD": str(PROGRAM.parent / "tests" / "libslow_fsync.so")})
+        wait_for_lines(self.folder, 3, process)
+        with (self.folder / "run" / "images.jsonl").open("r+b") as file:
+            line = file.readline()
+            row = {key: value for key, value in json.loads(line).items() if key != "check"}
+            row["digest"] = row["digest"][::-1]
+            file.seek(0)
+            file.write(json.dumps(row).encode().ljust(len(line) - 1))
+        text = process.communicate(timeout=patient(60))[1]
+        self.assertEqual(process.returncode, DATA, text)
+        self.assertIn("images.jsonl: was changed while the run drew; run the same command again: pictures without a line are drawn again", text)
         self.assertNotIn("record", json.loads((self.folder / "run" / "bascule.json").read_text()))
         self.judge_resumed(run("run", toml), 23)
 

@@ -111,7 +111,7 @@ class Stop(unittest.TestCase):
             with self.subTest(ranks=ranks, signal=number), tempfile.TemporaryDirectory() as folder:
                 self.output = pathlib.Path(folder) / "run"
                 toml = settings(folder, distributed__world_size=ranks, **{**SMALL, "training__max_steps": "100000", "training__save_steps": "0"})
-                process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=slow)
+                process = subprocess.Popen([str(PROGRAM), "run", str(toml), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=slow)
                 for line in process.stderr:
                     if "step" in line and "/100000" in line:
                         break
@@ -119,9 +119,10 @@ class Stop(unittest.TestCase):
                 wait_for(lambda: list(self.output.glob(".tmp-bascule-checkpoint-*")))
                 process.send_signal(number)
                 began = time.monotonic()
-                rest = process.communicate(timeout=patient(60))[1]
+                document, rest = process.communicate(timeout=patient(60))
                 self.assertLess(time.monotonic() - began, 20)
                 self.assertEqual(process.returncode, 128 + number, rest)
+                self.assertEqual(json.loads(document)["error"]["exit_code"], 128 + number)
                 self.assertEqual(rest.count("stopping at once, without saving"), 1, rest)
                 half = next(self.output.glob(".tmp-bascule-checkpoint-*"))  # goes at the next start
                 self.expect_nothing_left(toml, but=half.name)

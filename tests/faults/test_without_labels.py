@@ -118,14 +118,15 @@ class WithoutLabels(unittest.TestCase):
         self.assertEqual(set(lines[0]), {"row", "image", "caption", "predicted", "probability"})
 
     def test_next_sentences(self):
-        rows = [{"first": f"open file {number}", "second": "read it", "label": 0} for number in range(8)]
+        rows = [{"first": f"open file {number}", "second": "read it", "label": 1} for number in range(8)]
         pairs = {"model__head": '"pretraining"', "data__text_column": '"first"', "data__text_pair_column": '"second"', "data__label_column": '"label"'}
         bare = self.write("test.jsonl", [{"first": row["first"], "second": row["second"]} for row in rows])
-        toml = self.settings(data__train_file=f'"{self.write("train.jsonl", rows)}"', data__test_file=f'"{bare}"', **pairs)
+        toml = self.settings(data__train_file=f'"{self.write("train.jsonl", rows)}"', data__test_file=f'"{bare}"', training__learning_rate="0.01", **pairs)
         done = run("run", toml)
         self.assertEqual(done.returncode, 0, done.stderr)
         line = self.rows_of("run/predictions.jsonl")[0]
         self.assertEqual(set(line["next_sentence"]), {"predicted", "probability"})
+        self.assertEqual(line["next_sentence"]["predicted"], 1)
         self.assertGreaterEqual(line["next_sentence"]["probability"], 0.5)
         self.assertEqual(set(json.loads((self.folder / "run/test_results.json").read_text())), RUN_FIGURES)
 

@@ -16,12 +16,13 @@ namespace {
 // In a run of one process both figures are of the same updates.
 TEST(MakeReport, TheThroughputOfTheWholeRunLeavesOutWhatThatOfTheProcessDoes) {
   const TemporaryFolder folder;
-  ShortRun run(folder.path(), "max_steps = 5\nsave_steps = 2\nthroughput_warmup_steps = 2\n");
+  ShortRun run(folder.path(), "max_steps = 5\nsave_steps = 2\nthroughput_warmup_steps = 1\n");
   ASSERT_TRUE(run->loop().run().ok());
   const TrainSummary train = make_report(*run, {}, {}).train;
   EXPECT_EQ(train.whole.processes, 1);
   EXPECT_EQ(train.whole.steps, 5);
   EXPECT_GT(train.samples_per_second, 0.0);
+  EXPECT_FALSE(train.counts_warmup);
   EXPECT_EQ(train.whole.samples_per_second, train.samples_per_second);
   EXPECT_EQ(train.whole.steps_per_second, train.steps_per_second);
   EXPECT_NE(train.whole.samples_per_second, 40.0 / train.whole.seconds);
@@ -37,6 +38,7 @@ TEST(WriteJudged, LeavesNoFilesThatAnEarlierRunHasJudged) {
   ASSERT_TRUE(run->loop().run().ok());
   ASSERT_TRUE(run->loop().evaluate(Split::kValidation).ok());
   Report report = make_report(*run, {}, {});
+  EXPECT_TRUE(report.train.counts_warmup) << "there was nothing behind it";
   write_judged(*run, &report);
   const auto is_there = [&](const std::string& name) { return std::filesystem::exists(path + name); };
   EXPECT_TRUE(is_there("embeddings.safetensors"));

@@ -56,6 +56,15 @@ std::string refusal_of(const std::string& path, const ManifestColumns& columns) 
   return "";
 }
 
+TEST(LabelValues, MinusOneIsAValueInATestFileToo) {
+  const TemporaryFolder folder;
+  ManifestColumns columns = columns_with(LabelValues::kAlways);
+  columns.optional_labels = true;
+  for (const std::string& path :
+       {folder.write("rows.jsonl", json_rows({"-1", "2.5"})), folder.write("rows.csv", csv_rows({"-1", "2.5"}))})
+    EXPECT_EQ(values_of(Manifest::load(path, columns)), (std::vector<float>{-1.0f, 2.5f})) << path;
+}
+
 TEST(LabelValues, OneDecimalNumberMakesValuesOfAll) {
   const TemporaryFolder folder;
   const std::vector<std::string> labels = {"3", "2.5", "-1", "1e-3", "70000", "4.0"};

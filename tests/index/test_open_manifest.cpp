@@ -59,6 +59,17 @@ struct KeptIndexes : testing::Test {
   bool is_from_index(const std::string& path) { return open_manifest(path, columns, cache).note.empty(); }
 };
 
+TEST_F(KeptIndexes, OfATestFileWithoutLabelsAreNotThoseOfTrainingData) {
+  data.write("a.jpg", "123");
+  const std::string path = data.write("rows.jsonl", line("one") + line("two"));
+  columns.label = "label";
+  columns.optional_labels = true;
+  EXPECT_FALSE(is_from_index(path));
+  EXPECT_TRUE(is_from_index(path));
+  columns.optional_labels = false;
+  EXPECT_THROW(is_from_index(path), Error);
+}
+
 TEST_F(KeptIndexes, AreTheManifestAgain) {
   data.write("a.jpg", "123");
   data.write("b.jpg", "12345");

@@ -166,6 +166,23 @@ TEST_F(Log, ALineWithoutTheFiguresOfItsRecordIsWrittenAnew) {
   EXPECT_EQ(test::read_file(path()), cut);
 }
 
+TEST_F(Log, ALineOfTheAveragedWeightsIsWrittenAnewFromTheirOwnRecord) {
+  const Metrics metrics = {test::kOfWords, std::size(test::kOfWords)};
+  const EvaluationRecord made = evaluation(4, Split::kValidation);
+  EvaluationRecord averaged = made;
+  averaged.averaged = 1;
+  averaged.loss = 1.5;
+  for (const EvaluationRecord& record : {made, averaged})
+    EXPECT_TRUE(JsonLog::open(folder_).evaluation(record, metrics, 1e9).ok());
+  const std::string whole = test::read_file(path());
+  const KnownRecords known = {{}, {&made, 1}, {&averaged, 1}, metrics};
+  EXPECT_EQ(cut_log_after(folder_, 4, 4, known), 0);
+  std::string changed = whole;
+  std::ofstream(path()) << changed.replace(changed.find("1.5"), 3, "1.7");
+  EXPECT_EQ(cut_log_after(folder_, 4, 4, known), 1);
+  EXPECT_EQ(test::read_file(path()), whole);
+}
+
 TEST_F(Log, ALineAllocatesNothingWhateverItsFigures) {
   JsonLog log = JsonLog::open(folder_);
   StepRecord step;

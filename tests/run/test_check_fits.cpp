@@ -51,6 +51,9 @@ TEST(CheckFits, Bf16IsAdvisedWhereItFitsAndOnlyThere) {
   const std::string advice = advice_within(full, bytes);
   EXPECT_NE(advice.find("or model.precision = \"bf16\" as it is"), std::string::npos) << advice;
   EXPECT_EQ(advice_within(rounded, bytes), "");
+  DemoRun of_onednn("", evaluates + "[machine]\nproducts = \"onednn\"\n");
+  const std::string other = advice_within(of_onednn, of_onednn->plan.peak_bytes() - 1);
+  EXPECT_EQ(other.find("bf16"), std::string::npos) << "which is refused with these products: " << other;
   const std::string less = advice_within(full, bytes - 1);
   EXPECT_EQ(less.find("as it is"), std::string::npos) << less;
   const std::string none = advice_within(full, std::size_t{1} << 20);

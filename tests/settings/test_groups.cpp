@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // [[training.groups]]: the only table that a file may have many times.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "src/settings/keys.h"
+#include "src/settings/resume_rules.h"
 #include "tests/settings/read_text.h"
 
 namespace bascule {
@@ -14,6 +17,18 @@ const std::string kThreeGroups = std::string(kLeast) +
                                  "[[training.groups]]\nmatch = \"cross_modal*\"\nlearning_rate_multiplier = 5\n"
                                  "[[training.groups]]\nmatch = \"*.bias\"\nweight_decay = 0.0\n"
                                  "[[training.groups]]\nmatch = \"vision_model.*\"\nfreeze = true\n";
+
+TEST(Groups, StandBehindTheOtherKeysOfTheirTable) {
+  std::vector<std::string> tables;  // without repetition
+  for (const auto& [key, value] : printed_keys(settings_of(kThreeGroups))) {
+    const std::string table = key == kGroupsTable ? key : key.substr(0, key.find('.'));
+    if (tables.empty() || tables.back() != table) tables.push_back(table);
+  }
+  EXPECT_EQ(std::count(tables.begin(), tables.end(), "training"), 1);
+  const auto groups = std::find(tables.begin(), tables.end(), kGroupsTable);
+  ASSERT_TRUE(groups != tables.begin() && groups != tables.end());
+  EXPECT_EQ(*(groups - 1), "training");
+}
 
 TEST(Groups, AreReadInTheirOrderWithDefaults) {
   const std::vector<GroupSettings> groups = settings_of(kThreeGroups).training.groups;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,12 +69,16 @@ TEST(AddedTokens, AndKeptAccentsGiveTheIdsOfTransformers) {
   }
 }
 
-std::vector<std::string> placed(const std::string& added, const std::string& text) {
+std::unique_ptr<const Tokenizer> with_token(const std::string& added) {
   const TemporaryFolder folder;
   folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\n");
   folder.write("tokenizer_config.json", R"({"added_tokens_decoder": {"8": )" + added + "}}");
+  return load_tokenizer(folder.path());
+}
+
+std::vector<std::string> placed(const std::string& added, const std::string& text) {
   std::vector<std::string> tokens;
-  for (const PlacedToken& token : load_tokenizer(folder.path())->place_tokens(text))
+  for (const PlacedToken& token : with_token(added)->place_tokens(text))
     tokens.push_back(std::to_string(token.id) + ":" + text.substr(token.begin, token.end - token.begin));
   return tokens;
 }
@@ -83,6 +88,15 @@ TEST(AddedTokens, HaveTheirPlacesInTheTextAsItIsWritten) {
   EXPECT_EQ(placed(R"({"content": "Xé", "special": false})", "ab \u00c1xE\u0301 \u4e00XÉb"),
             (Tokens{"5:a", "7:b", "5:\u00c1", "8:xE", "1:\u4e00", "8:XÉ", "6:b"}));
   EXPECT_EQ(placed(R"({"content": "Xé", "special": true})", "a Xé xé"), (Tokens{"5:a", "8:Xé", "1:xé"}));
+}
+
+// A store of tokens is taken again where the digest is the same.
+TEST(AddedTokens, HaveTheirOptionsInTheDigest) {
+  std::set<std::uint64_t> digests;
+  for (const char* const options : {"", R"(, "lstrip": true)", R"(, "rstrip": true)", R"(, "single_word": true)",
+                                    R"(, "special": true, "normalized": true)", R"(, "normalized": false)"})
+    digests.insert(with_token(R"({"content": "x")" + std::string(options) + "}")->digest());
+  EXPECT_EQ(digests.size(), 6u);
 }
 
 TEST(AddedTokens, WithIdsThatTransformersWouldNotGiveAreRefused) {

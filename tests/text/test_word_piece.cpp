@@ -170,6 +170,26 @@ TEST(WordPiece, RefusesOptionsOfItsConfigurationThatItCannotFollow) {
   }
 }
 
+// Without tokenizer.json the class counts, or the kind of the model.
+TEST(WordPiece, RefusesTheClassAndTheModelOfConfigJsonThatHaveOtherTokenizers) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(kFolder + "/vocab.txt", folder.path() + "/vocab.txt");
+  for (const auto& [text, said] :
+       {std::pair<const char*, const char*>{R"({"model_type": "bert", "tokenizer_class": "BertJapaneseTokenizer"})",
+                                            "config.json: tokenizer_class is \"BertJapaneseTokenizer\""},
+        {R"({"model_type": "layoutlm"})", "config.json: the tokenizer of model_type \"layoutlm\""}}) {
+    folder.write("config.json", text);
+    try {
+      load_tokenizer(folder.path());
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+  }
+  folder.write("config.json", R"({"model_type": "bert", "tokenizer_class": "BertTokenizer"})");
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("the"), load_tokenizer(kFolder)->encode("the"));
+}
+
 TEST(WordPiece, KeepsCaseAndMarksWhereItsConfigurationSaysSo) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(kFolder + "/vocab.txt", folder.path() + "/vocab.txt");

@@ -13,10 +13,15 @@ from unittest import mock
 from exporting import COLUMNS, HAS_PILLOW, WEBPS, InAFolder, bmp, jpegs, lines_of, png, run, tool
 
 import export_pictures
+import export_source
 import export_texts
 
 
 class Rows(InAFolder):
+    def test_the_name_of_a_file_says_of_which_split_it_is(self):
+        for name, split in (("validation-00000-of-00001", "validation"), ("Dev", "validation"), ("my_TEST.2", "test"), ("latest", "train"), ("0000", "train")):
+            self.assertEqual(export_source.split_of(name), split, name)
+
     def test_columns_of_texts_do_not_go_with_those_of_pictures(self):
         for flags in (("--summary_column", "s"), ("--text_column", "t", "--summary_column", "s", "--class_column", "c"), ("--summary_column", "s", "--shard_rows", "3")):
             code, said = run("somebody/unknown", "--output", self.output, *flags)

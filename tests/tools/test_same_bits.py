@@ -65,6 +65,15 @@ class SameBits(unittest.TestCase):
         self.assertEqual(self.compare(refused, refused), (0, ["refused: run: bascule: unknown key"] * 2))
         self.assertEqual(self.compare({"run": ROWS}, refused), (1, ["DIFFERENT: refused: run: bascule: unknown key"] * 2))
 
+    def test_the_digest_of_a_picture_is_of_its_pixels_and_not_of_its_texts(self):
+        def digest(text, pixels):
+            with tempfile.NamedTemporaryFile() as file:
+                pathlib.Path(file.name).write_bytes(bytes(33) + text + b"IDAT" + pixels)
+                return same_bits.picture_digest(pathlib.Path(file.name))
+
+        self.assertEqual(digest(b"one", b"pixels"), digest(b"another", b"pixels"))
+        self.assertNotEqual(digest(b"one", b"pixels"), digest(b"one", b"pixelz"))
+
     def test_every_head_optimizer_scheduler_and_answer_is_covered(self):
         listed = subprocess.run([PROGRAM, "settings", "--json"], capture_output=True, text=True, check=True)
         allowed = {entry["key"]: set(re.findall(r'"(\w+)"', entry["allowed"])) for entry in json.loads(listed.stdout)["keys"]}
