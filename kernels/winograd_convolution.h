@@ -52,8 +52,8 @@ constexpr std::int64_t kWinogradKept = 252;
 // Of all components: the weights of a chunk of channels, those of a few tiles, and the products of the kept ones;
 // weights before they are transformed, and zeros.
 constexpr std::size_t kWinogradScratchBytes =
-    static_cast<std::size_t>(kWinogradComponents *
-                                 (kGemmChunk * kWinogradCols + 80 + 16 * (kGemmChunk + 16) + kWinogradKept * kWinogradCols) +
+    static_cast<std::size_t>(kWinogradComponents * (kGemmChunk * kWinogradCols + 80 + 16 * (kGemmChunk + 16) +
+                                                    kWinogradKept * kWinogradCols) +
                              (kTaps * 16 + 1) * kGemmChunk) *
     sizeof(float);
 

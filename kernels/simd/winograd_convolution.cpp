@@ -114,9 +114,8 @@ void pack_weights(float* packed, const WinogradConvolution& a, std::int64_t chan
   const std::int64_t window = kTaps * a.channels;
   for (std::int64_t o = 0; o < a.cols; o += kLanes) {
     for (std::int64_t tap = 0; tap < kTaps; ++tap) {
-      pack_transposed<false>(taps + tap * kTap, kLanes,
-                             a.weight.float32() + o * window + tap * a.channels + channel, window,
-                             least(kLanes, a.cols - o), count);
+      pack_transposed<false>(taps + tap * kTap, kLanes, a.weight.float32() + o * window + tap * a.channels + channel,
+                             window, least(kLanes, a.cols - o), count);
     }
     float* const columns = packed + o / kBlockCols * kGemmChunk * kBlockCols + o % kBlockCols;
     for (std::int64_t c = 0; c < count; ++c) {
