@@ -17,8 +17,7 @@ constexpr std::int64_t kSide = 4;  // components a side
 constexpr std::int64_t kPackedRows = 16;
 
 // The parts of the scratch.
-// Components do not lie multiples of 4096 bytes apart: their lines would share a set of the first-level cache.
-constexpr std::int64_t kWeightsOfComponent = kGemmChunk * kWinogradCols + 5 * kLanes;
+constexpr std::int64_t kWeightsOfComponent = kGemmChunk * kWinogradCols + kWinogradGap;
 constexpr std::int64_t kPixelsOfComponent = kPackedRows * kRowPitch<Steps>;
 constexpr std::int64_t kProductsOfComponent = kWinogradKept * kWinogradCols;
 static_assert(kBlockRows <= kPackedRows && kWinogradCols % kBlockCols == 0);
