@@ -97,6 +97,8 @@ class DoctorOfTexts(DoctorTest):
             self.assertEqual(found["level"], level)
             self.assertIn("B-ANIMLA (a typing error of B-ANIMAL?)", found["what"])
             self.assertIn("correct the name where it is a typing error", found["what_to_do"])
+        often = self.findings(self.doctor(self.texts(rows + [{"text": ["cats"], "class": ["B-ANIMALS"]}] * 10, rows, model__head='"token_classification"')))
+        self.assertNotIn("typing error", often["classes_missing", "validation"]["what"])
 
     def test_every_fault_of_sources_and_targets_is_found(self):
         train, validation = rows_of(KEYWORDS / "train.jsonl")[:60], rows_of(KEYWORDS / "validation.jsonl")[:20]
@@ -120,6 +122,7 @@ class DoctorOfTexts(DoctorTest):
         # Of the targets of an evaluation, the one in another script.
         write_rows(self.folder / "validation.jsonl", [*validation, {"text": "face", "summary": "\u4f60\u597d"}])
         keys = ('data.on_bad_sample="skip"', "training.predict_with_generate=true", 'training.metric_for_best_model="rouge1"', 'training.eval_strategy="epoch"')
+        self.assertNotIn("targets_without_rouge", [finding["check"] for finding in self.doctor(toml, keys[0])["findings"]])
         without = [finding for finding in self.doctor(toml, *keys)["findings"] if finding["check"] == "targets_without_rouge"]
         self.assertEqual([(finding["level"], finding["count"], finding["what"].split(" of ")[0]) for finding in without], [("warning", 1, "validation: 1")])
         self.assertIn('metric_for_best_model = "loss"', without[0]["what_to_do"])

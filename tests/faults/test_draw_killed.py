@@ -269,6 +269,11 @@ class Damaged(Broken):
                 self.assertEqual(done.returncode, DATA, done.stderr)
                 self.assertIn(words, done.stderr)
                 self.assertIn("; restore it, or remove the line: its picture is drawn again\n", done.stderr)
+        # The third picture was drawn again before the last one was begun.
+        path.write_text("".join([json.dumps({**third, "digest": "0" * 16}) + "\n", *lines[:-1]]))
+        done = run("run", long_drawing(self.folder))
+        self.judge_resumed(done, 23)
+        self.assertNotIn("drawn again", done.stderr)
         path.write_text("".join(lines[:2] + lines[3:]))  # as that says
         self.judge_resumed(run("run", long_drawing(self.folder)), 23)
         path.write_text("no JSON\n")

@@ -102,6 +102,7 @@ class Generate(unittest.TestCase):
         self.assertEqual([(row["tokens"], row["cut"], row["source_cut"]) for row in json.loads(done.stdout)["texts"]], [(1, True, False), (1, True, True), (0, False, False)])
         self.assertEqual([line for line in done.stderr.splitlines() if "generated" in line],
                          [f"bascule: text {number}: the generated text is cut at 1 token; raise --max-new-tokens" for number in (1, 2)])
+        self.assertIn("; raise --max-length\n", run(*arguments[:3], "--max-length", 2).stderr)
         whole = run(*arguments[:3], "--max-new-tokens", 40, "--json")
         self.assertFalse(json.loads(whole.stdout)["texts"][0]["cut"], whole.stdout)
         self.assertEqual(whole.stderr, "")

@@ -249,6 +249,8 @@ class SequenceClassification(unittest.TestCase):
         for start in range(2):  # its checkpoint is kept: another start finds the same
             done = run("run", last)
             self.assertEqual(done.returncode, 3, (start, done.stderr))
+        done = run("run", self.settings("last", kind="values", training__max_steps="2", **{**best, "training__metric_for_best_model": '"loss"', "training__greater_is_better": "false"}))
+        self.assertIn("nothing left to train, and no best checkpoint was kept; keeping the last weights", done.stderr)
         done = run("run", self.settings("refused", kind="values", **best))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr.splitlines()[-1], r"^bascule: \S*equal.jsonl: the evaluation after update 2 has no pearson, by which the best is chosen; choose another training.metric_for_best_model")

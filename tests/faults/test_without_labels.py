@@ -128,6 +128,7 @@ class WithoutLabels(unittest.TestCase):
         self.assertEqual(set(line["next_sentence"]), {"predicted", "probability"})
         self.assertEqual(line["next_sentence"]["predicted"], 1)
         self.assertGreaterEqual(line["next_sentence"]["probability"], 0.5)
+        self.assertNotIn("The second text", (self.folder / "run/report.html").read_text())
         self.assertEqual(set(json.loads((self.folder / "run/test_results.json").read_text())), RUN_FIGURES)
 
     def test_targets(self):

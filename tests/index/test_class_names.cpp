@@ -80,6 +80,17 @@ TEST(ClassNames, AreReadFromShards) {
   EXPECT_EQ(classes_of(manifest), (Texts{"0.jpg|dog", "1.jpg|cat"}));
 }
 
+TEST(ClassNames, OfSeveralFoldersCountAllPicturesThatAreNotRead) {
+  const TemporaryFolder data;
+  PathsSetting folders;
+  for (const char* const name : {"/one", "/other"}) {
+    folders.written.push_back(data.path() + name);
+    std::filesystem::create_directories(folders.written.back() + "/cat");
+    for (const char* const file : {"/cat/a.jpg", "/cat/b.gif"}) data.write(name + std::string(file), "x");
+  }
+  EXPECT_EQ(Manifest::load(folders, named()).unread().count, 2);
+}
+
 TEST(ClassNames, AreTheFoldersOfAFolder) {
   const TemporaryFolder folder;
   for (const char* const name : {"dog/deep/er", "cat", ".hidden", "cat/.thumbnails"})

@@ -51,6 +51,14 @@ void expect_rows(const Manifest& manifest) {
   EXPECT_FALSE(manifest.has_one_label());
 }
 
+TEST(TaggedWords, AreInEveryRowOrInNone) {
+  const TemporaryFolder folder;
+  ManifestColumns columns = word_columns();
+  columns.optional_labels = true;
+  const std::string rows = std::string(kRows) + "{\"tokens\": [\"Bob\"]}\n";
+  EXPECT_THROW(Manifest::load(folder.write("rows.jsonl", rows), columns), Error);
+}
+
 TEST(TaggedWords, AreReadFromLinesAndFromAnArray) {
   TemporaryFolder folder;
   const std::string lines = kRows;

@@ -155,6 +155,7 @@ TEST_F(Log, ALineWithoutTheFiguresOfItsRecordIsWrittenAnew) {
   EXPECT_EQ(whole.substr(0, cut.size()), cut);
   for (const auto& [from, to] : {std::pair<const char*, const char*>{"\"loss\": 0.4", "\"loss\": 0.5"},
                                  {"\"loss\": 0.4", "\"lost\": 0.4"},
+                                 {"\"loss\": 0.4", "\"loss\": null"},
                                  {"\"eval_accuracy\": 0.75", "\"eval_accuracy\": 0.25"}}) {
     std::string changed = cut;
     std::ofstream(path()) << changed.replace(changed.find(from), std::string(from).size(), to);

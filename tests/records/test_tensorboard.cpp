@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/records/tensorboard.h"
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -77,11 +78,13 @@ TEST(TensorBoard, TimesAreThoseOfOneStep) {
     record.steps = 4;
     record.wall_seconds = 6.0;
     record.seconds[static_cast<int>(StepPhase::kForward)] = 3.0;
+    record.loader_samples_per_second = std::nan("");  // not measured
     ASSERT_TRUE(events.step(record, 1.5).ok());
   }
   const std::string bytes = bytes_of(folder + "/events.out.tfevents.1700000000.host.77.0");
   EXPECT_EQ(scalar_in(bytes, "time/step"), 1.5f);
   EXPECT_EQ(scalar_in(bytes, "time/forward"), 0.75f);
+  EXPECT_EQ(bytes.find("could_deliver"), std::string::npos);
 }
 
 TEST(Crc32c, MatchesTheVectorsOfRfc3720) {

@@ -118,6 +118,8 @@ TEST(TiedTables, AreReadUnderTheNameOfEachTensorThatIsTiedToThem) {
         EXPECT_TRUE(report.missing.empty() && report.unused.empty());
         ASSERT_EQ(loaded.values.size(), stored.values.size());  // no decoder of its own
         EXPECT_EQ(std::memcmp(loaded.values.data(), stored.values.data(), stored.values.size() * sizeof(float)), 0);
+        const FileNames names = open_model({config, {}}, head.words.name)->file_names();
+        EXPECT_EQ(find_tensor(open_hf_weights(folder.path()), "other.weight", names), nullptr);
         if (!tied.asks_config) continue;
         folder.write("config.json", config_of(tied, false));
         EXPECT_THROW(load(folder.path(), head.words.name, &loaded), Error);

@@ -137,6 +137,9 @@ TEST(AddedTokens, AreFoundFromTheLeft) {
   EXPECT_EQ(found({wide, part}, "a w  b w w"), "a|3||2||3||3|");
   space.text = " b", space.id = 4;
   EXPECT_EQ(found({wide, space}, "w b"), "|3||4|");
+  AddedToken special = part;
+  part.special = false, special.special = true, special.id = 5;
+  EXPECT_EQ(found({part, special}, "b"), "|5|");
 }
 
 }  // namespace

@@ -236,6 +236,7 @@ TEST(Clip, RefusesSpecialTokensThatTheVocabularyLacks) {
         {R"("pad_token": 5)", "pad_token is neither a string nor an object"},
         {R"("pad_token": "")", "pad_token is empty"},
         {R"("extra_special_tokens": ["<x>"])", "no token \"<x>\""},
+        {R"("extra_special_tokens": [], "additional_special_tokens": ["<x>"])", "no token \"<x>\""},
         {R"("added_tokens_decoder": {"x": {"content": "<x>"}})", "added_tokens_decoder"}}) {
     const TemporaryFolder folder;
     copy_files({"vocab.json", "merges.txt"}, folder);
