@@ -185,7 +185,9 @@ class Stopped(Broken):
         picture = self.folder / "x.png"
         process = subprocess.Popen([str(PROGRAM), "draw", str(PIPELINES / "sd_v1"), "x", "-o", str(picture), "--steps", "999", "--height", "256", "--width", "256", "--json"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: catches(process.pid, signal.SIGTERM))
+        # --json catches signals from the start on; threads compute once the command has its own handlers.
+        tasks, began = pathlib.Path(f"/proc/{process.pid}/task"), time.monotonic()
+        wait_for(lambda: len(list(tasks.iterdir())) > 1 or time.monotonic() > began + 3)
         process.terminate()
         document, text = process.communicate(timeout=patient(60))
         self.assertEqual(process.returncode, 143, text)
