@@ -31,7 +31,7 @@ def page(document):
 
 def program_style():
     """That of the program's own pages."""
-    return re.search(r'R"css\((.*)\)css"', (ROOT / "src/page/html_style.cpp").read_text(), re.S).group(1)
+    return re.search(r'R"css\((.*)\)css"', (ROOT / "src/answer/html_style.cpp").read_text(), re.S).group(1)
 
 
 def safe(text):

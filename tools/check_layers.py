@@ -27,12 +27,12 @@ def rooms(names):
     return [f"src/{name}/" for name in names.split()]
 
 
-BELOW_RUN = ["kernels/", *MEDIA, *rooms("base files json machine settings graph plan models runtime index text corpus loader distributed checkpoint records "
+BELOW_RUN = ["kernels/", *MEDIA, *rooms("base files json machine settings graph plan models runtime index text corpus loader distributed checkpoint logs "
                                         "pictures judge")]
-SESSION = rooms("update session")
-RUN = [*BELOW_RUN, *SESSION, *rooms("generate ranks evaluate run")]
+# What a run is recorded of: its model, its data, its ranks.
+RECORDED = [*BELOW_RUN, *rooms("update session generate draw ranks record")]
 # A finished model that is asked or checked, not trained: on the session, beside the training run.
-ASKED = [*BELOW_RUN, *rooms("page session generate draw sampling rouge")]
+ASKED = [*BELOW_RUN, *rooms("answer session generate draw")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
@@ -69,8 +69,6 @@ OURS = [
     ("src/json/", FILES),
     # The facts of the machine, and their JSON: whoever sizes, places or judges by them asks here.
     ("src/machine/", JSON),
-    # Samplers are arithmetic: no model, no tape.
-    ("src/sampling/", [*BASE, "src/json/"]),
     ("src/settings/", BASE),
     ("src/graph/", [*BASE, "kernels/"]),
     ("src/models/", [*BASE, *SETTINGS, *CONFIG_JSON, *ACTIVATIONS, "src/graph/"]),
@@ -81,47 +79,41 @@ OURS = [
     # A missing picture may have its name in another Unicode form.
     ("src/index/", [*JSON, *FILES, *SETTINGS, "src/text/name_forms.h"]),
     ("src/text/", [*JSON, *FILES]),
-    ("src/rouge/", BASE),
     # A corpus is tokenised text that a loader reads samples from; it says where they begin as rows of a manifest.
     ("src/corpus/", [*FILES, *SETTINGS, "src/index/", "src/text/"]),
     ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/", "src/corpus/"]),
     ("src/distributed/", [*BASE, *SUMS]),
     ("src/checkpoint/", [*JSON, *FILES, "src/graph/", "kernels/elements.h"]),
     # Written while a run goes on, in fixed memory. The finished run's files and its page are made of them.
-    ("src/records/", [*JSON, *FILES]),
-    ("src/report/", [*JSON, *FILES, "src/records/"]),
-    ("src/page/", [*BASE, "src/records/", "src/report/"]),
+    ("src/logs/", [*JSON, *FILES]),
+    ("src/answer/", [*JSON, *FILES, "src/logs/"]),
     # Measures with what a run computes with: kernels, threads, products (whose choice is a setting), the picture decoder.
-    ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", "src/settings/", "src/machine/", "src/runtime/", "src/records/", "src/page/"]),
+    ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", *rooms("settings machine runtime logs answer")]),
     ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
-    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", *rooms("rouge text runtime index checkpoint records report")]),
+    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", *rooms("text runtime index checkpoint logs answer")]),
     ("src/update/", [*BASE, *SETTINGS, "kernels/", *rooms("graph plan runtime distributed")]),
     ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models checkpoint distributed update")]),
     # Writes texts with a model's tapes: what its folder says of that, the search for tokens, the replays.
     ("src/generate/", [*JSON, *SETTINGS, *rooms("graph runtime models session")]),
-    # Draws pictures with a pipeline's tapes: prompts, the steps of a sampler, the decoder.
-    ("src/draw/", [*JSON, *SETTINGS, "kernels/", *rooms("graph runtime models session sampling text checkpoint plan")]),
+    # Samplers are arithmetic. Draws pictures with a pipeline's tapes: prompts, the steps of a sampler, the decoder.
+    ("src/draw/", [*JSON, *SETTINGS, "kernels/", *rooms("graph runtime models session text checkpoint plan")]),
     ("src/ranks/", [*BASE, *rooms("graph distributed loader")]),
-    ("src/evaluate/", [*BASE, *rooms("models runtime loader distributed records judge ranks generate")]),
-    ("src/run/", RUN),
-    ("src/train/", [*BASE, *rooms("graph runtime index loader distributed checkpoint records judge update session ranks evaluate run")]),
-    ("src/sealed/", [*RUN, "src/train/"]),
-    ("src/finish/", [*RUN, *rooms("report page train sealed")]),
-    ("src/predict/", ASKED),
-    ("src/search/", [*ASKED, "src/predict/"]),
+    # The phases of a run: it is recorded, sealed, replayed and finished. The seal makes what replays.
+    ("src/record/", RECORDED),
+    ("src/replay/", [*RECORDED, "src/bringup/"]),
+    ("src/seal/", [*RECORDED, "src/replay/"]),
+    ("src/finish/", [*RECORDED, *rooms("bringup answer replay seal")]),
+    # Whose a folder is, and whether a run begins, goes on or is over; a table of several runs, from the files in their folders.
+    ("src/run_folder/", [*RECORDED, "src/answer/"]),
+    # A finished model answers: classes, values, words, texts, pictures that are near or drawn.
+    ("src/ask/", [*ASKED, *rooms("record bringup replay")]),
     ("src/verify/", [*ASKED, "src/update/"]),
     # The record of a finished run: made of the sealed one or of the pictures, and whether it is there again.
-    ("src/reproduce/", [*RUN, *rooms("report sealed draw_run")]),
-    # Whose a folder is, and whether a run begins, goes on or is over.
-    ("src/run_folder/", RUN),
-    # A table of several runs, from the files in their folders.
-    ("src/run_list/", [*JSON, *FILES, *rooms("settings records checkpoint judge pictures page run_folder")]),
-    # A run that draws, from its settings to its files, and the command that draws one picture.
-    ("src/draw_run/", [*BELOW_RUN, *SESSION, *rooms("report page bringup sampling draw run_folder")]),
+    ("src/reproduce/", [*RECORDED, *rooms("answer replay seal finish")]),
     # The data of a run before it is trained on: what a run reads, with the figures of a machine's profile.
-    ("src/doctor/", [*RUN, *rooms("draw draw_run bringup page report sampling rouge")]),
-    ("src/commands/", [*RUN, *rooms("draw draw_run report page train sealed finish bringup predict search reproduce verify run_folder run_list doctor")]),
+    ("src/doctor/", [*RECORDED, *rooms("bringup answer")]),
+    ("src/commands/", [*RECORDED, *rooms("answer bringup replay seal finish run_folder ask verify reproduce doctor")]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.

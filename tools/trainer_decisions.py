@@ -5,7 +5,7 @@
     tools/trainer_decisions.py > tests/data/trainer_decisions.json      (PyTorch and Transformers 5.23)
 
 A model of one number is trained for a few updates under 60 random settings; the evaluations return figures drawn beforehand.
-tests/run/test_training_control.cpp makes the same decisions from the same figures.
+tests/record/test_training_control.cpp makes the same decisions from the same figures.
 """
 import contextlib
 import json

@@ -10,9 +10,9 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/bringup/workbench.h"
+#include "src/logs/readable.h"
 #include "src/machine/process_limits.h"
 #include "src/machine/processes.h"
-#include "src/records/readable.h"
 #include "src/runtime/arena.h"
 #include "src/settings/nearest_key.h"
 

@@ -6,12 +6,12 @@
 #include <map>
 #include <utility>
 
+#include "src/answer/html_cells.h"
+#include "src/answer/html_parts.h"
+#include "src/answer/html_text.h"
 #include "src/base/formatted.h"
 #include "src/bringup/known.h"
-#include "src/page/html_cells.h"
-#include "src/page/html_parts.h"
-#include "src/page/html_text.h"
-#include "src/records/readable.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {

@@ -13,11 +13,11 @@
 #include "src/commands/bench_figures.h"
 #include "src/loader/loader_parts.h"
 #include "src/pictures/media_options.h"
-#include "src/run/check_fits.h"
-#include "src/run/model_words.h"
+#include "src/record/check_fits.h"
+#include "src/record/model_words.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/choose_products.h"
-#include "src/sealed/measured_steps.h"
+#include "src/seal/measured_steps.h"
 #include "src/settings/run_settings.h"
 
 namespace bascule {

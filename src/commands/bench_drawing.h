@@ -9,7 +9,7 @@
 #include "src/bringup/machine_limits.h"
 #include "src/commands/bench.h"
 #include "src/commands/bench_operations.h"
-#include "src/draw_run/measured_drawing.h"
+#include "src/replay/measured_drawing.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

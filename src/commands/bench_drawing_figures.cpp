@@ -4,7 +4,7 @@
 #include "src/base/formatted.h"
 #include "src/commands/bench_drawing.h"
 #include "src/json/json.h"
-#include "src/records/readable.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "src/bringup/machine_limits.h"
 #include "src/commands/bench_operations.h"
-#include "src/sealed/measured_steps.h"
+#include "src/seal/measured_steps.h"
 
 namespace bascule {
 

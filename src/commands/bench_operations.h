@@ -10,7 +10,7 @@
 
 #include "src/bringup/machine_limits.h"
 #include "src/json/json.h"
-#include "src/records/readable.h"
+#include "src/logs/readable.h"
 #include "src/runtime/tape.h"
 
 namespace bascule {

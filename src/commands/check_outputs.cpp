@@ -8,12 +8,12 @@
 #include <string_view>
 #include <system_error>
 
+#include "src/ask/search_pictures.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/files/model_file_names.h"
 #include "src/index/glob.h"
 #include "src/index/run_names.h"
-#include "src/search/search_pictures.h"
 
 namespace bascule {
 namespace {

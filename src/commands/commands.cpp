@@ -7,6 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "src/ask/classify.h"
+#include "src/ask/draw_command.h"
+#include "src/ask/fill.h"
+#include "src/ask/generate.h"
+#include "src/ask/search.h"
 #include "src/base/error.h"
 #include "src/bringup/bring_up.h"
 #include "src/commands/bench.h"
@@ -22,11 +27,6 @@
 #include "src/commands/settings_command.h"
 #include "src/commands/stop_signal.h"
 #include "src/commands/tokenize.h"
-#include "src/draw_run/draw_command.h"
-#include "src/predict/classify.h"
-#include "src/predict/fill.h"
-#include "src/predict/generate.h"
-#include "src/search/search.h"
 #include "src/settings/run_settings.h"
 #include "src/verify/verify.h"
 

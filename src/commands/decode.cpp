@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
+#include "src/ask/finished_model.h"
 #include "src/base/error.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/commands/check_outputs.h"
@@ -17,7 +18,6 @@
 #include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/preprocessor.h"
-#include "src/predict/finished_model.h"
 
 namespace bascule {
 namespace {

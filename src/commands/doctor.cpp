@@ -16,8 +16,8 @@
 #include "src/files/durable_write.h"
 #include "src/index/data_files.h"
 #include "src/pictures/media_options.h"
-#include "src/run/model_words.h"
-#include "src/run/output_in_data.h"
+#include "src/record/model_words.h"
+#include "src/record/output_in_data.h"
 #include "src/runtime/choose_products.h"
 
 namespace bascule {

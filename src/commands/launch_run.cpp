@@ -11,7 +11,7 @@
 #include "src/commands/last_document.h"
 #include "src/commands/stop_signal.h"
 #include "src/distributed/launch.h"
-#include "src/run/recorded_run.h"
+#include "src/record/recorded_run.h"
 #include "src/run_folder/run_folder.h"
 #include "src/runtime/threads.h"
 #include "src/settings/command_line_keys.h"

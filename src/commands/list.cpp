@@ -8,7 +8,7 @@
 #include "src/base/shown_path.h"
 #include "src/commands/check_outputs.h"
 #include "src/files/durable_write.h"
-#include "src/run_list/run_list.h"
+#include "src/run_folder/run_list.h"
 
 namespace bascule {
 namespace {

@@ -11,7 +11,7 @@
 #include "src/commands/exit_codes.h"
 #include "src/commands/unit.h"
 #include "src/models/families.h"
-#include "src/run/model_words.h"
+#include "src/record/model_words.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 

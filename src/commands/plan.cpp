@@ -23,11 +23,11 @@
 #include "src/loader/loader_parts.h"
 #include "src/pictures/media_options.h"
 #include "src/plan/draw_arena.h"
-#include "src/run/check_fits.h"
-#include "src/run/model_words.h"
-#include "src/run/output_in_data.h"
-#include "src/run/recorded_run.h"
-#include "src/run/run_inputs.h"
+#include "src/record/check_fits.h"
+#include "src/record/model_words.h"
+#include "src/record/output_in_data.h"
+#include "src/record/recorded_run.h"
+#include "src/record/run_inputs.h"
 #include "src/settings/run_settings.h"
 
 namespace bascule {

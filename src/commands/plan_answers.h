@@ -9,7 +9,7 @@
 
 #include "src/json/json.h"
 #include "src/plan/alive_at_peak.h"
-#include "src/run/check_fits.h"
+#include "src/record/check_fits.h"
 
 namespace bascule {
 

@@ -6,12 +6,12 @@
 
 #include "src/base/count_of.h"
 #include "src/commands/report_error.h"
-#include "src/draw_run/draw_inputs.h"
-#include "src/draw_run/recorded_draw_run.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/plan/draw_arena.h"
-#include "src/run/recorded_run.h"
+#include "src/record/draw_inputs.h"
+#include "src/record/recorded_draw_run.h"
+#include "src/record/recorded_run.h"
 
 namespace bascule {
 namespace {

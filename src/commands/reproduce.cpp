@@ -18,7 +18,7 @@
 #include "src/commands/standard_output.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/records/readable.h"
+#include "src/logs/readable.h"
 #include "src/reproduce/judge_repeat.h"
 #include "src/reproduce/record_check.h"
 #include "src/settings/run_settings.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "src/sealed/start_times.h"
+#include "src/seal/start_times.h"
 #include "src/settings/run_settings.h"
 
 namespace bascule {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/answer/summary.h"
 #include "src/base/count_of.h"
 #include "src/base/error.h"
 #include "src/base/notify_socket.h"
@@ -16,21 +17,20 @@
 #include "src/commands/rank_errors.h"
 #include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
-#include "src/draw_run/draw_card.h"
-#include "src/draw_run/draw_folder.h"
-#include "src/draw_run/draw_loop.h"
-#include "src/draw_run/drawn_from.h"
 #include "src/finish/contracts.h"
+#include "src/finish/draw_card.h"
 #include "src/json/json.h"
-#include "src/records/readable.h"
-#include "src/records/run_status.h"
-#include "src/report/summary.h"
+#include "src/logs/readable.h"
+#include "src/logs/run_status.h"
+#include "src/record/recorded_run.h"
+#include "src/replay/draw_loop.h"
 #include "src/reproduce/run_record.h"
-#include "src/run/recorded_run.h"
+#include "src/run_folder/draw_folder.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/guard.h"
+#include "src/seal/drawn_from.h"
 
 namespace bascule {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "src/commands/help_text.h"
 #include "src/json/json.h"
-#include "src/run/model_words.h"
+#include "src/record/model_words.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/run_settings.h"
 #include "src/settings/settings.h"

@@ -6,7 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/checkpoint/output_dir.h"
-#include "src/ranks/stop_request.h"
+#include "src/distributed/stop_request.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"
 

@@ -12,10 +12,10 @@
 #include "src/base/absolute_path.h"
 #include "src/base/align.h"
 #include "src/base/error.h"
-#include "src/draw_run/draw_inputs.h"
 #include "src/finish/contracts.h"
-#include "src/sealed/disk_demand.h"
-#include "src/sealed/tracking.h"
+#include "src/record/draw_inputs.h"
+#include "src/seal/disk_demand.h"
+#include "src/seal/tracking.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {

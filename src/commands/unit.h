@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/draw_run/recorded_draw_run.h"
-#include "src/run/recorded_run.h"
+#include "src/record/recorded_draw_run.h"
+#include "src/record/recorded_run.h"
 
 namespace bascule {
 

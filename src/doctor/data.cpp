@@ -10,7 +10,7 @@
 #include "src/doctor/say.h"
 #include "src/index/refused_rows.h"
 #include "src/loader/loader_parts.h"
-#include "src/run/plan_data.h"
+#include "src/record/plan_data.h"
 
 namespace bascule {
 namespace {

@@ -13,7 +13,7 @@
 #include "src/doctor/say.h"
 #include "src/doctor/texts.h"
 #include "src/doctor/training_time.h"
-#include "src/run/recorded_run.h"
+#include "src/record/recorded_run.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {

@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "src/answer/html_cells.h"
+#include "src/answer/html_parts.h"
+#include "src/answer/html_text.h"
 #include "src/base/shown_path.h"
 #include "src/doctor/histogram.h"
 #include "src/doctor/say.h"
 #include "src/doctor/terminal.h"
-#include "src/page/html_cells.h"
-#include "src/page/html_parts.h"
-#include "src/page/html_text.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/png_file.h"
 

@@ -10,9 +10,9 @@
 #include "src/base/utf8.h"
 #include "src/doctor/say.h"
 #include "src/doctor/training_time.h"
-#include "src/draw_run/recorded_draw_run.h"
-#include "src/run/check_fits.h"
-#include "src/run/recorded_run.h"
+#include "src/record/check_fits.h"
+#include "src/record/recorded_draw_run.h"
+#include "src/record/recorded_run.h"
 
 namespace bascule {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "src/base/count_of.h"
-#include "src/records/readable.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 

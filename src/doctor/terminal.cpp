@@ -6,7 +6,7 @@
 #include "src/base/formatted.h"
 #include "src/doctor/histogram.h"
 #include "src/doctor/say.h"
-#include "src/records/readable.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {

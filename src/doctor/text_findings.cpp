@@ -6,7 +6,7 @@
 #include "src/doctor/say.h"
 #include "src/doctor/texts.h"
 #include "src/judge/evaluation_figure.h"
-#include "src/rouge/rouge.h"
+#include "src/judge/rouge.h"
 
 namespace bascule {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/loader/loader_parts.h"
-#include "src/run/check_fits.h"
+#include "src/record/check_fits.h"
 #include "src/update/optimizer.h"
 
 namespace bascule {

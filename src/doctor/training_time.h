@@ -16,7 +16,7 @@
 #include "src/bringup/machine_limits.h"
 #include "src/doctor/diagnosis.h"
 #include "src/machine/process_limits.h"
-#include "src/run/recorded_run.h"
+#include "src/record/recorded_run.h"
 
 namespace bascule {
 

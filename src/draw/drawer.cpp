@@ -5,8 +5,8 @@
 #include <new>
 
 #include "src/base/align.h"
+#include "src/draw/normal_latents.h"
 #include "src/draw/time_embedding.h"
-#include "src/sampling/normal_latents.h"
 
 namespace bascule {
 namespace {

@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "src/draw/pipeline.h"
+#include "src/draw/sampling_program.h"
 #include "src/graph/operations.h"
-#include "src/sampling/sampling_program.h"
 
 namespace bascule {
 

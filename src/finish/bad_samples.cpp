@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/base/shown_path.h"
-#include "src/sealed/sealed_run.h"
+#include "src/seal/sealed_run.h"
 
 namespace bascule {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "src/answer/report.h"
 #include "src/loader/replacements.h"
-#include "src/report/report.h"
-#include "src/run/recorded_run.h"
+#include "src/record/recorded_run.h"
 
 namespace bascule {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/report/report.h"
+#include "src/answer/report.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

@@ -17,6 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/answer/html.h"
+#include "src/answer/model_card.h"
+#include "src/answer/results.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
@@ -27,13 +30,10 @@
 #include "src/finish/planned_memory.h"
 #include "src/json/json.h"
 #include "src/judge/predictions.h"
+#include "src/logs/readable.h"
 #include "src/machine/process_limits.h"
-#include "src/page/html.h"
 #include "src/pictures/thumbnail.h"
 #include "src/plan/draw_arena.h"
-#include "src/records/readable.h"
-#include "src/report/model_card.h"
-#include "src/report/results.h"
 
 namespace bascule {
 namespace {

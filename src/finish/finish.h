@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "src/answer/report.h"
 #include "src/finish/bad_samples.h"
-#include "src/report/report.h"
-#include "src/run/run_facts.h"
-#include "src/sealed/sealed_run.h"
+#include "src/record/run_facts.h"
+#include "src/seal/sealed_run.h"
 
 namespace bascule {
 

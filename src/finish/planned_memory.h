@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "src/answer/report.h"
 #include "src/plan/memory_plan.h"
-#include "src/report/report.h"
 
 namespace bascule {
 

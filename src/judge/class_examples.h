@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "src/answer/report.h"
 #include "src/base/span.h"
 #include "src/index/manifest.h"
 #include "src/judge/class_predictions.h"
-#include "src/report/report.h"
 
 namespace bascule {
 

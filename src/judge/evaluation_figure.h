@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/records/step_record.h"
+#include "src/logs/step_record.h"
 
 namespace bascule {
 

@@ -7,9 +7,9 @@
 #include <map>
 #include <vector>
 
+#include "src/answer/report.h"
 #include "src/index/manifest.h"
 #include "src/index/picture_folder.h"
-#include "src/report/report.h"
 
 namespace bascule {
 

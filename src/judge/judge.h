@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "kernels/gemm/gemm.h"
+#include "src/answer/report.h"
 #include "src/base/span.h"
 #include "src/index/manifest.h"
-#include "src/records/step_record.h"
-#include "src/report/report.h"
+#include "src/logs/step_record.h"
 #include "src/runtime/threads.h"
 #include "src/text/token_decoder.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "src/judge/judge.h"
-#include "src/records/metric.h"
+#include "src/logs/metric.h"
 
 namespace bascule {
 

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
+#include "src/answer/report.h"
 #include "src/base/span.h"
 #include "src/index/manifest.h"
-#include "src/report/report.h"
 
 namespace bascule {
 

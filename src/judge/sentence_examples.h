@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/report/examples.h"
+#include "src/answer/examples.h"
 
 namespace bascule {
 

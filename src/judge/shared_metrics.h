@@ -2,7 +2,7 @@
 // Metrics that several judges give.
 #pragma once
 
-#include "src/records/metric.h"
+#include "src/logs/metric.h"
 
 namespace bascule {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "src/judge/judge.h"
-#include "src/rouge/rouge.h"
+#include "src/judge/rouge.h"
 
 namespace bascule {
 

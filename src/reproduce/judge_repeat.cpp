@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "src/base/count_of.h"
-#include "src/records/readable.h"
+#include "src/logs/readable.h"
 #include "src/reproduce/drawn_pictures.h"
 
 namespace bascule {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/loader/loader.h"
-#include "src/run/recorded_run.h"
+#include "src/record/recorded_run.h"
 
 namespace bascule {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "src/record/recorded_run.h"
 #include "src/reproduce/run_record.h"
-#include "src/run/recorded_run.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "src/draw_run/draw_results.h"
+#include "src/answer/report.h"
+#include "src/finish/draw_results.h"
 #include "src/json/value.h"
 #include "src/machine/machine.h"
-#include "src/report/report.h"
-#include "src/sealed/sealed_run.h"
+#include "src/seal/sealed_run.h"
 
 namespace bascule {
 

@@ -7,8 +7,8 @@
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
-#include "src/run/resume_check.h"
-#include "src/run/training_position.h"
+#include "src/record/resume_check.h"
+#include "src/record/training_position.h"
 #include "src/run_folder/run_marker.h"
 
 namespace bascule {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/run/recorded_run.h"
+#include "src/record/recorded_run.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

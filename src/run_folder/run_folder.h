@@ -8,7 +8,7 @@
 #include "kernels/isa.h"
 #include "src/base/descriptor.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/run/recorded_run.h"
+#include "src/record/recorded_run.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

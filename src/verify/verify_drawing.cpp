@@ -11,9 +11,9 @@
 #include "src/base/error.h"
 #include "src/draw/drawer.h"
 #include "src/draw/prompt_tokenizer.h"
+#include "src/draw/sampling_program.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_bytes.h"
-#include "src/sampling/sampling_program.h"
 #include "src/verify/verify_files.h"
 #include "src/verify/verify_judgement.h"
 

@@ -16,8 +16,8 @@
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"
 #include "src/json/json.h"
-#include "src/rouge/porter_stemmer.h"
-#include "src/rouge/rouge.h"
+#include "src/judge/porter_stemmer.h"
+#include "src/judge/rouge.h"
 
 namespace bascule {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tests/draw_run/small_drawing.h"
+#include "tests/record/small_drawing.h"
 
 namespace bascule::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "tests/run/demo_run.h"
+#include "tests/record/demo_run.h"
 
 namespace bascule::test {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "src/json/json.h"
-#include "src/run/run_facts.h"
-#include "src/sealed/disk_demand.h"
-#include "tests/run/demo_run.h"
+#include "src/record/run_facts.h"
+#include "src/seal/disk_demand.h"
+#include "tests/record/demo_run.h"
 
 namespace bascule::test {
 namespace {

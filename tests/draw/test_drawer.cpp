@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "kernels/table.h"
+#include "src/draw/normal_latents.h"
 #include "src/draw/prompt_tokenizer.h"
-#include "src/sampling/normal_latents.h"
-#include "src/sampling/sampling_program.h"
+#include "src/draw/sampling_program.h"
 #include "tests/support/reference_dir.h"
 
 namespace bascule::test {

@@ -10,8 +10,8 @@
 #include "kernels/table.h"
 #include "src/draw/drawer.h"
 #include "src/draw/prompt_tokenizer.h"
+#include "src/draw/sampling_program.h"
 #include "src/draw/time_embedding.h"
-#include "src/sampling/sampling_program.h"
 #include "tests/support/reference_dir.h"
 
 namespace bascule::test {

@@ -166,7 +166,7 @@ class SealedDrawing(SealedTree):
 
 
 class SealedClasses(SealedTree):
-    """The program of tests/sealed/classes.toml."""
+    """The program of tests/seal/classes.toml."""
 
     built = SEALED_CLASSES
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/sealed/short_run.h"
+#include "tests/seal/short_run.h"
 #include "tests/support/files.h"
 
 namespace bascule::test {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/answer/report.h"
 #include "src/json/json.h"
 #include "src/judge/judges.h"
-#include "src/report/report.h"
 #include "tests/support/files.h"
 #include "tests/support/own_products.h"
 #include "tests/support/temporary_folder.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/files/file_sum.h"
-#include "src/run/model_words.h"
+#include "src/record/model_words.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "src/draw/normal_latents.h"
+#include "src/draw/sampling_program.h"
 #include "src/graph/operations.h"
 #include "src/runtime/threads.h"
-#include "src/sampling/normal_latents.h"
-#include "src/sampling/sampling_program.h"
 #include "src/session/session.h"
 #include "tests/support/seeded.h"
 

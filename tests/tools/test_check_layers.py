@@ -35,25 +35,25 @@ class CheckLayers(unittest.TestCase):
     def test_arrows_that_go_back_are_refused(self):
         for path, include in [("kernels/norm.h", "src/base/span.h"), ("src/base/span.h", "src/json/json.h"),
                               ("src/plan/place.h", "src/runtime/arena.h"), ("src/plan/place.h", "src/models/bridgetower.h"),
-                              ("src/train/loop.cpp", "src/commands/run.h"), ("src/models/heads.cpp", "src/settings/keys.h"),
+                              ("src/replay/loop.cpp", "src/commands/run.h"), ("src/models/heads.cpp", "src/settings/keys.h"),
                               ("src/index/manifest.h", "src/loader/ring.h"), ("src/text/tokenizer.h", "src/index/manifest.h"),
-                              ("src/search/search.cpp", "src/commands/run.h"), ("src/predict/fill.cpp", "src/train/loop.h"), ("src/verify/verify.cpp", "src/sealed/sealed_run.h"),
-                              ("src/run/recorded_run.h", "src/sealed/sealed_run.h"), ("src/run_folder/run_folder.cpp", "src/finish/finish.h"), ("src/records/progress.h", "src/report/report.h"), ("src/report/report.h", "src/checkpoint/checkpoint.h"),
+                              ("src/ask/search.cpp", "src/commands/run.h"), ("src/ask/fill.cpp", "src/replay/loop.h"), ("src/verify/verify.cpp", "src/seal/sealed_run.h"),
+                              ("src/record/recorded_run.h", "src/seal/sealed_run.h"), ("src/run_folder/run_folder.cpp", "src/finish/finish.h"), ("src/logs/progress.h", "src/answer/report.h"), ("src/answer/report.h", "src/checkpoint/checkpoint.h"),
                               ("src/loader/media.cpp", "firmware_shims/codec/jpeg.h"), ("firmware_shims/host/engine.cpp", "kernels/norm.h"),
-                              ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/codec/jpeg.h"), ("src/checkpoint/checkpoint.h", "src/train/loop.h")]:
+                              ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/codec/jpeg.h"), ("src/checkpoint/checkpoint.h", "src/replay/loop.h")]:
             self.assert_refused(path, f'"{include}"')
 
     def test_the_arrows_of_the_table_are_allowed(self):
         for path, include in [("kernels/simd/norm.cpp", "kernels/rows.h"), ("src/graph/graph.h", "kernels/rows.h"),
                               ("src/models/heads.cpp", "src/settings/settings.h"), ("src/loader/media.cpp", "firmware_shims/media_engine.h"),
-                              ("firmware_shims/codec/jpeg.cpp", "kernels/resize.h"), ("src/commands/run.cpp", "src/train/loop.h"),
+                              ("firmware_shims/codec/jpeg.cpp", "kernels/resize.h"), ("src/commands/run.cpp", "src/replay/loop.h"),
                               ("src/index/index_file.cpp", "src/files/durable_write.h"), ("src/loader/ring.h", "src/text/tokenizer.h"),
                               ("src/plan/place.cpp", "src/plan/place.h"), ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/hpu_sim/registers.h")]:
             self.assert_allowed(path, f'"{include}"')
 
     def test_a_library_has_one_place(self):
         self.assert_allowed("src/json/json.cpp", "<nlohmann/json.hpp>")
-        self.assert_refused("src/report/json.cpp", "<nlohmann/json.hpp>")
+        self.assert_refused("src/answer/json.cpp", "<nlohmann/json.hpp>")
         self.assert_refused("kernels/gemm/own_gemm.cpp", "<oneapi/dnnl/dnnl.h>")
         self.assert_refused("kernels/gemm/gemm.h", "<Eigen/Core>")
         self.assert_refused("src/base/span.h", "<boost/span.hpp>")
@@ -77,7 +77,7 @@ class CheckLayers(unittest.TestCase):
                       "src/judge/pairs.cpp": 'constexpr Metric kHits = {"hit_rate", "hits", 0, true};\n'}
         for line, refused in [("// a Two_Tower model", True), ("std::string head = \"pairs\";", True), ('say("head = \\"pairs\\"");', True), ("// the key `hit_rate`", True),
                               ("// pairs of rows", False), ("int hit_rate = 0;", False)]:
-            for path in ("src/train/loop.cpp", "src/page/html.cpp", "firmware_shims/host/engine.cpp"):
+            for path in ("src/replay/loop.cpp", "src/answer/html.cpp", "firmware_shims/host/engine.cpp"):
                 code, lines = check({**registered, path: f"// first\n{line}\n"})
                 self.assertEqual(code, int(refused), lines)
                 self.assertTrue(not refused or lines[0].startswith(f"{path}:2: "), lines)

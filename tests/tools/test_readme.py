@@ -126,7 +126,7 @@ class PagesAndDemo(unittest.TestCase):
     def test_the_search(self):
         done = subprocess.run([PROGRAM, "search", os.environ["BASCULE_DEMO_RUN"], "cat with tears of joy"], cwd=ROOT, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        shown = (ROOT / "src/report/README.md").read_text()
+        shown = (ROOT / "src/answer/README.md").read_text()
         for line in done.stdout.splitlines()[:6]:
             self.assertIn(line + "\n", shown)
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/answer/draw_page.h"
+
+#include "src/answer/html_cells.h"
+#include "src/answer/html_parts.h"
+#include "src/answer/html_text.h"
+#include "src/base/utf8.h"
+#include "src/logs/readable.h"
+
+namespace bascule {
+namespace {
+
+// Beside the report's own style: a grid of pictures.
+constexpr const char* kDrawStyle = R"css(
+.drawn{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(160px,100%),1fr))}
+.drawn li{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px;min-width:0;break-inside:avoid}
+.drawn img{display:block;width:100%;object-fit:fill}
+.drawn p{margin:6px 0 0;font-size:13.5px}.drawn code{font-size:11.5px;color:var(--soft)}
+)css";
+
+constexpr std::size_t kPromptBytes = 400;  // that are shown; a model reads about as many
+
+std::string shown(const std::string& prompt) {
+  if (prompt.size() <= kPromptBytes) return html_escape(prompt);
+  return html_escape(prompt.substr(0, utf8_cut(prompt, kPromptBytes))) + "…";
+}
+
+std::string section(const char* title, const std::string& body) {
+  return body.empty() ? "" : std::string("<section><h2>") + title + "</h2>\n" + body + "</section>\n";
+}
+
+std::string operations_table(const std::vector<PageOperation>& operations) {
+  if (operations.empty()) return "";
+  double all = 0.0;
+  bool has_limits = false;
+  for (const PageOperation& one : operations) {
+    all += one.seconds;
+    has_limits = has_limits || one.limit_seconds > 0.0;
+  }
+  const std::string head = text_head("operation") + number_head("time") + number_head("share") +
+                           number_head("GFLOP/s") + (has_limits ? number_head("of its limit") : "");
+  std::string body;
+  for (const PageOperation& one : operations) {
+    const double rate = one.seconds > 0.0 ? one.flops / one.seconds * 1e-9 : 0.0;
+    body += "<tr><th scope=\"row\">" + html_escape(one.kind) + "</th>" +
+            number_cell(readable_seconds(one.seconds).c_str()) +
+            number_cell(percent(all > 0.0 ? one.seconds / all : 0.0)) +
+            number_cell(one.flops > 0.0 ? readable_number(rate).c_str() : "");
+    if (has_limits) body += number_cell(one.seconds > 0.0 ? percent(one.limit_seconds / one.seconds) : "");
+    body += "</tr>\n";
+  }
+  std::string out = "<div class=\"card\">" + wide_table("Operations", head, body) + "</div>\n";
+  if (has_limits)
+    out +=
+        "<p class=\"sub\">Limit: arithmetic as fast as matrix products, memory as fast as a copy outside the caches, "
+        "measured before the run. An operation on cached data can be faster.</p>\n";
+  return out;
+}
+
+std::string pictures_list(const DrawPage& page) {
+  if (page.pictures.empty()) return "";
+  std::string out = "<ol class=\"drawn\">\n";
+  for (const PagePicture& picture : page.pictures) {
+    const std::string file = html_escape(picture.file), prompt = shown(picture.prompt);
+    const std::string image = picture.thumbnail.empty()
+                                  ? file
+                                  : "<img src=\"" + picture_url(picture.thumbnail) + "\" alt=\"" + prompt +
+                                        "\" style=\"aspect-ratio:" + std::to_string(page.width) + "/" +
+                                        std::to_string(page.height) + "\">";
+    out += "<li><a href=\"" + file + "\">" + image + "</a><p dir=\"auto\">" + prompt + "</p>" +
+           (picture.negative.empty() ? "" : "<p class=\"sub\" dir=\"auto\">not: " + shown(picture.negative) + "</p>") +
+           "<code>" + html_escape(picture.file + ", " + picture.facts) + "</code></li>\n";
+  }
+  out += "</ol>\n";
+  const std::size_t more = page.all_pictures - page.pictures.size();
+  if (more > 0)
+    out += "<p class=\"sub\">" + std::string(readable_count(static_cast<std::int64_t>(more)).c_str()) +
+           " more lie in the folder of this page.</p>\n";
+  return out;
+}
+
+}  // namespace
+
+std::string draw_html(const DrawPage& page) {
+  const std::string title = html_escape(page.title);
+  FactTable figures;
+  figures.rows = page.figures;
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+         "'unsafe-inline'\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+         title + " · Bascule</title>\n<style>" + html_style() + kDrawStyle +
+         "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule</div>\n<h1 dir=\"auto\">" +
+         title + "</h1>\n</header>\n<main>\n" + section("Figures", facts_section(figures)) +
+         section("Pictures", pictures_list(page)) +
+         section("Time of the UNet's calls by operation", operations_table(page.operations)) +
+         section("Settings", settings_section(page.settings)) +
+         "</main>\n<footer class=\"inner\">Written by Bascule. The pictures lie beside this page, which holds "
+         "small copies and loads nothing.</footer>\n</body>\n</html>\n";
+}
+
+}  // namespace bascule

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "src/answer/html_cells.h"
+#include "src/answer/html_parts.h"
+#include "src/answer/html_text.h"
+#include "src/logs/readable.h"
+
+namespace bascule {
+namespace {
+
+// One column of figures: the loss, or a metric.
+struct Figure {
+  const Metric* metric;  // null: the loss
+
+  const char* title() const { return metric == nullptr ? "loss" : metric->title; }
+  bool has_best() const { return metric == nullptr || metric->has_best; }
+  bool smaller_is_better() const { return metric == nullptr || metric->smaller_is_better; }
+  double of(const EvaluationRecord& record) const { return metric == nullptr ? record.loss : record[*metric]; }
+  std::string text(double value) const {
+    if (std::isnan(value)) return "";
+    return metric == nullptr ? readable_number(value).c_str() : readable_metric(*metric, value).c_str();
+  }
+};
+
+std::vector<Figure> figures_of(const Report& report) {
+  std::vector<Figure> figures = {{nullptr}};
+  for (const Metric& metric : report.metrics) {
+    const bool present = std::any_of(report.evaluations.begin(), report.evaluations.end(),
+                                     [&](const EvaluationRecord& record) { return !std::isnan(record[metric]); });
+    if (present) figures.push_back({&metric});
+  }
+  return figures;
+}
+
+// Every evaluation, by split and step; behind that of the weights the one of their average.
+std::vector<EvaluationRecord> rows_of(const Report& report) {
+  std::vector<EvaluationRecord> rows = report.evaluations;
+  rows.insert(rows.end(), report.averaged_curve.begin(), report.averaged_curve.end());
+  for (const EvaluationRecord& last : report.averaged_evaluations) {
+    const bool is_there =
+        std::any_of(report.averaged_curve.begin(), report.averaged_curve.end(), [&](const EvaluationRecord& record) {
+          return record.split == last.split && record.global_step == last.global_step;
+        });
+    if (!is_there) rows.push_back(last);
+  }
+  const auto place = [](const EvaluationRecord& record) {
+    return std::make_tuple(record.split, record.global_step, record.averaged);
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  return rows;
+}
+
+// Whether no other evaluation of the same split is better. Neither splits nor weights and their average are compared
+// with each other, and the only evaluation of a split is the best of nothing.
+bool is_best_of_split(const std::vector<EvaluationRecord>& rows, const EvaluationRecord& record, const Figure& figure) {
+  const double value = figure.of(record);
+  if (std::isnan(value) || !figure.has_best()) return false;
+  std::size_t evaluations = 0;
+  for (const EvaluationRecord& other : rows) {
+    if (other.split != record.split || other.averaged != record.averaged) continue;
+    ++evaluations;
+    if (figure.smaller_is_better() ? figure.of(other) < value : figure.of(other) > value) return false;
+  }
+  return evaluations > 1;
+}
+
+}  // namespace
+
+std::string evaluation_section(const Report& report) {
+  if (report.evaluations.empty()) return "";
+  const std::vector<Figure> figures = figures_of(report);
+  std::string head = text_head("split") + number_head("step") + number_head("epoch");
+  for (const Figure& figure : figures) head += number_head(figure.title());
+  head += number_head("samples") + number_head("samples/s");
+  std::string body;
+  bool has_best = false;
+  const std::vector<EvaluationRecord> rows = rows_of(report);
+  for (const EvaluationRecord& record : rows) {
+    body += std::string("<tr><th scope=\"row\">") + split_name(record.split) +
+            (record.averaged != 0 ? ", averaged weights" : "") + "</th>" +
+            number_cell(readable_count(record.global_step).c_str()) + number_cell(html_number(record.epoch));
+    for (const Figure& figure : figures) {
+      const bool is_best = is_best_of_split(rows, record, figure);
+      has_best = has_best || is_best;
+      body += is_best ? "<td class=\"n best\">" + figure.text(figure.of(record)) + "</td>"
+                      : number_cell(figure.text(figure.of(record)));
+    }
+    const double rate = record.seconds > 0.0 ? static_cast<double>(record.samples) / record.seconds : 0.0;
+    body +=
+        number_cell(readable_count(record.samples).c_str()) + number_cell(readable_number(rate).c_str()) + "</tr>\n";
+  }
+  const char* const best = report.averaged_evaluations.empty()
+                               ? "<p class=\"lead\">The best value of each split is in bold.</p>\n"
+                               : "<p class=\"lead\">The best value of each split is in bold, of the weights and of "
+                                 "their average each.</p>\n";
+  return (has_best ? best : "") + wide_table("Evaluation", head, body, rows.size() > kMostRowsInSight);
+}
+
+}  // namespace bascule

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The result files of a finished run, with Hugging Face's names, keys and roundings: all_results.json,
+// train_results.json, validation_results.json, test_results.json, trainer_state.json. Finish phase: allocates, throws
+// Error{kDisk}.
+#pragma once
+
+#include <string>
+
+#include "src/answer/report.h"
+
+namespace bascule {
+
+// The documents, each as the text of its file.
+std::string train_results_json(const Report& report);
+// The file of one split: keys start with eval_, as in the published runs. "" if the split was not evaluated.
+std::string split_results_json(const Report& report, Split split);
+// All of them: the keys of a split start with its name, train_, validation_ and test_.
+std::string all_results_json(const Report& report);
+std::string trainer_state_json(const Report& report);
+
+// A trace for chrome://tracing and Perfetto: the mean step on one line, operation after operation, microseconds.
+std::string trace_json(const Report& report);
+
+// Writes those that apply into report.output_dir, each beside and renamed.
+void write_result_files(const Report& report);
+
+}  // namespace bascule

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/answer/search_page.h"
+
+#include <cstdint>
+#include <cstdio>
+
+#include "src/answer/html_parts.h"
+#include "src/answer/html_text.h"
+#include "src/base/shown_path.h"
+#include "src/base/utf8.h"
+#include "src/logs/readable.h"
+
+namespace bascule {
+namespace {
+
+// Beside the report's own style: a grid of cards, a picture each.
+constexpr const char* kSearchStyle = R"css(
+.asked{display:flex;gap:20px;align-items:center;margin-top:10px}.asked img{flex:none;max-width:160px;max-height:160px;border-radius:8px}
+.asked h1{margin:0;min-width:0}
+.found{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(200px,100%),1fr))}
+.found li{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px;min-width:0;break-inside:avoid}
+.found .picture{margin-bottom:8px;overflow:hidden}
+.found img{display:block;width:100%;height:100%;object-fit:contain}
+.found .right{border-color:var(--good)}
+.found b{font-size:15px}.found p{margin:2px 0 0;font-size:13.5px;font-weight:400;color:var(--ink)}
+.found code{display:block;font-size:11.5px;color:var(--soft);overflow-wrap:anywhere;margin-top:4px}
+)css";
+
+// "300 pictures of validation"
+std::string searched_text(const SearchAnswer& answer) {
+  return std::string(readable_count(static_cast<std::int64_t>(answer.candidates)).c_str()) +
+         (answer.from_picture ? " captions of " : " pictures of ") + answer.searched;
+}
+
+std::string image(const std::vector<std::uint8_t>& file, const std::string& name) {
+  if (file.empty()) return "";
+  return "<img src=\"" + picture_url(file) + "\" alt=\"" + html_escape(name) + "\">";
+}
+
+std::string card(const SearchHit& hit, const std::vector<std::uint8_t>& file) {
+  std::string out = hit.right ? "<li class=\"right\">" : "<li>";
+  out += "<div class=\"picture\">" + image(file, hit.caption.empty() ? hit.path : hit.caption) + "</div><b>" +
+         score_text(hit.score) + (hit.right ? " ✓" : "") + "</b>";
+  if (!hit.caption.empty()) out += "<p dir=\"auto\">" + html_escape(hit.caption) + "</p>";
+  return out + "<code>" + html_escape(hit.path) + "</code></li>\n";
+}
+
+std::string map_section(const EmbeddingMap& map) {
+  if (map.captions.empty()) return "";
+  return "<section><h2>Map of the embeddings</h2>\n<div class=\"card\">\n" + embedding_map_section(map) +
+         "</div></section>\n";
+}
+
+std::string refused_section(const SearchAnswer& answer) {
+  if (answer.refused.empty()) return "";
+  std::string out = "<section><h2>Skipped</h2>\n<div class=\"card\"><table class=\"pairs\">\n";
+  for (const RefusedPicture& picture : answer.refused) {
+    out += "<tr><th scope=\"row\">" + html_escape(picture.path) + "</th><td>" + html_escape(picture.reason) +
+           "</td></tr>\n";
+  }
+  return out + "</table></div></section>\n";
+}
+
+}  // namespace
+
+std::string search_text(const SearchAnswer& answer) {
+  const std::string query = answer.from_picture ? answer.query : "\"" + answer.query + "\"";
+  std::string out = printable_line(query + ": the nearest of " + searched_text(answer)) + "\n";
+  for (std::size_t i = 0; i < answer.hits.size(); ++i) {
+    const SearchHit& hit = answer.hits[i];
+    char head[64];
+    std::snprintf(head, sizeof head, "%4zu %7s %s ", i + 1, score_text(hit.score).c_str(), hit.right ? "*" : " ");
+    const std::string path = shown_path(hit.path);
+    const std::string& first = answer.from_picture ? hit.caption : path;
+    const std::string& second = answer.from_picture ? path : hit.caption;
+    out += head + printable_line(second.empty() ? first : first + "  (" + second + ")") + "\n";
+  }
+  return out;
+}
+
+std::string search_html(const SearchAnswer& answer, const SearchPictures& pictures) {
+  const std::size_t folder_end = answer.from_picture ? answer.query.rfind('/') + 1 : 0;  // npos + 1 is 0
+  const std::string title = html_escape(answer.query.substr(folder_end));
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+      "'unsafe-inline'\">\n<title>" +
+      title + " · Bascule search</title>\n<style>" + html_style() + map_style(answer.map) + kSearchStyle +
+      "</style>\n</head>\n<body>\n";
+  out +=
+      "<header class=\"inner\"><div class=\"brand\">Bascule search · " + html_escape(answer.model) +
+      "</div>\n<div class=\"asked\">" + image(pictures.query, answer.query) + "<h1 dir=\"auto\">" + title +
+      "</h1></div>\n<p class=\"sub\">the nearest " +
+      readable_count(static_cast<std::int64_t>(answer.hits.size())).c_str() + " of " +
+      html_escape(searched_text(answer)) +
+      ", with their cosine similarities; ✓ marks known matches</p>\n</header>\n<main>\n<section><ol class=\"found\">\n";
+  for (std::size_t i = 0; i < answer.hits.size(); ++i) out += card(answer.hits[i], pictures.hits[i]);
+  return out + "</ol></section>\n" + map_section(answer.map) + refused_section(answer) +
+         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and loads nothing from the "
+         "network.</footer>\n</body>\n</html>\n";
+}
+
+}  // namespace bascule

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/answer/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "src/base/count_of.h"
+#include "src/base/utf8.h"
+#include "src/logs/readable.h"
+
+namespace bascule {
+namespace {
+
+// Characters, not bytes: what a terminal shows of UTF-8 text without wide or combining characters.
+std::size_t width(const std::string& text) { return utf8_characters(text); }
+
+std::string padded(const std::string& text, std::size_t columns) {
+  return text + std::string(columns > width(text) ? columns - width(text) : 0, ' ');
+}
+std::string right_aligned(const std::string& text, std::size_t columns) {
+  return std::string(columns > width(text) ? columns - width(text) : 0, ' ') + text;
+}
+
+std::string bar(double fraction, int cells) {
+  const long filled = std::lround(std::clamp(fraction, 0.0, 1.0) * cells);
+  std::string out = filled > 0 ? "  " : "";
+  for (long i = 0; i < filled; ++i) out += "█";
+  return out;
+}
+
+const char* state_word(ContractState state) {
+  switch (state) {
+    case ContractState::kKept: return "kept";
+    case ContractState::kBroken: return "BROKEN";
+    case ContractState::kNotChecked: return "not checked";
+  }
+  return "";
+}
+
+void add_pairs(std::string& out, const std::vector<NamedText>& pairs) {
+  std::size_t columns = 0;
+  for (const NamedText& pair : pairs) columns = std::max(columns, width(pair.name));
+  for (const NamedText& pair : pairs) out += "  " + padded(pair.name, columns + 2) + pair.value + "\n";
+}
+
+std::string device_text(const DeviceReport& device) {
+  std::string text = device.engine + ": " + count_of(device.resets, "reset") + ", " +
+                     count_of(device.retries, "picture") + " resubmitted";
+  for (const DeviceReport::Fault& fault : device.faults) text += ", " + std::to_string(fault.count) + " " + fault.name;
+  if (device.fell_back) text += "; DEVICE FAILED, the host engine took over";
+  return text;
+}
+
+std::string best_text(const BestSummary& best) {
+  const auto step = [](std::int64_t number) { return "step " + std::string(readable_count(number).c_str()); };
+  return best.figure + " " + readable_number(best.value).c_str() + " at " + step(best.step) +
+         "; the folder holds the weights of " + step(best.weights_of);
+}
+
+std::string wire_text(const WireSummary& wire) {
+  const std::uint64_t updates = static_cast<std::uint64_t>(std::max<std::int64_t>(1, wire.updates));
+  return std::string("sent ") + readable_bytes(wire.sent_bytes / updates).c_str() + " per update, for " +
+         readable_bytes(wire.gradient_bytes).c_str() + " of gradients; waited " +
+         readable_seconds(wire.wait_seconds / static_cast<double>(updates)).c_str();
+}
+
+std::string loader_text(const LoaderSummary& loader) {
+  char text[128];
+  std::snprintf(text, sizeof text, "%s; training waited %s; %.2f of %lld slots ready",
+                can_deliver(loader.could_deliver_samples_per_second).c_str(),
+                readable_seconds(loader.step_waited_seconds).c_str(), loader.ring_occupancy,
+                static_cast<long long>(loader.ring_slots));
+  return text;
+}
+
+// suffix: whose figures they are, if not those of the weights.
+void add_metrics(std::vector<NamedText>& pairs, Metrics metrics, const EvaluationRecord& record, const char* suffix) {
+  for (const Metric& metric : metrics) {
+    if (std::isnan(record[metric])) continue;
+    pairs.push_back({std::string(split_name(record.split)) + " " + metric.title + suffix,
+                     readable_metric(metric, record[metric]).c_str()});
+  }
+}
+
+void add_headline(std::vector<NamedText>& pairs, const Report& report) {
+  if (report.train.done) {
+    char steps[64];
+    std::snprintf(steps, sizeof steps, "%s  (%.2f epochs)", readable_count(report.global_step).c_str(), report.epoch);
+    pairs.push_back({"steps", steps});
+    if (!report.best.stopped_early.empty()) pairs.push_back({"stopped early", report.best.stopped_early});
+    if (report.best.is_known) pairs.push_back({"best evaluation", best_text(report.best)});
+    pairs.push_back({"mean training loss", readable_number(report.train.train_loss).c_str()});
+    const WholeRun& whole = report.train.whole;
+    const bool resumed = whole.processes > 1;
+    const char* const here = resumed ? ", this process" : "";
+    const std::string whole_run = ", whole run";
+    if (report.train.trained_here()) {
+      pairs.push_back(
+          {std::string("throughput") + here, std::string(readable_number(report.train.samples_per_second).c_str()) +
+                                                 " samples/s, " + throughput_counts(report.train.counts_warmup)});
+    }
+    if (resumed) {
+      pairs.push_back({"throughput" + whole_run, std::string(readable_number(whole.samples_per_second).c_str()) +
+                                                     " samples/s over " + readable_count(whole.steps).c_str() +
+                                                     " steps of " + std::to_string(whole.processes) + " processes"});
+    }
+    if (report.train.trained_here()) pairs.push_back({"loader", loader_text(report.loader)});
+    if (report.wire.is_there) pairs.push_back({"between machines", wire_text(report.wire)});
+    if (report.train.trained_here()) {
+      pairs.push_back({std::string("training time") + here,
+                       std::string(readable_seconds(report.train.seconds).c_str()) + ", " + kTrainingTimeCounts});
+    }
+    if (resumed) pairs.push_back({"training time" + whole_run, readable_seconds(whole.seconds).c_str()});
+  }
+  if (report.planned_bytes != 0) {
+    std::string memory = std::string("planned ") + readable_bytes(report.planned_bytes).c_str();
+    if (report.resident_bytes != 0)
+      memory += std::string(", resident ") + readable_bytes(report.resident_bytes).c_str();
+    pairs.push_back({"memory", memory});
+  }
+  if (report.device.is_there) pairs.push_back({"media engine", device_text(report.device)});
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    const EvaluationRecord* const record = last_evaluation(report, split);
+    if (record == nullptr) continue;
+    if (!std::isnan(record->loss))
+      pairs.push_back({std::string(split_name(split)) + " loss", readable_number(record->loss).c_str()});
+    for (const SplitRows& rows : report.rows) {
+      if (rows.split == split && rows.skipped > 0)
+        pairs.push_back({std::string(split_name(split)) + " rows",
+                         std::to_string(record->samples) + " evaluated, " + std::to_string(rows.skipped) + " skipped"});
+    }
+    add_metrics(pairs, report.metrics, *record, "");
+    const EvaluationRecord* const averaged = averaged_evaluation(report, split);
+    if (averaged == nullptr) continue;
+    const char* const suffix = ", averaged weights";
+    if (!std::isnan(averaged->loss))
+      pairs.push_back({std::string(split_name(split)) + " loss" + suffix, readable_number(averaged->loss).c_str()});
+    add_metrics(pairs, report.metrics, *averaged, suffix);
+  }
+}
+
+}  // namespace
+
+std::string time_table(const Report& report) {
+  const StepTotals& totals = report.train.totals;
+  if (totals.wall_seconds <= 0.0) return "";
+  std::vector<std::pair<std::string, double>> rows;
+  double rest = totals.wall_seconds;
+  for (int phase = 0; phase < kStepPhases; ++phase) {
+    rows.emplace_back(step_phase_name(static_cast<StepPhase>(phase)), totals.seconds[phase]);
+    rest -= totals.seconds[phase];
+  }
+  rows.emplace_back("other", std::max(rest, 0.0));
+  std::string out = "Time per step\n";
+  for (const auto& [name, seconds] : rows) {
+    const double share = seconds / totals.wall_seconds;
+    const double one = totals.steps > 0 ? seconds / static_cast<double>(totals.steps) : 0.0;
+    out += "  " + padded(name, 18) + right_aligned(readable_seconds(one).c_str(), 11) +
+           right_aligned(readable_percent(share).c_str(), 9) + bar(share, 30) + "\n";
+  }
+  if (report.train.evaluation_seconds > 0.0 || report.train.save_seconds > 0.0) {
+    out += std::string("  not included: evaluation ") + readable_seconds(report.train.evaluation_seconds).c_str() +
+           ", saving " + readable_seconds(report.train.save_seconds).c_str() + " in total\n";
+  }
+  return out;
+}
+
+std::string contract_table(const std::vector<ContractResult>& contracts) {
+  if (contracts.empty()) return "";
+  std::size_t columns = 0;
+  for (const ContractResult& contract : contracts) columns = std::max(columns, width(contract.name));
+  std::string out = "Contracts\n";
+  for (const ContractResult& contract : contracts) {
+    out += "  " + padded(contract.name, columns + 2) + padded(state_word(contract.state), 13) + contract.detail + "\n";
+  }
+  return out;
+}
+
+std::string summary_text(const Report& report) {
+  std::vector<NamedText> pairs;
+  add_headline(pairs, report);
+  std::string out = "\n" + report.title + "\n";
+  add_pairs(out, pairs);
+  for (const std::string& part : {time_table(report), contract_table(report.contracts)}) {
+    if (!part.empty()) out += "\n" + part;
+  }
+  return out;
+}
+
+}  // namespace bascule

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/ask/draw_command.h"
+
+#include <cstdio>
+#include <limits>
+#include <memory>
+
+#include "src/base/clock.h"
+#include "src/base/count_of.h"
+#include "src/base/error.h"
+#include "src/base/shown_path.h"
+#include "src/json/json.h"
+#include "src/logs/progress.h"
+#include "src/logs/readable.h"
+#include "src/pictures/png_file.h"
+#include "src/replay/sealed_draw_run.h"
+#include "src/runtime/choose_isa.h"
+#include "src/settings/number_type.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kCommandLine[] = "command line";
+
+void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
+
+// Shows how far the picture is.
+class ShownCalls final : public DrawingWatch {
+ public:
+  explicit ShownCalls(const volatile int* stop) : stop_(stop) { progress_.begin("draw", 0, 1, monotonic_seconds()); }
+  ~ShownCalls() override { progress_.end(monotonic_seconds()); }
+  int called(std::int64_t call, std::int64_t calls) noexcept override {
+    ProgressStep step;
+    step.epoch = -1.0;
+    step.loss = std::numeric_limits<double>::quiet_NaN();
+    step.pictures_of_next = 1;
+    step.call = call;
+    step.calls = calls;
+    progress_.step(step, monotonic_seconds());
+    return *stop_;
+  }
+
+ private:
+  const volatile int* stop_;
+  Progress progress_ = Progress::on_stderr();
+};
+
+// The settings that a file of a run with these arguments would have. Keys of [draw] are options here.
+Settings settings_of(const DrawArguments& arguments) {
+  ModelWords words;
+  words.draws = true;
+  Settings settings = default_settings(words);
+  settings.origin.file = kCommandLine;
+  settings.model.model_name_or_path = {arguments.folder, arguments.folder};
+  settings.model.precision = read_number_type(arguments.precision);
+  settings.draw = arguments.draw;
+  settings.draw.is_given = true;
+  settings.run.seed = static_cast<std::int64_t>(arguments.seed);  // which the list of pictures undoes
+  return settings;
+}
+
+}  // namespace
+
+int draw_command(const DrawArguments& arguments, const volatile int* stop) {
+  const Settings settings = settings_of(arguments);
+  check_settings(settings);
+  const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
+  run->list.pictures.front().noise = arguments.noise;
+  for (const std::string& note : run->notes) say(note);
+  check_drawing_fits(*run, read_process_limits());
+  SealedDrawRun sealed(*run, choose_isa("auto"), [](const std::string&) {});
+  const double since = monotonic_seconds();
+  int signal = 0;
+  {
+    ShownCalls watch(stop);
+    const std::int64_t first[] = {0};
+    (void)sealed.draw({first, 1}, &watch, &signal);
+  }
+  if (signal != 0) {
+    say("draw: stopped; no picture was written");
+    return 128 + signal;
+  }
+  const std::uint8_t* const pixels = sealed.decode(0);
+  if (pixels == nullptr)
+    throw Error(ErrorKind::kData, arguments.folder, "the picture is not finite",
+                "the weights may be damaged, or --guidance-scale too large");
+  const double seconds = monotonic_seconds() - since;
+  write_png(arguments.output, {pixels, run->options.width, run->options.height},
+            {{"prompt", settings.draw.prompts.front()},
+             {"seed", std::to_string(arguments.seed)},
+             {"settings digest", settings_digest(settings)}});
+  if (arguments.json) {
+    std::printf("%s\n", json_text({{"file", arguments.output},
+                                   {"width", run->options.width},
+                                   {"height", run->options.height},
+                                   {"seed", arguments.seed},
+                                   {"noise", arguments.noise},
+                                   {"seconds", seconds}})
+                            .c_str());
+  } else {
+    std::printf("%s\n", arguments.output.c_str());
+    const std::size_t calls = run->program.calls.size();
+    say("draw: " + count_of(calls, "call") + " of the UNet and the decoder in " + readable_seconds(seconds).c_str());
+  }
+  return 0;
+}
+
+}  // namespace bascule

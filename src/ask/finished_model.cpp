@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/ask/finished_model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "kernels/table.h"
+#include "src/base/absolute_path.h"
+#include "src/base/error.h"
+#include "src/base/word_list.h"
+#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/hf_folder.h"
+#include "src/json/json.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/pictures/preprocessor.h"
+#include "src/session/model_folder.h"
+#include "src/session/parameter_values.h"
+
+namespace bascule {
+namespace {
+
+// The record of the run that made a folder; for a run's averaged weights and its checkpoints that of the run's folder.
+std::string record_of(const std::string& folder) {
+  std::string own = folder + "/bascule.json";
+  if (std::filesystem::exists(own)) return own;
+  const std::filesystem::path path = absolute_path(folder);
+  const std::string name = path.filename().string();
+  const bool is_of_run = name == kAveragedFolder || checkpoint_step(name);
+  return is_of_run ? (path.parent_path() / "bascule.json").string() : own;
+}
+
+MediaSettings settings_by(const RunInputs& inputs, const std::string& folder, const Family& family,
+                          std::int64_t image_side) {
+  try {
+    return media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor,
+                             family.processor_makes_squares);
+  } catch (const Error& error) {
+    // The folder has no settings in which to change the key that the advice may name.
+    if (inputs.are_of_run || error.what_to_do().find("data.preprocessing") == std::string::npos) throw;
+    throw Error(error.kind(), error.where(), error.problem(),
+                "change it: pictures of a folder that no run left are prepared as this file says");
+  }
+}
+
+// The family's head that the command asks: of several the one that config.json's architectures name, else the first.
+// Null: there is none.
+const FamilyHead* asked_head(const Family& family, const std::string& command, const std::string& path) {
+  const Json json = read_json_file(path);
+  const std::vector<std::string> classes = find_member(json, "architectures", path) == nullptr
+                                               ? std::vector<std::string>()
+                                               : get_strings(json, "architectures", path);
+  const FamilyHead* first = nullptr;
+  for (const FamilyHead& head : family.heads) {
+    if (head.command != command) continue;
+    if (first == nullptr) first = &head;
+    if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end()) return &head;
+  }
+  return first;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command) {
+  const std::string path = folder + "/config.json";
+  if (std::filesystem::exists(folder) && !std::filesystem::exists(path)) {
+    throw Error(ErrorKind::kData, folder, "holds no model: no config.json",
+                "name the folder of a finished training; a run that only evaluates leaves no copy of its model");
+  }
+  const Family& family = family_of(path);
+  const FamilyHead* const head = asked_head(family, command, path);
+  if (head == nullptr) {
+    std::vector<std::string> others;
+    for (const Family* other : families()) {
+      for (const FamilyHead& one : other->heads) {
+        if (one.command == command) others.push_back(one.architecture);
+      }
+    }
+    throw Error(ErrorKind::kData, path,
+                std::string("bascule ") + command + " does not work with a " + family.model_type + " model",
+                "it needs a " + or_list(others));
+  }
+  return family.open(model_source(folder), head->words.name);
+}
+
+RunInputs read_run_inputs(const std::string& folder) {
+  const std::string path = record_of(folder);
+  RunInputs inputs;
+  if (!std::filesystem::exists(path)) return inputs;
+  const Json json = read_json_file(path);
+  inputs.are_of_run = true;
+  const std::string name = get_string(json, "preprocessing", path, "training");
+  if (name != "training" && name != "processor") {
+    throw Error(ErrorKind::kData, path, "preprocessing = \"" + name + "\" is not valid", "use training or processor");
+  }
+  if (name == "training") inputs.preprocessing = Preprocessing::kTraining;
+  const std::string filter = get_string(json, "interpolation", path, "bicubic");
+  if (filter != "bicubic" && filter != "bilinear") {
+    throw Error(ErrorKind::kData, path, "interpolation = \"" + filter + "\" is not valid", "use bicubic or bilinear");
+  }
+  if (filter == "bilinear") inputs.interpolation = Interpolation::kBilinear;
+  inputs.eval_crop_ratio = get_number(json, "eval_crop_ratio", path, inputs.eval_crop_ratio);
+  if (!(inputs.eval_crop_ratio >= 0.1 && inputs.eval_crop_ratio <= 1.0))
+    throw Error(ErrorKind::kData, path, "eval_crop_ratio is not between 0.1 and 1");
+  inputs.max_seq_length = get_int(json, "max_seq_length", path, inputs.max_seq_length);
+  if (inputs.max_seq_length < 2) throw Error(ErrorKind::kData, path, "max_seq_length is less than 2");
+  inputs.reads_pairs = get_bool(json, "reads_pairs", path, inputs.reads_pairs);
+  if (find_member(json, "source_prefix", path) != nullptr)
+    inputs.source_prefix = get_string(json, "source_prefix", path);
+  inputs.max_source_length = get_int(json, "max_source_length", path, inputs.max_source_length);
+  if (inputs.max_source_length < 1) throw Error(ErrorKind::kData, path, "max_source_length is less than 1");
+  return inputs;
+}
+
+MediaSettings media_settings_of_model(const std::string& folder, std::int64_t image_side) {
+  const RunInputs inputs = read_run_inputs(folder);
+  const std::string config = folder + "/config.json";
+  const Family& family = std::filesystem::exists(config) ? family_of(config) : usual_family();
+  if (family.needs_processor_file) require_statistics(folder);
+  MediaSettings media = settings_by(inputs, folder, family, image_side);
+  media.interpolation = inputs.interpolation;
+  media.centre_crop_ratio = inputs.eval_crop_ratio;
+  return media;
+}
+
+void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads,
+                       const ParameterSet* whole) {
+  session->seal_alone(kernels_for(isa), threads.count());
+  const TensorSource source = open_hf_weights(folder);
+  StartWork work;
+  LoadReport report = load_parameters(&work, source, session->parameter_memory(), model, 0);
+  if (!report.missing.empty()) {
+    throw Error(ErrorKind::kData, folder,
+                "no tensor " + report.missing.front() + " among the weights: the head was never trained",
+                "train it first");
+  }
+  work.run(threads);
+  for (int p = 0; whole != nullptr && p < whole->size(); ++p) {
+    for (const ParameterPiece& piece : (*whole)[p].pieces) {
+      const StoredTensor* const stored = find_tensor(source, piece.name, model.file_names());
+      const auto unused =
+          stored == nullptr ? report.unused.end() : std::find(report.unused.begin(), report.unused.end(), stored->name);
+      if (unused != report.unused.end()) report.unused.erase(unused);
+    }
+  }
+  const std::string left_out = names_left_out(report, model);
+  if (!left_out.empty()) std::fprintf(stderr, "bascule: weights: not used: %s\n", left_out.c_str());
+}
+
+}  // namespace bascule

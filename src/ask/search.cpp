@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/ask/search.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "src/ask/search_index.h"
+#include "src/ask/search_model.h"
+#include "src/ask/search_pictures.h"
+#include "src/base/error.h"
+#include "src/files/durable_write.h"
+#include "src/json/json.h"
+#include "src/machine/process_limits.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/pictures/thumbnail.h"
+#include "src/runtime/choose_isa.h"
+#include "src/runtime/threads.h"
+
+namespace bascule {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do) {
+  throw Error(ErrorKind::kSettings, where, what, what_to_do);
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// The picture that is asked for; "" if a text is.
+std::string query_picture(const SearchArguments& arguments) {
+  if (arguments.query.empty() && arguments.picture.empty())
+    refuse("search", "nothing to search for", "give a text, or a picture");
+  if (!arguments.query.empty() && !arguments.picture.empty())
+    refuse("search", "both a text and a picture are given", "give one of them");
+  if (arguments.top == 0) refuse("--top", "0 results", "ask for 1 or more");
+  // A file of another format is refused by its name, not searched as a text.
+  const bool from_query = has_picture_name(arguments.query) ||
+                          (std::filesystem::path(arguments.query).has_extension() && is_file(arguments.query));
+  if (from_query && !is_file(arguments.query) && shard_of_picture(arguments.query).empty())
+    throw Error(ErrorKind::kData, arguments.query, "no such picture");
+  std::string picture = from_query ? arguments.query : arguments.picture;
+  if (!picture.empty() && !arguments.images.empty()) {
+    refuse("--images", "a picture searches captions, and the pictures of a folder have none",
+           "search them with a text");
+  }
+  return picture;
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return a == b || fs::equivalent(a, b, ignored);
+}
+
+// The query among the run's embeddings; what was found gets its thumbnails first.
+EmbeddingMap map_of(const SearchIndex& index, const std::vector<float>& query, const std::vector<SearchHit>& hits) {
+  MapSource source;
+  source.rows = static_cast<std::int64_t>(index.paths.size());
+  source.width = static_cast<std::int64_t>(query.size());
+  source.text = index.text_embeds.data();
+  source.image = index.image_embeds.data();
+  source.row = [&](std::int64_t row) {
+    const auto place = static_cast<std::size_t>(row);
+    return MapRow{index.paths[place], index.captions[place]};
+  };
+  source.query = query;
+  for (const SearchHit& hit : hits) source.first_pictures.push_back(hit.path);
+  return make_embedding_map(source);
+}
+
+SearchAnswer text_in_run(const std::string& query, const SearchIndex& index, SearchModel& model, std::size_t top) {
+  SearchAnswer answer;
+  answer.searched = index.split;
+  std::set<std::string> right;  // pictures that the text is a caption of
+  for (std::size_t row = 0; row < index.captions.size(); ++row) {
+    if (index.captions[row] == query) right.insert(index.paths[row]);
+  }
+  const std::vector<float> embedded = model.embed_text(query);
+  for (const Neighbour& one : nearest_names(embedded, index.image_embeds, index.paths, top, &answer.candidates)) {
+    const auto row = static_cast<std::size_t>(one.row);
+    const std::string& path = index.paths[row];
+    answer.hits.push_back({path, index.captions[row], one.score, right.count(path) > 0});
+  }
+  answer.map = map_of(index, embedded, answer.hits);
+  return answer;
+}
+
+SearchAnswer text_in_folder(const std::string& query, const std::string& folder, const std::vector<std::string>& paths,
+                            SearchModel& model, std::size_t top) {
+  PictureEmbeddings pictures = model.embed_pictures(paths);
+  SearchAnswer answer;
+  answer.searched = folder;
+  answer.refused = std::move(pictures.refused);
+  if (pictures.paths.empty()) {
+    const RefusedPicture& first = answer.refused.front();
+    throw Error(ErrorKind::kData, folder,
+                (paths.size() == 1 ? "its only picture cannot be read; "
+                                   : "none of its " + std::to_string(paths.size()) + " pictures can be read; ") +
+                    first.path + ": " + first.reason);
+  }
+  for (const Neighbour& one :
+       nearest_names(model.embed_text(query), pictures.embeds, pictures.paths, top, &answer.candidates)) {
+    answer.hits.push_back({pictures.paths[static_cast<std::size_t>(one.row)], "", one.score, false});
+  }
+  return answer;
+}
+
+SearchAnswer picture_in_run(const std::string& picture, const SearchIndex& index, SearchModel& model, std::size_t top) {
+  const PictureEmbeddings embedded = model.embed_pictures({picture});
+  if (!embedded.refused.empty()) throw Error(ErrorKind::kData, picture, embedded.refused.front().reason);
+  SearchAnswer answer;
+  answer.from_picture = true;
+  answer.searched = index.split;
+  std::set<std::string> right;  // the picture's own captions
+  for (std::size_t row = 0; row < index.paths.size(); ++row) {
+    if (same_file(index.paths[row], picture)) right.insert(index.captions[row]);
+  }
+  for (const Neighbour& one :
+       nearest_names(embedded.embeds, index.text_embeds, index.captions, top, &answer.candidates)) {
+    const auto row = static_cast<std::size_t>(one.row);
+    const std::string& caption = index.captions[row];
+    answer.hits.push_back({index.paths[row], caption, one.score, right.count(caption) > 0});
+  }
+  answer.map = map_of(index, embedded.embeds, answer.hits);
+  return answer;
+}
+
+// The page shows what can still be read; what cannot is said and left blank.
+std::vector<std::uint8_t> bytes_to_show(const std::string& path) {
+  try {
+    return read_picture_file(path);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "bascule: search: missing from the page: %s\n", error.what());
+    return {};
+  }
+}
+
+void write_page(SearchAnswer answer, const std::string& path) {
+  SearchPictures pictures;
+  if (answer.from_picture) pictures.query = bytes_to_show(answer.query);
+  for (const SearchHit& hit : answer.hits) pictures.hits.push_back(bytes_to_show(hit.path));
+  if (!answer.map.captions.empty()) {
+    ThumbnailMaker maker;
+    add_thumbnails(&answer.map, [&](const std::string& location) { return maker.make(location); });
+  }
+  try {
+    write_output_file(path, search_html(answer, pictures));
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.where(), error.problem(), "choose another path with --html");
+  }
+}
+
+}  // namespace
+
+SearchAnswer search(const SearchArguments& arguments, Isa isa, int threads) {
+  const std::string picture = query_picture(arguments);
+  const std::string& folder = arguments.folder;
+  const std::unique_ptr<Model> opened = open_embedding_model(folder);
+  SearchAnswer answer;
+  if (!arguments.images.empty()) {
+    const std::vector<std::string> paths = find_pictures(arguments.images);
+    SearchModel model(folder, *opened, {true, paths.size()}, isa, threads);
+    answer = text_in_folder(arguments.query, arguments.images, paths, model, arguments.top);
+  } else {
+    const SearchIndex index = read_search_index(folder, opened->embedding_width());
+    SearchModel model(folder, *opened, {picture.empty(), picture.empty() ? 0u : 1u}, isa, threads);
+    answer = picture.empty() ? text_in_run(arguments.query, index, model, arguments.top)
+                             : picture_in_run(picture, index, model, arguments.top);
+  }
+  answer.model = folder;
+  answer.query = picture.empty() ? arguments.query : picture;
+  return answer;
+}
+
+std::string search_json(const SearchAnswer& answer, const std::string& html) {
+  Json results = Json::array(), refused = Json::array();
+  for (const SearchHit& hit : answer.hits) {
+    results.push_back({{"score", hit.score}, {"path", hit.path}, {"caption", hit.caption}, {"right", hit.right}});
+  }
+  for (const RefusedPicture& one : answer.refused) refused.push_back({{"path", one.path}, {"reason", one.reason}});
+  return json_text({{"query", answer.query},
+                    {"query_is_picture", answer.from_picture},
+                    {"searched", answer.searched},
+                    {"candidates", answer.candidates},
+                    {"results", results},
+                    {"refused", refused},
+                    {"html", html}});
+}
+
+void show_answer(const SearchArguments& arguments, const SearchAnswer& answer) {
+  for (const RefusedPicture& one : answer.refused) {
+    std::fprintf(stderr, "bascule: search: skipping %s: %s\n", one.path.c_str(), one.reason.c_str());
+  }
+  const std::string html = arguments.html.empty() ? arguments.folder + "/search.html" : arguments.html;
+  write_page(answer, html);
+  const std::string text = arguments.json ? search_json(answer, html) + "\n" : search_text(answer);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fprintf(stderr, "bascule: search: pictures: %s\n", html.c_str());
+}
+
+int search_command(const SearchArguments& arguments) {
+  show_answer(arguments,
+              search(arguments, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1)));
+  return 0;
+}
+
+}  // namespace bascule

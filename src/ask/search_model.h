@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A contrastive model's towers, loaded to embed texts and pictures. The phases of a run in small: the constructor
+// records, plans, seals and loads only what is wanted. Allocates, throws Error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/isa.h"
+#include "src/answer/search_page.h"
+#include "src/ask/finished_model.h"
+#include "src/models/families.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/runtime/threads.h"
+#include "src/session/session.h"
+#include "src/settings/settings.h"
+#include "src/text/tokenizer_kinds.h"
+
+namespace bascule {
+
+// The model of a folder. Throws Error kData if it has no embeddings of texts and pictures.
+std::unique_ptr<Model> open_embedding_model(const std::string& folder);
+
+struct PictureEmbeddings {
+  std::vector<std::string> paths;  // those that were taken, in the order given
+  std::vector<float> embeds;       // (paths, width of an embedding)
+  std::vector<RefusedPicture> refused;
+};
+
+class SearchModel {
+ public:
+  struct Wanted {
+    bool texts = false;
+    std::size_t pictures = 0;  // how many there are to embed
+  };
+  // model: of the folder; outlives this.
+  SearchModel(const std::string& folder, const Model& model, Wanted wanted, Isa isa, int threads);
+
+  // Both throw Error kData for embeddings that are not finite.
+  // Cut as the run cut its captions. Throws Error kSettings for text that is not UTF-8.
+  std::vector<float> embed_text(const std::string& text);
+  // Refused pictures are left out and listed.
+  PictureEmbeddings embed_pictures(const std::vector<std::string>& paths);
+
+ private:
+  void record(Wanted wanted);
+  void seal(const std::string& folder, Isa isa);
+  // Appends the embeddings of the first `count` pictures in pixels_.
+  void embed_batch(std::int64_t count, std::vector<float>* embeds);
+
+  const Model& model_;
+  ModelInputs needs_;
+  Fields fields_;
+  std::string folder_;
+  RunInputs inputs_;
+  std::int64_t longest_text_ = 0;  // tokens
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::optional<PictureDecoder> decoder_;
+  std::int64_t batch_ = 0;  // most pictures of a replay
+  Session session_;
+  std::size_t image_graph_ = 0;  // the text graph, if any, is number 0
+  Tensor text_embeds_, image_embeds_;
+  Threads threads_;
+  std::vector<float> pixels_;  // (batch_, 3, side, side)
+};
+
+}  // namespace bascule

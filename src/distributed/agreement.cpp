@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/distributed/agreement.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kCode = 0, kDetail = 1, kSignal = 2, kSums = 3;
+static_assert(kSums + RankAgreement::kMostSums <= kExchanged);
+
+}  // namespace
+
+RankAgreement::RankAgreement(Group& group) : group_(group), all_(static_cast<std::size_t>(group.size()) * kExchanged) {}
+
+Status RankAgreement::reach(const Status& own, Span<double> sums, int* signal) noexcept {
+  BASCULE_CHECK(sums.size() <= kMostSums);
+  double mine[kExchanged] = {static_cast<double>(own.code), static_cast<double>(own.detail[0]),
+                             static_cast<double>(signal != nullptr ? *signal : 0)};
+  std::copy(sums.begin(), sums.end(), mine + kSums);
+  if (!group_.exchange({mine, kExchanged}, Span<double>(all_))) return {StatusCode::kRankFailed, {-1, 0}};
+  std::fill(sums.begin(), sums.end(), 0.0);
+  if (signal != nullptr) *signal = 0;
+  Status first_bad;
+  for (int rank = group_.size() - 1; rank >= 0; --rank) {
+    const double* const theirs = all_.data() + static_cast<std::size_t>(rank) * kExchanged;
+    const StatusCode code = static_cast<StatusCode>(static_cast<std::int32_t>(theirs[kCode]));
+    if (code == StatusCode::kStopped) {
+      first_bad = {code, {static_cast<std::int64_t>(theirs[kDetail]), 0}};
+    } else if (code != StatusCode::kOk) {
+      first_bad = {StatusCode::kRankFailed, {rank, 0}};
+    }
+    if (signal != nullptr && theirs[kSignal] != 0.0) *signal = static_cast<int>(theirs[kSignal]);
+  }
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] += all_[static_cast<std::size_t>(rank) * kExchanged + kSums + i];
+  }
+  return own.ok() ? first_bad : own;
+}
+
+}  // namespace bascule

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/finish/draw_results.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "src/base/count_of.h"
+#include "src/finish/draw_card.h"
+#include "src/json/json.h"
+#include "src/logs/readable.h"
+#include "src/pictures/thumbnail.h"
+#include "src/settings/resume_rules.h"
+
+namespace bascule {
+namespace {
+
+std::string count(std::int64_t number) { return readable_count(number).c_str(); }
+
+double per(double amount, double count) { return count > 0.0 ? amount / count : 0.0; }
+
+// The figures of a run, for the summary and the page; names that begin with spaces are parts of the one before.
+std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults& results) {
+  const double drawn = static_cast<double>(results.pictures), timed = static_cast<double>(results.timed_pictures);
+  std::vector<NamedText> figures;
+  figures.push_back({"pictures", count(results.pictures + results.found) +
+                                     (results.found > 0 ? ", " + count(results.found) + " of them found" : "")});
+  figures.push_back({"size", std::to_string(run.options.width) + " x " + std::to_string(run.options.height) +
+                                 " pixels, " + count_of(run.program.calls.size(), "call") +
+                                 " of the UNet for each picture"});
+  if (results.pictures > 0) {
+    figures.push_back({"time", std::string(readable_seconds(results.seconds).c_str()) + ", " +
+                                   readable_seconds(per(results.seconds, drawn)).c_str() + " a picture"});
+    figures.push_back({"  prompts", std::string(readable_seconds(results.stages.prompts).c_str()) + ", " +
+                                        count_of(results.encoded_texts, "text") + " encoded"});
+    figures.push_back({"  calls of the UNet", readable_seconds(results.stages.calls).c_str()});
+    figures.push_back({"  decoding", readable_seconds(results.stages.decoding).c_str()});
+    figures.push_back({"  writing", readable_seconds(results.writing_seconds).c_str()});
+  }
+  if (results.timed_pictures > 0)
+    figures.push_back({"throughput", std::string(readable_number(per(timed, results.timed_seconds)).c_str()) +
+                                         " pictures/s, with" +
+                                         (run.settings.draw.throughput_warmup_batches > 0 ? "out" : "") + " warm-up"});
+  figures.push_back({"memory", "planned " + std::string(readable_bytes(results.planned_bytes).c_str()) + ", resident " +
+                                   readable_bytes(results.resident_bytes).c_str()});
+  if (results.guarded)
+    figures.push_back(
+        {"allocations after the seal",
+         "none of ours, " + count(static_cast<std::int64_t>(results.foreign_calls)) + " of libraries" +
+             (results.foreign_calls > 0 ? ", " + std::string(readable_bytes(results.foreign_bytes).c_str()) : "")});
+  return figures;
+}
+
+// With sides of 96 pixels the copies in a page take less than 2.5 MB, whatever the pictures show.
+constexpr std::size_t kShownPictures = 64;
+constexpr std::int64_t kShownSide = 96;
+constexpr double kLeastWork = 20.0;  // of a run, in that of measuring the limits
+
+double flops_of(const Graph& graph) {
+  double flops = 0.0;
+  for (const Node& node : graph.nodes()) flops += cost_of(graph, node, graph.bounds()).flops;
+  return flops;
+}
+
+}  // namespace
+
+MachineLimits limits_for_report(const RecordedDrawRun& run, std::int64_t missing, Isa isa) {
+  const GemmType type = run.settings.model.precision == Precision::kBf16 ? GemmType::kBf16 : GemmType::kFloat32;
+  const double calls = static_cast<double>(run.program.calls.size()) / static_cast<double>(run.options.batch);
+  const double picture =
+      calls * flops_of(run.session.graph(run.recorded.noise)) + flops_of(run.session.graph(run.recorded.decode));
+  if (!run.settings.report.html || run.plan.peak_bytes() < kLimitsBytes ||
+      static_cast<double>(missing) * picture < kLeastWork * limits_flops(type))
+    return {};
+  return measure_limits(run.settings.machine.products, type, isa, run.threads);
+}
+
+std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results) {
+  const double drawn = static_cast<double>(results.pictures), timed = static_cast<double>(results.timed_pictures);
+  Json json = {{"pictures", results.pictures + results.found},
+               {"pictures_drawn", results.pictures},
+               {"pictures_found", results.found},
+               {"draw_runtime", results.seconds},
+               {"seconds_per_picture", per(results.seconds, drawn)},
+               {"calls_per_picture", static_cast<std::int64_t>(run.program.calls.size())},
+               {"texts_encoded", results.encoded_texts},
+               {"prompt_seconds", results.stages.prompts},
+               {"denoising_seconds", results.stages.calls},
+               {"decoding_seconds", results.stages.decoding},
+               {"writing_seconds", results.writing_seconds},
+               {"planned_bytes", static_cast<std::int64_t>(results.planned_bytes)},
+               {"resident_bytes", static_cast<std::int64_t>(results.resident_bytes)},
+               {"library_allocations", static_cast<std::int64_t>(results.foreign_calls)}};
+  if (results.timed_pictures > 0) json["draw_pictures_per_second"] = per(timed, results.timed_seconds);
+  return json_text(json, 4) + "\n";
+}
+
+std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results) {
+  std::string text = "draw\n";
+  for (const NamedText& figure : figures_of(run, results)) {
+    char name[64];
+    std::snprintf(name, sizeof name, "  %-30.30s ", figure.name.c_str());
+    text += name + figure.value + "\n";
+  }
+  return text;
+}
+
+DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, const Tape& calls) {
+  DrawPage page;
+  page.title = std::filesystem::path(run.settings.run.output_dir.resolved).filename().string();
+  page.figures = figures_of(run, results);
+  for (const std::string& note : short_notes(run.notes)) page.figures.push_back({"note", note});
+  BatchCounts counts = run.session.graph(run.recorded.noise).bounds();
+  std::map<std::string, PageOperation> by_kind;
+  for (const NodeTime& node : calls.node_times(counts)) {
+    PageOperation& one = by_kind[node.kind];
+    one.kind = node.kind;
+    one.seconds += node.seconds;
+    const double replays = static_cast<double>(results.replays);
+    one.flops += node.flops * replays;
+    if (results.limits.gigabytes_per_second > 0.0)
+      one.limit_seconds += replays * seconds_at_limits(node.flops, node.bytes, node.bf16_products, results.limits);
+  }
+  for (const auto& [kind, operation] : by_kind) page.operations.push_back(operation);
+  std::sort(page.operations.begin(), page.operations.end(),
+            [](const PageOperation& a, const PageOperation& b) { return a.seconds > b.seconds; });
+  const std::size_t pictures = run.list.pictures.size();
+  ThumbnailMaker maker(std::min({kShownSide, run.options.width, run.options.height}), CopyKind::kSqueezed);
+  page.width = run.options.width;
+  page.height = run.options.height;
+  for (const DrawnPicture& picture : run.files->done()) {
+    if (page.pictures.size() == kShownPictures) break;
+    const ListedPicture& listed = run.list.pictures[picture.number];
+    const std::string file = PictureName(picture.number, pictures).text();
+    const auto text = [&](std::int32_t number) { return run.list.texts[static_cast<std::size_t>(number)].text; };
+    page.pictures.push_back({file, text(listed.prompt), listed.negative == listed.prompt ? "" : text(listed.negative),
+                             "seed " + std::to_string(listed.seed) + ", noise " + std::to_string(listed.noise) + ", " +
+                                 readable_seconds(picture.seconds).c_str(),
+                             maker.make(run.settings.run.output_dir.resolved + "/" + file)});
+  }
+  page.all_pictures = pictures;
+  for (const auto& [key, value] : printed_keys(run.settings)) page.settings.push_back({key, value});
+  return page;
+}
+
+}  // namespace bascule

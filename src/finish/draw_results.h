@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run that draws leaves beside its pictures: all_results.json, and a summary for people.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "src/answer/draw_page.h"
+#include "src/bringup/machine_limits.h"
+#include "src/replay/draw_loop.h"
+
+namespace bascule {
+
+// What report.html compares operations with. Before the seal. Zeros where it would show none, where drawing the missing
+// pictures is less than 20 times the work of measuring, or where measuring needs more memory than the plan.
+MachineLimits limits_for_report(const RecordedDrawRun& run, std::int64_t missing, Isa isa);
+
+std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results);
+std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results);
+// calls: the tape of the noise graph, after its replays. Reads the first pictures from the run's folder.
+DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, const Tape& calls);
+
+}  // namespace bascule

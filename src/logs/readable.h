@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers for people, written into fixed-size text values: no allocation, usable after the seal.
+//   readable_bytes(1536) "1.50 KiB"; readable_seconds(3725) "1 h 02 min"; readable_count(1234567) "1,234,567";
+//   readable_number(0.000012345) "1.234e-05"
+#pragma once
+
+#include <cstdint>
+
+#include "src/logs/step_record.h"
+
+namespace bascule {
+
+// These say what the throughput of a run and its training time count, wherever the two stand beside each other.
+inline const char* throughput_counts(bool counts_warmup) {
+  return counts_warmup ? "with warm-up, without evaluation and saving" : "without warm-up, evaluation and saving";
+}
+inline constexpr char kTrainingTimeCounts[] = "with warm-up, evaluation and saving";
+
+// A short zero-terminated text.
+struct ShortText {
+  char text[32] = {};
+  const char* c_str() const noexcept { return text; }
+};
+
+ShortText readable_bytes(std::uint64_t bytes) noexcept;
+ShortText readable_seconds(double seconds) noexcept;
+ShortText readable_count(std::int64_t count) noexcept;
+// About four digits: "0.4213", "12.34", "1,234.5", "1.234e-05", "n/a" for a number that is not finite.
+ShortText readable_number(double value) noexcept;
+// 0.4213 -> "42.1 %".
+ShortText readable_percent(double fraction) noexcept;
+// Recall and accuracy as percent, the others as numbers.
+ShortText readable_metric(const Metric& metric, double value) noexcept;
+// Of a loader: "can deliver 912 samples/s"; of NaN "loading was not measured".
+ShortText can_deliver(double samples_per_second) noexcept;
+// The current time in UTC, in a format of strftime.
+ShortText utc_now(const char* format) noexcept;
+
+}  // namespace bascule

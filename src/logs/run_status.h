@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of a run for whoever supervises it: status.json and bascule.prom (Prometheus' text format) in the run's
+// folder, written anew every few seconds, each beside and then renamed, so that a reader sees whole files; and what
+// systemd is told (READY=1 with the first update or evaluation, or at the end; a status line; STOPPING=1).
+// Progress tells it what happens. A file that cannot be written is no reason to stop a run. open() belongs before the
+// seal; the rest is sealed: fixed buffers, no allocation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "src/base/descriptor.h"
+#include "src/base/notify_socket.h"
+#include "src/logs/progress_step.h"
+#include "src/logs/step_record.h"
+
+namespace bascule {
+
+inline constexpr char kStatusFile[] = "status.json";
+inline constexpr char kMetricsFile[] = "bascule.prom";
+
+// What a total counts, by its label: "train", "draw", or a split that is evaluated.
+inline const char* unit_of(const char* label) noexcept {
+  return std::strcmp(label, "train") == 0 ? "step" : std::strcmp(label, "draw") == 0 ? "picture" : "batch";
+}
+
+class RunStatus {
+ public:
+  // seconds: between two writes; 0: no files. Throws Error{kDisk}.
+  void open(const std::string& folder, double seconds, NotifySocket notify);
+
+  // label: a literal, as Progress has it: "train", "draw", or a split. done, total: updates, pictures, or batches of an
+  // evaluation.
+  void begin(const char* label, std::int64_t done, std::int64_t total, double now_seconds) noexcept;
+  void step(const ProgressStep& step, double now_seconds) noexcept;
+  void record(const StepRecord& record) noexcept;
+  // state: "finished", "stopped" or "failed", by an error; written at once.
+  void end(const char* state) noexcept;
+
+ private:
+  void tell(double now_seconds) noexcept;
+  void write() noexcept;
+  std::size_t put_metrics() noexcept;
+  void replace(const char* name, const char* temporary, std::size_t bytes) noexcept;
+
+  static constexpr std::size_t kTextBytes = 4096;
+
+  Descriptor folder_;
+  NotifySocket notify_;
+  double seconds_ = 0.0, told_seconds_ = -1e300, begin_seconds_ = 0.0, seconds_left_ = -1.0;
+  bool is_ready_ = false;
+  const char* state_ = "starting";
+  const char* label_ = "";
+  std::int64_t first_ = 0, total_ = 0;  // of what is under way
+  ProgressStep now_;
+  std::int64_t updates_ = 0, planned_updates_ = 0;
+  double epoch_ = 0.0, loss_ = 0.0, gradient_norm_ = 0.0, learning_rate_ = 0.0, samples_per_second_ = 0.0;
+  double started_unix_ = 0.0;
+  char text_[kTextBytes] = {};
+};
+
+}  // namespace bascule

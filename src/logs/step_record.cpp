@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/logs/step_record.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace bascule {
+
+const char* step_phase_name(StepPhase phase) noexcept {
+  switch (phase) {
+    case StepPhase::kWaitForData: return "waiting for data";
+    case StepPhase::kForward: return "forward";
+    case StepPhase::kBackward: return "backward";
+    case StepPhase::kReduction: return "reduction";
+    case StepPhase::kUpdate: return "update";
+  }
+  return "";
+}
+
+const char* split_name(Split split) noexcept {
+  switch (split) {
+    case Split::kTrain: return "train";
+    case Split::kValidation: return "validation";
+    case Split::kTest: return "test";
+  }
+  return "";
+}
+
+EvaluationRecord::EvaluationRecord() noexcept {
+  for (double& value : metric) value = std::numeric_limits<double>::quiet_NaN();
+}
+
+void StepTotals::add(const StepRecord& record) noexcept {
+  steps += record.steps;
+  samples += record.samples;
+  wall_seconds += record.wall_seconds;
+  for (int phase = 0; phase < kStepPhases; ++phase) seconds[phase] += record.seconds[phase];
+}
+
+std::size_t planned_records(std::int64_t max_steps, std::int64_t interval, std::size_t limit) noexcept {
+  const std::int64_t steps = std::max<std::int64_t>(max_steps, 0);
+  const std::int64_t regular = interval > 0 ? steps / interval : 0;
+  const std::size_t wanted = std::min(static_cast<std::size_t>(regular) + 2, std::max<std::size_t>(limit, 2));
+  // Even, so that the record after a thinning falls on the new stride.
+  return wanted - wanted % 2;
+}
+
+}  // namespace bascule

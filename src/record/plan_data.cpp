@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/record/plan_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/error.h"
+#include "src/loader/loader_parts.h"
+#include "src/loader/media.h"
+#include "src/pictures/media_options.h"
+#include "src/pictures/preprocessor.h"
+#include "src/record/data_classes.h"
+#include "src/record/held_out.h"
+#include "src/record/resume_check.h"
+#include "src/record/resume_files.h"
+#include "src/record/tagged_words.h"
+#include "src/record/targets.h"
+
+namespace bascule {
+namespace {
+
+const FamilyHead& head_of(const RecordedRun& run) { return *run.opened.family->head(run.settings.model.head); }
+
+// The samples of a text corpus. Only models that read texts and predict their tokens learn from one.
+void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, HeldOut* held_out, RecordedSplit* recorded) {
+  const Settings& settings = run->settings;
+  const LoaderSettings& loader = run->data.loader;
+  const bool reads_two = reads_text(loader, 1);
+  if (reads_pictures(loader) || reads_two || field_from(loader.fields, FieldSource::kMaskedRows) < 0) {
+    throw Error(ErrorKind::kSettings, where_written(settings, std::string("data.") + split_name(split) + "_file"),
+                file.text() + " is a text corpus, but this model with head \"" + settings.model.head + "\" " +
+                    (reads_pictures(loader) ? "reads pictures"
+                     : reads_two            ? "reads two texts"
+                                            : "does not predict tokens"),
+                "name a manifest");
+  }
+  const DataFiles files = find_data_files(file);
+  const bool keeps = run->data.new_tokens == NewTokens::kAreKept;
+  const Tokenizer& tokenizer = *run->opened.tokenizer;
+  OpenedTokens opened = held_out->divides(split)
+                            ? held_out->tokens_of(files, tokenizer, split, keeps)
+                            : open_tokens(files, tokenizer, settings.run.output_dir.resolved, keeps);
+  if (!opened.note.empty()) run->notes.push_back("corpus: " + opened.note);
+  CorpusRules rules{settings.data.text_layout, settings.data.max_seq_length};
+  if (run->opened.inputs.reads_pairs) {
+    rules.pairs = PairRules{loader.seed, 0, split == Split::kTrain ? settings.data.dupe_factor : 1,
+                            settings.data.short_seq_probability};
+  }
+  recorded->corpus = std::make_unique<Corpus>(std::move(opened.store), files, tokenizer, rules);
+  recorded->manifest = std::make_unique<Manifest>(recorded->corpus->manifest());
+}
+
+ManifestColumns columns_of(const RecordedRun& run, Split split) {
+  const LoaderSettings& loader = run.data.loader;
+  const DataSettings& data = run.settings.data;
+  const ModelInputs& inputs = run.opened.inputs;
+  ManifestColumns columns;
+  columns.image = reads_pictures(loader) ? data.image_column : "";
+  columns.text = reads_text(loader) ? loader.text_columns[0] : "";
+  if (!data.text_column.empty()) columns.text_setting = "text_column";
+  columns.second_text = loader.text_columns[1];
+  if (!data.summary_column.empty()) columns.second_text_setting = "summary_column";
+  columns.label = data.label_column;
+  columns.named_classes = head_of(run).names_classes;
+  if (!head_of(run).judge_of_values.empty()) {
+    const RecordedSplit* const train = run.data.find(Split::kTrain);
+    const bool has_values = inputs.has_values || (train != nullptr && train->manifest->has_values());
+    columns.values = has_values ? LabelValues::kAlways : LabelValues::kIfDecimal;
+  }
+  columns.words = inputs.reads_words;
+  columns.optional_labels = split == Split::kTest;
+  columns.optional_second_text = split == Split::kTest && reads_text(loader, 1);
+  columns.refused = run.data.refused;
+  columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;
+  return columns;
+}
+
+// The classes of the training data become those of the model; or its labels are values.
+void take_classes(RecordedRun* run) {
+  if (!head_of(*run).names_classes) return;
+  OpenedModel& opened = run->opened;
+  const Settings& settings = run->settings;
+  const DataClasses found = classes_of_data(run->data, opened.inputs);
+  if (!found.note.empty()) {
+    opened.source.classes = found.names;
+    opened.source.has_values = found.are_values;
+    reopen(&opened, settings.model, settings.data, settings.training);
+    run->data.loader.fields = opened.fields;
+    opened.has_new_classes = true;
+    run->notes.push_back("model: " + found.note);
+  }
+  if (!head_of(*run).judge_of_values.empty() && has_quoted_values(run->data)) {
+    run->notes.push_back(
+        "model: the labels are strings that read as numbers, and each is a class; write them without quotes where they "
+        "are values");
+  }
+  number_classes(&run->data, opened.inputs);
+  if (opened.inputs.has_values && settings.training.label_smoothing_factor > 0.0) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "training.label_smoothing_factor"),
+                "training.label_smoothing_factor is set, but the labels are values, not classes", "remove it");
+  }
+}
+
+// Samples of a split, from the first on, that are used; 0: all.
+std::int64_t most_rows(const DataSettings& data, Split split) {
+  if (split == Split::kValidation) return data.max_eval_samples;
+  if (split == Split::kTest) return data.max_predict_samples;
+  return 0;
+}
+
+StreamSettings stream_of(const RecordedRun& run, Split split) {
+  const Settings& settings = run.settings;
+  const DataSettings& data = settings.data;
+  StreamSettings stream;
+  stream.shuffled = split == Split::kTrain;
+  stream.drop_last = stream.shuffled && data.dataloader_drop_last;
+  stream.batch_per_rank =
+      stream.shuffled ? settings.training.per_device_train_batch_size : settings.training.per_device_eval_batch_size;
+  stream.ring_slots = data.ring_slots;
+  stream.world_size = run.place.world_size;
+  stream.rank = run.place.rank;
+  if (!stream.shuffled) stream.max_target_length = data.val_max_target_length;
+  return stream;
+}
+
+// Whether the training data is opened for its labels, and closed again.
+bool reads_training_labels_alone(const RecordedRun& run) {
+  return run.data.training_labels == TrainingLabels::kAreAlwaysRead && !run.settings.training.do_train &&
+         head_of(run).names_classes;
+}
+
+void close_first_split(RunData* data) {
+  data->loader.streams.erase(data->loader.streams.begin());
+  data->splits.erase(data->splits.begin());
+  for (RecordedSplit& split : data->splits) --split.stream;
+}
+
+const PathsSetting& file_of(const DataSettings& data, Split split) {
+  return split == Split::kTrain        ? data.train_file
+         : split == Split::kValidation ? data.evaluation_file()
+                                       : data.test_file;
+}
+
+MissingPictures missing_pictures(const RecordedRun& run) {
+  if (run.data.refused != nullptr) return MissingPictures::kAreKept;
+  return run.settings.data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped
+                                                               : MissingPictures::kAreRefused;
+}
+
+bool reads_row_labels(const LoaderSettings& loader) {
+  return field_from(loader.fields, FieldSource::kClassLabels) >= 0 ||
+         field_from(loader.fields, FieldSource::kLabelValues) >= 0;
+}
+
+// Whether the test file says nothing of what the model has to find. Then that is noted.
+bool is_unlabelled(RecordedRun* run, const Manifest& manifest) {
+  const LoaderSettings& loader = run->data.loader;
+  const bool reads_targets = reads_text(loader, 1);
+  const bool reads_labels = reads_row_labels(loader) || !run->settings.data.label_column.empty();
+  if (reads_targets ? !manifest.lacks_second_texts() : !reads_labels || !manifest.lacks_labels()) return false;
+  const bool writes = !reads_targets || run->settings.training.predict_with_generate;
+  run->notes.push_back("data: " + manifest.name() + " has no " + (reads_targets ? "targets" : "labels") +
+                       (writes ? ": writing predictions without metrics"
+                               : ": set training.predict_with_generate = true to write texts for it"));
+  return true;
+}
+
+// Once: of a file that is divided both parts have it.
+void add_note(RecordedRun* run, const std::string& of_index) {
+  const std::string note = "index: " + of_index;
+  const bool is_new = std::find(run->notes.begin(), run->notes.end(), note) == run->notes.end();
+  if (!of_index.empty() && is_new) run->notes.push_back(note);
+}
+
+}  // namespace
+
+Manifest whole_training_file(const RecordedRun& run) {
+  return open_manifest(run.settings.data.train_file, columns_of(run, Split::kTrain), run.data.loader.cache,
+                       missing_pictures(run))
+      .manifest;
+}
+
+std::vector<Split> splits_read(const TrainingSettings& training) {
+  std::vector<Split> splits;
+  if (training.do_train) splits.push_back(Split::kTrain);
+  if (training.do_eval) splits.push_back(Split::kValidation);
+  if (training.do_predict) splits.push_back(Split::kTest);
+  return splits;
+}
+
+void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lender) {
+  const Settings& settings = run->settings;
+  const DataSettings& data = settings.data;
+  const PathsSetting& file = file_of(data, split);
+  RecordedSplit recorded;
+  recorded.split = split;
+  const LoaderSettings& loader = run->data.loader;
+  const std::int64_t most = most_rows(data, split);
+  const bool divides = held_out->divides(split);
+  const auto open = [&] {
+    return open_manifest(file, columns_of(*run, split), loader.cache, missing_pictures(*run), divides ? 0 : most);
+  };
+  StreamSettings stream = stream_of(*run, split);
+  if (lender != nullptr) {
+    const auto same = std::find_if(lender->splits.begin(), lender->splits.end(),
+                                   [&](const auto& other) { return other.split == split; });
+    recorded.manifest = std::move(same->manifest);
+    recorded.corpus = std::move(same->corpus);
+    stream.planned = lender->plan.streams[same->stream].texts;
+  } else if (file.is_corpus()) {
+    open_corpus(run, split, file, held_out, &recorded);
+    if (most > 0) recorded.manifest->keep_first(most);
+  } else {
+    OpenedManifest opened = open();
+    // Results derived from the texts are cached, so the texts are checked first. This removes a damaged index.
+    stream.manifest = &opened.manifest;
+    if ((divides || !has_text_lengths(loader, stream)) && !opened.manifest.read_into_memory()) {
+      run->notes.push_back("index: rebuilding the damaged index of " + file.text());
+      opened = open();
+    }
+    add_note(run, opened.note);
+    if (split == Split::kTest && is_unlabelled(run, opened.manifest)) {
+      opened.manifest.set_unlabelled();
+    } else if (reads_row_labels(loader) && !opened.manifest.has_labels()) {
+      throw Error(
+          ErrorKind::kSettings, where_written(settings, "data.label_column"),
+          "model.head = \"" + settings.model.head + "\" needs the class of each row, but data.label_column is not set",
+          "name the column of classes, or a folder with a folder for each class");
+    }
+    recorded.manifest = std::make_unique<Manifest>(divides ? held_out->rows_of(opened.manifest, split, most)
+                                                           : std::move(opened.manifest));
+    if (reads_text(loader, 1) && !recorded.manifest->is_unlabelled()) find_empty_texts(run, recorded.manifest.get());
+  }
+  recorded.stream = run->data.loader.streams.size();
+  stream.manifest = recorded.manifest.get();
+  stream.corpus = recorded.corpus.get();
+  run->data.loader.streams.push_back(stream);
+  run->data.splits.push_back(std::move(recorded));
+}
+
+void set_up_loader(RecordedRun* run, const media_engine_driver* engine) {
+  const Settings& settings = run->settings;
+  LoaderSettings& loader = run->data.loader;
+  loader.fields = run->opened.fields;
+  loader.tokenizer = run->opened.tokenizer.get();
+  loader.seed = static_cast<std::uint64_t>(settings.run.seed);
+  loader.mlm_probability = settings.data.mlm_probability;
+  loader.masking = settings.data.masking;
+  loader.max_predictions = settings.data.max_predictions_per_seq;
+  loader.negative_fraction = settings.data.negative_fraction;
+  const int terms = head_of(*run).loss_terms;
+  loader.counts_labels_ahead = terms > 1 && settings.training.gradient_accumulation_steps > 1;
+  loader.text_columns[0] = settings.data.text_column.empty() ? settings.data.caption_column : settings.data.text_column;
+  const bool reads_targets = reads_text(loader, 1);
+  loader.text_columns[1] = reads_targets ? settings.data.summary_column : settings.data.text_pair_column;
+  const std::int64_t lengths[kMaxTexts] = {
+      reads_targets ? settings.data.max_source_length : settings.data.max_seq_length, settings.data.max_target_length};
+  for (int text = 0; text < kMaxTexts; ++text) {
+    loader.texts[text] = run->opened.inputs.texts[text];
+    BASCULE_CHECK(loader.texts[text].max_length == 0);
+    loader.texts[text].max_length = lengths[text];
+  }
+  loader.reads_words = run->opened.inputs.reads_words;
+  loader.source_prefix = settings.data.source_prefix;
+  loader.pads_targets = reads_targets && !settings.data.ignore_pad_token_for_loss;
+  loader.takes_limits = reads_targets && run->data.new_lengths == NewLengths::kAreLimits;
+  loader.preprocessing = settings.data.preprocessing;
+  loader.image_side = run->opened.inputs.image_side;
+  if (reads_pictures(loader)) {
+    const std::string& folder = settings.model.model_name_or_path.resolved;
+    if (run->opened.family->needs_processor_file) require_statistics(folder);
+    const Family& family = *run->opened.family;
+    const PictureRules rules = read_picture_rules(folder, loader.preprocessing, loader.image_side,
+                                                  family.image_processor, family.processor_makes_squares);
+    std::copy_n(rules.mean, 3, loader.mean);
+    std::copy_n(rules.std, 3, loader.std);
+    loader.processor = rules.processor;
+  } else if (const std::string key = settings.data.random_change(); !key.empty()) {
+    throw Error(ErrorKind::kSettings, where_written(settings, key), key + " is set, but the model reads no pictures",
+                "remove it");
+  }
+  loader.random_crops = {settings.data.augment, settings.data.random_resized_crop_scale,
+                         settings.data.random_resized_crop_ratio};
+  loader.rand_augment = {settings.data.rand_augment_num_ops, settings.data.rand_augment_magnitude,
+                         settings.data.rand_augment_num_magnitude_bins};
+  loader.color_jitter = {settings.data.color_jitter_brightness, settings.data.color_jitter_contrast,
+                         settings.data.color_jitter_saturation, settings.data.color_jitter_hue};
+  loader.random_erasing = {settings.data.random_erasing_probability, settings.data.random_erasing_scale,
+                           settings.data.random_erasing_ratio};
+  loader.interpolation = settings.data.interpolation;
+  loader.centre_crop_ratio = settings.data.eval_crop_ratio;
+  loader.mixup_alpha = settings.data.mixup_alpha;
+  loader.cutmix_alpha = settings.data.cutmix_alpha;
+  loader.on_bad_sample = settings.data.on_bad_sample;
+  if (!reads_pictures(loader) && !reads_targets) loader.max_replacements = 0;  // nothing else can be bad
+  loader.workers = settings.data.dataloader_num_workers;
+  loader.queue_depth = settings.media_engine.queue_depth;
+  loader.media_memory_bytes = static_cast<std::size_t>(settings.media_engine.memory_mib) << 20;
+  loader.max_pixels = max_pixels(settings.media_engine.max_megapixels);
+  loader.scale_in_decoder = settings.media_engine.scale_in_decoder;
+  loader.cache = user_index_cache();
+  loader.device_units = settings.media_engine.simulation.units;
+  loader.engine = engine;
+  if (engine == media_engine_builtin())
+    loader.device_options = media_options(settings.media_engine.simulation, settings.origin, engine);
+  loader.device_fallback = settings.media_engine.fallback;
+  check_texts(loader);  // before a corpus is tokenised
+}
+
+void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* lender) {
+  set_up_loader(run, engine);
+  HeldOut held_out(run->settings, run->data.loader.cache);
+  const bool reads_labels_alone = reads_training_labels_alone(*run);
+  if (reads_labels_alone) open_split(run, Split::kTrain, &held_out, lender);
+  for (const Split split : splits_read(run->settings.training)) open_split(run, split, &held_out, lender);
+  if (!held_out.note().empty()) run->notes.push_back(held_out.note());
+  take_classes(run);
+  if (reads_labels_alone) close_first_split(&run->data);
+  LoaderSettings& loader = run->data.loader;
+  if (loader.reads_words && run->settings.data.label_all_tokens)
+    loader.further_labels = further_tags(run->opened.inputs);
+  check_data(run->settings.origin, run->data, &run->resume);
+  run->data.plan = plan_loader(loader);
+  if (reads_text(loader, 1)) note_lengths(run);
+  if (loader.reads_words) note_cut_words(run);
+}
+
+}  // namespace bascule

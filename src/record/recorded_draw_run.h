@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that draws, recorded and planned: which pictures, the graphs, the memory. Nothing is loaded or mapped yet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/align.h"
+#include "src/checkpoint/safetensors.h"
+#include "src/distributed/group.h"
+#include "src/draw/drawer.h"
+#include "src/machine/process_limits.h"
+#include "src/plan/memory_plan.h"
+#include "src/record/picture_files.h"
+#include "src/record/picture_list.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+inline constexpr char kLatentsTensor[] = "latents";  // of draw.latents_file
+
+// Categories of its plan beside the session's.
+inline constexpr char kDrawingMemory[] = "drawing", kPictureMemory[] = "pictures";
+inline constexpr char kQueueMemory[] = "lines of pictures";  // of several ranks, which share it
+
+struct RecordedDrawRun {
+  Settings settings;
+  RankPlace place;
+  Pipeline pipeline;
+  SamplingProgram program;
+  PictureList list;
+  std::uint64_t tokenizer_digest = 0;
+  DrawingOptions options;
+  Session session;
+  RecordedDrawing recorded;
+  TensorSource latents;  // draw.latents_file, where it is given
+  int threads = 0;
+  std::unique_ptr<PictureFiles> files;
+  MemoryPlan plan;
+  std::vector<std::string> notes;  // for people
+
+  std::int64_t picture_pixels() const { return options.height * options.width; }
+  // Of the noise and of the latents after each call.
+  std::int64_t latent_digests() const { return static_cast<std::int64_t>(program.calls.size()) + 1; }
+  // In the category of pictures: the bytes of one picture, the digests of a batch's latents, the memory of `files`.
+  std::size_t digests_offset() const { return align_up(static_cast<std::size_t>(3 * picture_pixels()), kCacheLine); }
+  std::size_t files_offset() const {
+    const std::size_t digests = static_cast<std::size_t>(options.batch * latent_digests());
+    return digests_offset() + align_up(digests * sizeof(std::uint64_t), kCacheLine);
+  }
+};
+
+// place: of this process among ranks of one machine. Throws Error: kSettings, kData.
+std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const RankPlace& place = {});
+
+// Throws Error kMemory if the plan is larger than machine.memory_limit_gib or what the machine allows, naming what
+// would fit.
+void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits,
+                        const std::string& own_limit = "machine.memory_limit_gib");
+
+}  // namespace bascule

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/record/recorded_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/base/align.h"
+#include "src/base/count_of.h"
+#include "src/base/error.h"
+#include "src/distributed/launch.h"
+#include "src/loader/loader_parts.h"
+#include "src/machine/process_limits.h"
+#include "src/record/plan_control.h"
+#include "src/record/plan_data.h"
+#include "src/record/record_graphs.h"
+#include "src/record/resume_check.h"
+#include "src/record/resume_files.h"
+#include "src/record/run_memory.h"
+#include "src/record/unread_settings.h"
+#include "src/runtime/choose_isa.h"
+
+namespace bascule {
+namespace {
+
+void plan_pace(RecordedRun* run) {
+  const TrainingSettings& training = run->settings.training;
+  const RecordedSplit* train = run->data.find(Split::kTrain);
+  if (train == nullptr) return;
+  Pace& pace = run->pace;
+  TrainingLength& length = pace.length;
+  const StreamSettings& stream = run->data.loader.streams[train->stream];
+  const BatchCut cut = BatchOrder(batch_dealing(run->data.loader, stream)).cut();
+  length.cut = cut;
+  length.batches_per_epoch = cut.batches_per_epoch();
+  length.samples_per_epoch = cut.samples_per_epoch();
+  length.updates_per_epoch = divide_up(length.batches_per_epoch, training.gradient_accumulation_steps);
+  length.total_updates =
+      training.max_steps > 0 ? training.max_steps : updates_of_epochs(length, training.num_train_epochs);
+  length.epochs = static_cast<double>(length.total_updates) / static_cast<double>(length.updates_per_epoch);
+  const std::int64_t steps = training.lr_schedule_steps > 0 ? training.lr_schedule_steps : length.total_updates;
+  pace.schedule = {training.lr_scheduler_type,
+                   training.learning_rate,
+                   warmup_steps_of(training, steps),
+                   steps,
+                   training.lr_power,
+                   training.lr_end,
+                   training.lr_num_cycles,
+                   training.lr_timescale,
+                   training.min_lr_ratio,
+                   training.warmup_start_ratio};
+  pace.schedule.warmup_share = training.warmup_steps > 0
+                                   ? static_cast<double>(training.warmup_steps) / static_cast<double>(steps)
+                                   : training.warmup_ratio;
+  for (const GroupSettings& group : training.groups)
+    pace.group_rules.push_back({group.learning_rate_multiplier, group.weight_decay});
+  if (training.gather_negatives && run->place.world_size > 1)
+    length.gathered_samples = std::min(cut.global_batch(), cut.rows);
+  if (run->resume.point) check_length(run->settings, pace, &run->resume);
+  plan_control(run->settings.training, run->settings.run.output_dir.resolved, run->settings.origin, run->data,
+               run->opened.judge_kind->metrics, run->opened.inputs.class_names.size(), &pace, &run->resume);
+  pace.step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
+}
+
+// Plans everything that follows from the opened model. lender: as in plan_data().
+void plan_opened(RecordedRun* run, const media_engine_driver* engine, RunData* lender) {
+  plan_data(run, engine, lender);
+  const std::string unread = unread_settings(run->settings, run->opened, run->data.loader);
+  if (!unread.empty()) run->notes.push_back(unread);
+  plan_pace(run);
+  record_graphs(run);
+  plan_run_memory(run);
+}
+
+// Threads that have no core to themselves wait for each other.
+void note_threads(RecordedRun* run) {
+  const RankPlace& place = run->place;
+  const ProcessLimits limits = read_process_limits();
+  const int cores = place.run.empty() ? usable_cores() : usable_cores() * place.local_size;
+  const int threads = run->threads * place.local_size;
+  const std::string all = std::to_string(threads) + " compute threads";
+  const char* const advice =
+      run->settings.machine.threads > 0 ? ": slower than machine.threads = 0, which uses all available cores" : "";
+  if (threads > cores) {
+    run->notes.push_back("plan: " + all + " on " + count_of(cores, "core") + advice);
+  } else if (threads > limits.processors && threads > place.local_size) {
+    char share[32];
+    std::snprintf(share, sizeof share, "%.3g", limits.processors);
+    run->notes.push_back("plan: " + all + ", but a control group limits CPU time to " + share + " cores" + advice);
+  }
+}
+
+// Reports what a stage means on this machine.
+void note_sharding(RecordedRun* run) {
+  const DistributedSettings& distributed = run->settings.distributed;
+  if (distributed.distribution_strategy != Strategy::kSharded || run->place.world_size == 1) return;
+  if (distributed.sharded_stage > 1 && !run->place.is_on_one_node()) {
+    throw Error(ErrorKind::kSettings, where_written(run->settings, "distributed.sharded_stage"),
+                "sharded stages 2 and 3 work on one machine only", "set sharded_stage = 1");
+  }
+  const bool shares_states = run->place.nodes > 1 && optimizer_kind(run->settings.training.optimizer).is_shared_out;
+  if (shares_states && run->settings.report.hash_steps > 0) {
+    throw Error(ErrorKind::kSettings, where_written(run->settings, "report.hash_steps"),
+                "report.hash_steps needs all gradients on one machine, but \"sharded\" divides them between machines",
+                "set it to 0, or distribution_strategy to \"fast_ddp\"");
+  }
+  if (run->place.nodes > 1) {
+    run->notes.push_back(
+        shares_states ? "plan: sharded: each machine holds the moments of its part of the weights and updates that part"
+                      : "plan: sharded: the states of Adafactor are small, each machine holds all of them");
+    return;
+  }
+  const char* const stages[] = {
+      "stage 1 is the same as fast_ddp", "stage 2 sums gradients bucket by bucket, from a small ring in each rank",
+      "stage 3 is the same as stage 2: it sums gradients bucket by bucket, from a small ring in each rank"};
+  run->notes.push_back(
+      std::string("plan: sharded: on one machine all strategies keep one copy of weights and moments; ") +
+      stages[distributed.sharded_stage - 1]);
+}
+
+// How other programs load the folder that the run leaves.
+void note_saved_model(RecordedRun* run) {
+  if (std::string_view(run->opened.model->card().processor).empty())
+    run->notes.push_back("model: Transformers cannot load the output folder");
+  if (const ModelCode code = run->opened.model->code(); code.file != nullptr)
+    run->notes.push_back(std::string("model: Transformers has no class for this model: ") + code.file +
+                         " is saved with it; load it with " + code.auto_class +
+                         ".from_pretrained(folder, trust_remote_code=True)");
+}
+
+}  // namespace
+
+const RecordedSplit* RunData::find(Split split) const {
+  for (const RecordedSplit& recorded : splits) {
+    if (recorded.split == split) return &recorded;
+  }
+  return nullptr;
+}
+
+const RecordedSplit* RunData::last_judged() const {
+  const RecordedSplit* const test = find(Split::kTest);
+  return test != nullptr ? test : find(Split::kValidation);
+}
+
+RankPlace planned_place(const DistributedSettings& distributed, const SettingsOrigin& origin) {
+  RankPlace place;
+  place.world_size = place.local_size = static_cast<int>(distributed.world_size);
+  if (!distributed.hostfile.is_given()) return place;
+  const std::string where = where_written(origin, "distributed.hostfile");
+  place.nodes = machines_in(distributed.hostfile.resolved, where);
+  if (place.world_size % place.nodes != 0) {
+    throw Error(ErrorKind::kSettings, where_written(origin, "distributed.world_size"),
+                "distributed.world_size = " + std::to_string(place.world_size) +
+                    " ranks cannot be spread evenly over " + std::to_string(place.nodes) + " machines",
+                "make it a multiple of the number of machines in " + distributed.hostfile.shown());
+  }
+  place.local_size = place.world_size / place.nodes;
+  return place;
+}
+
+std::int64_t updates_of_epochs(const TrainingLength& length, double epochs) {
+  return static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(length.updates_per_epoch)));
+}
+
+std::int64_t TrainingLength::samples_of(std::int64_t step, std::int64_t accumulation) const noexcept {
+  if (updates_per_epoch == 0) return 0;
+  // Of the epoch under way; the last update, which may be smaller, ends it.
+  const std::int64_t batches = step % updates_per_epoch * accumulation;
+  return step / updates_per_epoch * samples_per_epoch + batches * cut.global_batch();
+}
+
+std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps) {
+  if (training.warmup_steps > 0) return training.warmup_steps;
+  return static_cast<std::int64_t>(std::ceil(training.warmup_ratio * static_cast<double>(schedule_steps)));
+}
+
+int Pace::best_figure_number() const {
+  return best_figure ? 1 + 2 * best_figure->number() + (control.greater_is_better ? 1 : 0) : 0;
+}
+
+std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
+                                        const media_engine_driver* engine, std::optional<ResumePoint> resume,
+                                        NewTokens new_tokens, NewLengths new_lengths, TrainingLabels training_labels) {
+  auto run = std::make_unique<RecordedRun>(settings);
+  run->resume.point = std::move(resume);
+  run->data.new_tokens = new_tokens;
+  run->data.new_lengths = new_lengths;
+  run->data.training_labels = training_labels;
+  if (run->resume.point) run->resume.changes = changes_since(*run->resume.point, settings);
+  run->place = place;
+  run->threads = compute_threads(settings.machine, place);
+  if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
+    run->notes.push_back("plan: wire_type has no effect on one machine");
+  if (settings.model.precision == Precision::kBf16 && *note_on_bf16() != '\0') run->notes.push_back(note_on_bf16());
+  note_threads(run.get());
+  note_sharding(run.get());
+  if (place.nodes > 1) {
+    run->notes.push_back("plan: for one of " + std::to_string(place.nodes) + " machines with " +
+                         count_of(place.local_size, "rank") + " each");
+  }
+  run->opened = open_model_of(settings.model, settings.data, settings.training, settings.origin);
+  if (settings.training.do_train) note_saved_model(run.get());
+  for (const std::string& note : run->opened.model->notes()) run->notes.push_back("model: " + note);
+  check_model_files(settings.model, settings.origin, run->opened, &run->resume);
+  plan_opened(run.get(), engine, nullptr);
+  run->resume.history = history_of(run->resume);
+  return run;
+}
+
+RunVariant::RunVariant(RecordedRun& lender, Settings settings)
+    : lender_(lender), settings_(std::move(settings)), run_(settings_) {
+  run_.place = lender.place;
+  run_.threads = lender.threads;
+  run_.opened = std::move(lender.opened);
+  const media_engine_driver* const engine = lender.data.loader.engine;
+  try {
+    plan_opened(&run_, engine, &lender.data);
+  } catch (...) {
+    give_back();
+    throw;
+  }
+}
+
+void RunVariant::give_back() {
+  lender_.opened = std::move(run_.opened);
+  for (RecordedSplit& split : lender_.data.splits) {
+    for (RecordedSplit& own : run_.data.splits) {
+      if (own.split != split.split || !own.manifest) continue;
+      split.manifest = std::move(own.manifest);
+      split.corpus = std::move(own.corpus);
+    }
+  }
+}
+
+// A rank that was started has its part of the cores already; one that is only planned would get it.
+int compute_threads(const MachineSettings& machine, const RankPlace& place) {
+  if (machine.threads > 0) return static_cast<int>(machine.threads);
+  const int cores = place.run.empty() ? std::max(1, usable_cores() / place.local_size) : usable_cores();
+  return threads_within(read_process_limits(), cores, place.local_size);
+}
+
+void own_indexes(const RunData& data) {
+  for (const RecordedSplit& split : data.splits) {
+    if (!split.manifest->read_into_memory()) throw damaged_index(*split.manifest);
+  }
+}
+
+}  // namespace bascule

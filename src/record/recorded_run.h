@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first two phases of a run. record: configuration, tokenizer and manifests are read, the model's graphs are
+// composed. plan: every byte of the run gets its place. Nothing large is allocated: this is all that `bascule plan`
+// does. Before the seal; throws Error.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/align.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/corpus/corpus.h"
+#include "src/distributed/group.h"
+#include "src/generate/generated_rows.h"
+#include "src/generate/generator.h"
+#include "src/index/manifest.h"
+#include "src/judge/evaluation_figure.h"
+#include "src/judge/judges.h"
+#include "src/loader/loader.h"
+#include "src/loader/sampler.h"
+#include "src/models/families.h"
+#include "src/record/opened_model.h"
+#include "src/record/recomputation.h"
+#include "src/record/training_control.h"
+#include "src/session/session.h"
+#include "src/settings/resume_rules.h"
+#include "src/settings/settings.h"
+#include "src/text/token_decoder.h"
+#include "src/text/tokenizer.h"
+#include "src/update/schedule.h"
+
+namespace bascule {
+
+// One split of the data, with the loader's stream that reads it.
+struct RecordedSplit {
+  Split split = Split::kTrain;
+  std::unique_ptr<const Corpus> corpus;  // null: the split has rows of its own
+  std::unique_ptr<Manifest> manifest;
+  std::size_t stream = 0;
+};
+
+// How many updates there are, and where an epoch's end falls.
+struct TrainingLength {
+  BatchCut cut;  // of an epoch into batches of all ranks
+  std::int64_t batches_per_epoch = 0;
+  std::int64_t updates_per_epoch =
+      0;  // ceil(batches / accumulation): the last one of an epoch may have fewer micro-batches
+  std::int64_t samples_per_epoch = 0;
+  std::int64_t total_updates = 0;
+  double epochs = 0.0;
+  std::int64_t gathered_samples = 0;  // most of all ranks that the training loss is made over; 0: each rank's own
+
+  // Samples of the first so many updates.
+  std::int64_t samples_of(std::int64_t step, std::int64_t accumulation) const noexcept;
+  double epoch_of(std::int64_t step) const noexcept {
+    return updates_per_epoch > 0 ? static_cast<double>(step) / static_cast<double>(updates_per_epoch) : 0.0;
+  }
+};
+
+// ceil(epochs * updates of an epoch)
+std::int64_t updates_of_epochs(const TrainingLength& length, double epochs);
+
+// Weights of a run whose training was finished: they are evaluated again, and nothing is trained.
+struct FinishedWeights {
+  std::string folder;
+  std::int64_t step = 0;  // the update that made them
+};
+
+// The warm-up of a schedule of this many updates.
+std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps);
+
+// Where the tokens of a text corpus go that no earlier start has left in the run's folder.
+enum class NewTokens { kStayInMemory, kAreKept };
+
+// How long the sources and targets of large data are taken to be where no earlier start has left their lengths in the
+// cache: a run tokenises them all, a plan does not.
+enum class NewLengths { kAreMeasured, kAreLimits };
+
+// The labels of the training data say which classes a model has. A run that trains reads them; a bench of its
+// evaluation reads them too, although it trains nothing.
+enum class TrainingLabels { kAreReadToTrain, kAreAlwaysRead };
+
+// The samples of a run, and how they are loaded.
+struct RunData {
+  NewTokens new_tokens = NewTokens::kStayInMemory;
+  NewLengths new_lengths = NewLengths::kAreMeasured;
+  TrainingLabels training_labels = TrainingLabels::kAreReadToTrain;
+  RefusedRows* refused = nullptr;     // takes rows that a run refuses; null: the first one ends it
+  std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
+  LoaderSettings loader;
+  LoaderPlan plan;
+
+  const RecordedSplit* find(Split split) const;
+  // The split that is evaluated last, whose files the judge writes; null where nothing is.
+  const RecordedSplit* last_judged() const;
+};
+
+struct RecordedGraph {
+  std::size_t number = 0;  // in the session
+  Recording recording;
+};
+
+// What writes texts in evaluations.
+struct RecordedTexts {
+  SearchOptions options;
+  RecordedGeneration graphs;
+  std::unique_ptr<const TokenDecoder> decoder;
+  std::unique_ptr<Generator> generator, averaged;  // the second: of the averaged weights; null: these generate nothing
+  std::unique_ptr<GeneratedRows> rows;
+
+  std::size_t bytes() const {
+    return align_up(generator->bytes(), kCacheLine) + (averaged ? align_up(averaged->bytes(), kCacheLine) : 0) +
+           rows->bytes();
+  }
+};
+
+// The session's graphs by what they are for, and the judge of the evaluation.
+struct RecordedGraphs {
+  std::map<Use, RecordedGraph> by_use;
+  std::unique_ptr<Judge> judge;        // null where nothing is evaluated
+  bool predicts = false;               // the judge keeps predictions of the test file
+  std::optional<RecordedTexts> texts;  // where evaluations generate texts
+
+  bool has(Use use) const { return by_use.count(use) > 0; }
+  bool trains() const { return has(Use::kTrain); }
+  const RecordedGraph& operator[](Use use) const { return by_use.at(use); }
+};
+
+// How long a run trains, at which learning rates, and when it evaluates, saves and stops.
+struct Pace {
+  TrainingLength length;
+  Schedule schedule;
+  std::vector<GroupRule> group_rules;  // of [[training.groups]], by ParameterPiece::group
+  ControlSettings control;
+  std::optional<EvaluationFigure> best_figure;  // says which evaluation is the best; none: nobody asked
+  std::size_t step_records = 0, evaluation_records = 0;
+
+  // A number of the figure and its direction; 0 where there is none. Bests of different figures do not compare.
+  int best_figure_number() const;
+};
+
+// The checkpoint that a run resumes from, the changes since then, and their consequences.
+struct ResumeState {
+  std::optional<ResumePoint> point;       // none: the run starts from the beginning
+  std::vector<SettingChange> changes;     // what differs from it, settings and content of files
+  std::vector<HistoryEntry> history;      // what was changed since the run began, up to now
+  std::vector<SettingValue> model_files;  // digests of what is read from the model folder
+  std::vector<std::string> notes;         // for people: consequences of the changes
+  std::optional<FinishedWeights> finished;
+  bool is_longer = false;      // than the checkpoint's
+  bool is_over = false;        // the checkpoint is of the end: nothing is left to train, and the best is known
+  bool searches_anew = false;  // the checkpoint's best does not count: the search begins with the weights of now
+};
+
+struct RecordedRun {
+  explicit RecordedRun(const Settings& s) : settings(s) {}
+
+  const Settings& settings;
+  RankPlace place;
+  int threads = 1;
+  OpenedModel opened;
+  RunData data;
+  Pace pace;
+  ResumeState resume;
+  Session session;
+  RecordedGraphs graphs;
+  Recomputation recomputation;
+  MemoryPlan plan;
+  std::vector<std::string> notes;  // for people, about the machine and the indexes of manifests
+};
+
+// Names of the arena's categories beside those of the session.
+inline constexpr char kLoaderMemory[] = "loader";
+inline constexpr char kEvaluationMemory[] = "evaluation";
+inline constexpr char kEvaluationScratch[] = "evaluation, of each rank";
+inline constexpr char kGenerationMemory[] = "generation";  // beside the states that keep keys and values
+inline constexpr char kGatheredMemory[] = "gathered embeddings";
+inline constexpr char kReplacedMemory[] = "replaced samples";   // where there are several ranks
+inline constexpr char kLaneMemory[] = "sums between machines";  // where there are several
+inline constexpr char kRecordMemory[] = "records";
+// Logs of evaluations: of the weights, and of their average.
+inline std::size_t evaluation_logs(const RecordedRun& run) { return run.settings.training.ema_decay > 0.0 ? 2 : 1; }
+inline constexpr char kTensorHashes[] = "tensor hashes";      // with report.hash_steps
+inline constexpr char kPictureDigests[] = "picture digests";  // where samples have pictures
+
+// As the rank at `place` sees it; from a checkpoint, if one is given. Throws Error where the run cannot go on from it:
+// resume_check.h. engine: the media engine that loads; one other than the program's own knows no
+// [media_engine.simulation]. kAreKept: the folder is the caller's to write into.
+std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
+                                        const media_engine_driver* engine = media_engine_builtin(),
+                                        std::optional<ResumePoint> resume = std::nullopt,
+                                        NewTokens new_tokens = NewTokens::kStayInMemory,
+                                        NewLengths new_lengths = NewLengths::kAreMeasured,
+                                        TrainingLabels training_labels = TrainingLabels::kAreReadToTrain);
+
+// The same run with other batches, limits or recomputation, to look at its plan. `lender` lends what it has opened, and
+// has it back when this goes.
+class RunVariant {
+ public:
+  RunVariant(RecordedRun& lender, Settings settings);
+  ~RunVariant() { give_back(); }
+  RunVariant(const RunVariant&) = delete;
+  RunVariant& operator=(const RunVariant&) = delete;
+  const RecordedRun& run() const { return run_; }
+
+ private:
+  void give_back();
+
+  RecordedRun& lender_;
+  const Settings settings_;
+  RecordedRun run_;
+};
+
+// The place of rank 0 before any rank is started: what a plan is made for. Throws kSettings where the ranks cannot be
+// spread over the machines of distributed.hostfile.
+RankPlace planned_place(const DistributedSettings& distributed, const SettingsOrigin& origin);
+
+// machine.threads, or every core of the rank that control groups leave it the time of.
+int compute_threads(const MachineSettings& machine, const RankPlace& place);
+
+// At the seal: from here on no file of an index matters. Throws Error (kData) where one is damaged; it is gone then.
+void own_indexes(const RunData& data);
+
+}  // namespace bascule

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a run may go on from a checkpoint with the settings, model and data of now, by the rules of
+// src/settings/resume_rules.h; what was changed becomes part of the run's history. Nothing is written here. Before the
+// seal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/checkpoint.h"
+#include "src/record/recorded_run.h"
+#include "src/settings/resume_rules.h"
+
+namespace bascule {
+
+// number_keys() and other_keys() as a checkpoint keeps them.
+std::vector<SettingValue> number_values(const Settings& settings);
+std::vector<SettingValue> other_values(const Settings& settings);
+
+// The canonical value of a key that changes results, in the checkpoint and now; "not set" where there is none.
+std::string value_then(const ResumePoint& point, const std::string& key);
+std::string value_now(const Settings& settings, const std::string& key);
+
+// Every key whose value is not that of the checkpoint.
+std::vector<SettingChange> changes_since(const ResumePoint& point, const Settings& now);
+
+// As far as the settings alone tell: Error kSettings naming the first key that may not change, with both values.
+// not_finite_at: the update at which the run met values that are not finite; 0: none.
+void check_settings(const ResumePoint& point, const Settings& now, std::int64_t not_finite_at);
+
+// The length of the run and of its schedule, once the rows are known: neither may shrink. A longer run is noted in
+// resume->notes. Error kSettings naming the key, with both values.
+void check_length(const Settings& settings, const Pace& pace, ResumeState* resume);
+
+// The update with which `bascule stop` ended the run of output_dir, whose checkpoint this is. 0: it did not, or the
+// checkpoint is another run's.
+std::int64_t ended_at(const ResumePoint& point, const std::string& output_dir);
+
+// The history that the checkpoint carries, with what was changed since.
+std::vector<HistoryEntry> history_of(const ResumeState& resume);
+
+}  // namespace bascule

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of [data] and [model] that are set but that this model, head and data do not read.
+#pragma once
+
+#include <string>
+
+#include "src/loader/loader.h"
+#include "src/record/opened_model.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// One line for people: "settings: ignored: data.image_column (the model reads no pictures), ..."; empty: every key
+// that differs from its default is read. Before the seal.
+std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader);
+
+}  // namespace bascule

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runs below folders: how far each is, its best evaluation, its curves, and the settings in which they differ. From
+// the files that a run keeps in its folder; a run that is at work may be listed. Nothing is changed. Before the seal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/answer/runs_page.h"
+
+namespace bascule {
+
+// In the order of their paths, each run once, with those settings that differ between the runs listed. A folder of
+// a run is not searched for others, and links to folders below the named ones are not followed. notes: a line for each
+// run and folder that could not be read, which is left out. Throws Error{kData} where one of the named folders cannot
+// be read.
+std::vector<ListedRun> list_runs(const std::vector<std::string>& folders, std::vector<std::string>* notes);
+
+// {"runs": [...]}, as `bascule list --json` prints it.
+std::string runs_json(const std::vector<ListedRun>& runs);
+
+}  // namespace bascule

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/seal/measured_steps.h"
+
+#include <algorithm>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/replay/batch_runner.h"
+#include "src/replay/loop.h"
+#include "src/runtime/guard.h"
+#include "src/runtime/start_work.h"
+#include "src/seal/sealed_loader.h"
+#include "src/seal/sealed_tapes.h"
+#include "src/session/parameter_values.h"
+#include "src/session/sealed_memory.h"
+
+namespace bascule {
+namespace {
+
+// The parts of a sealed run that a step needs, with initial weights, for a group of one.
+struct Sealed {
+  Group alone{RankPlace{}, GroupOptions{}};
+  SealedMemory memory;
+  SealedLoader loader;
+  SealedTapes tapes;
+
+  Sealed(RecordedRun& run, Isa isa)
+      : memory(run.plan, run.settings.machine.huge_pages, alone),
+        loader(run.data, run.plan, memory.arena(), alone),
+        tapes(run, isa, memory.arena(), alone) {
+    StartWork work;
+    memory.touch(&work, tapes.threads(), alone);
+    initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(run.settings.run.seed));
+    work.run(tapes.threads());
+    if (run.settings.machine.lock_memory) memory.lock();
+  }
+};
+
+// The work of the steps since they began.
+struct Progressed {
+  double phases[kStepPhases] = {};  // seconds
+  BatchCounts rows;
+  std::int64_t tokens = 0;  // generated
+  double loss_sum = 0.0;    // of updates
+  std::int64_t batches = 0;
+};
+
+class TrainingSteps {
+ public:
+  TrainingSteps(const RecordedRun& run, Sealed& sealed, Session& session)
+      : loop_(run, {session, sealed.alone, sealed.loader.loader(), sealed.tapes.threads(), nullptr, nullptr, &never_},
+              {}, &outputs_, {}) {}
+
+  void begin(std::int64_t) noexcept { loop_.begin(); }
+  Status step() noexcept { return loop_.step(); }
+  Progressed so_far() const noexcept {
+    Progressed all;
+    std::copy_n(loop_.interval().seconds, kStepPhases, all.phases);
+    all.rows = loop_.times().rows;
+    all.batches = loop_.times().micro_batches;
+    all.loss_sum = loop_.position().loss_sum;
+    return all;
+  }
+
+ private:
+  TrainingOutputs outputs_;
+  const volatile int never_ = 0;
+  TrainingLoop loop_;
+};
+
+// What a batch's texts are generated with.
+class TextRunner final : public BatchRunner {
+ public:
+  explicit TextRunner(Generator& generator) : generator_(generator) {}
+  Status run(const Batch& batch, Threads& threads, DecodingWatch*) noexcept override {
+    generator_.run(batch, threads);
+    return ok_status();
+  }
+
+ private:
+  Generator& generator_;
+};
+
+class EvaluationSteps {
+ public:
+  // generator: null: the evaluation's tape alone is measured.
+  EvaluationSteps(Stream& stream, BatchRunner& runner, const Generator* generator, Threads& threads)
+      : stream_(stream), runner_(runner), generator_(generator), threads_(threads) {}
+
+  void begin(std::int64_t steps) noexcept { stream_.start(0, steps); }
+  Status step() noexcept {
+    const double began = monotonic_seconds();
+    const Batch* batch = nullptr;
+    BASCULE_TRY(stream_.next(&batch));
+    const double loaded = monotonic_seconds();
+    if (batch->counts.samples() > 0) BASCULE_TRY(runner_.run(*batch, threads_));
+    for (int i = 0; i < kMaxStreams; ++i) so_far_.rows[i] += batch->counts[i];
+    for (std::int64_t s = 0; generator_ != nullptr && s < batch->counts.samples(); ++s)
+      so_far_.tokens += static_cast<std::int64_t>(generator_->search().generated(s).size());
+    stream_.release();
+    ++so_far_.batches;
+    so_far_.phases[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
+    so_far_.phases[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded;
+    return ok_status();
+  }
+  const Progressed& so_far() const noexcept { return so_far_; }
+
+ private:
+  Stream& stream_;
+  BatchRunner& runner_;
+  const Generator* generator_;
+  Threads& threads_;
+  Progressed so_far_;
+};
+
+template <typename Steps>
+Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<double> seconds,
+                 Span<std::int64_t> samples, Span<std::int64_t> tokens, Span<double> losses,
+                 MeasuredSteps* measured) noexcept {
+  steps.begin(warmup + static_cast<std::int64_t>(seconds.size()));
+  for (std::int64_t i = 0; i < warmup; ++i) BASCULE_TRY(steps.step());
+  const StreamStatistics loaded_before = stream.statistics();
+  const Progressed before = steps.so_far();
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const Progressed step_before = steps.so_far();
+    const double began = monotonic_seconds();
+    BASCULE_TRY(steps.step());
+    seconds[i] = monotonic_seconds() - began;
+    samples[i] = steps.so_far().rows.samples() - step_before.rows.samples();
+    tokens[i] = steps.so_far().tokens - step_before.tokens;
+    if (!losses.empty()) losses[i] = steps.so_far().loss_sum - step_before.loss_sum;
+  }
+  const Progressed after = steps.so_far();
+  for (int phase = 0; phase < kStepPhases; ++phase)
+    measured->phases[phase] = after.phases[phase] - before.phases[phase];
+  measured->could_deliver = deliverable_samples_per_second(loaded_before, stream.statistics());
+  measured->resident_bytes = resident_bytes();
+  measured->micro_batches = after.batches;
+  for (int i = 0; i < kMaxStreams; ++i) measured->rows[i] = after.rows[i] / after.batches;
+  return ok_status();
+}
+
+template <typename Steps>
+Status run_sealed(Steps& steps, const Stream& stream, std::int64_t warmup, MeasuredSteps* measured) {
+  seal_memory();
+  const Status status = run_steps(steps, stream, warmup, {measured->seconds.data(), measured->seconds.size()},
+                                  {measured->samples.data(), measured->samples.size()},
+                                  {measured->tokens.data(), measured->tokens.size()},
+                                  {measured->losses.data(), measured->losses.size()}, measured);
+  open_memory();
+  return status;
+}
+
+// Of both tapes: a batch replays one of them once, the other once a token.
+std::vector<NodeTime> nodes_of_texts(const RecordedRun& run, const Generator& generator,
+                                     const MeasuredSteps& measured) {
+  const RecordedGeneration& graphs = run.graphs.texts->graphs;
+  std::vector<NodeTime> nodes = run.session.tape(graphs.encode).node_times(measured.rows);
+  const double replays = static_cast<double>(generator.decoded_steps());
+  BatchCounts live;
+  live[kSamples] = measured.rows.samples();
+  live[kLiveRows] = generator.decoded_rows() / std::max<std::int64_t>(1, generator.decoded_steps());
+  for (NodeTime node : run.session.tape(graphs.decode).node_times(live)) {
+    node.flops *= replays / static_cast<double>(measured.micro_batches);
+    node.bytes *= replays / static_cast<double>(measured.micro_batches);
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+}  // namespace
+
+MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count) {
+  own_indexes(run.data);
+  Sealed sealed(run, isa);
+  MeasuredSteps measured;
+  measured.seconds.resize(static_cast<std::size_t>(count));
+  measured.samples.resize(static_cast<std::size_t>(count));
+  measured.tokens.resize(static_cast<std::size_t>(count));
+  const bool trains = run.graphs.trains();
+  if (trains) measured.losses.resize(static_cast<std::size_t>(count));
+  const RecordedSplit& split = trains ? *run.data.find(Split::kTrain) : *run.data.last_judged();
+  const Tape& tape = run.session.tape(run.graphs[trains ? Use::kTrain : Use::kEvaluate].number);
+  Generator* const generator = run.graphs.texts ? run.graphs.texts->generator.get() : nullptr;
+  Stream& stream = sealed.loader.loader().stream(split.stream);
+  Status status = ok_status();
+  if (trains) {
+    TrainingSteps steps(run, sealed, run.session);
+    status = run_sealed(steps, stream, warmup, &measured);
+  } else if (generator != nullptr) {
+    generator->seal(sealed.memory.arena().at(run.plan[kGenerationMemory]), run.session);
+    TextRunner runner(*generator);
+    EvaluationSteps steps(stream, runner, generator, sealed.tapes.threads());
+    status = run_sealed(steps, stream, warmup, &measured);
+  } else {
+    TapeRunner runner(tape);
+    EvaluationSteps steps(stream, runner, nullptr, sealed.tapes.threads());
+    status = run_sealed(steps, stream, warmup, &measured);
+  }
+  if (!status.ok()) {
+    const bool diverged = status.code == StatusCode::kNotFinite;
+    throw Error(ErrorKind::kData, "", diverged ? "loss or gradient is not finite" : describe(status, *split.manifest),
+                diverged ? "try a lower training.learning_rate" : "");
+  }
+  measured.nodes = generator != nullptr ? nodes_of_texts(run, *generator, measured) : tape.node_times(measured.rows);
+  measured.stream = stream.statistics();
+  return measured;
+}
+
+}  // namespace bascule

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps for measuring: a recorded run is sealed with fresh weights and without any file of its own, and runs a number
+// of updates as a training run would; one that does not train runs batches of its evaluation, or, where that generates
+// texts, their generation alone. Allocates before and after, not between.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/isa.h"
+#include "src/loader/loader.h"
+#include "src/logs/step_record.h"
+#include "src/record/recorded_run.h"
+#include "src/runtime/tape.h"
+
+namespace bascule {
+
+struct MeasuredSteps {
+  std::vector<double> seconds;        // of each step: an update, or a batch of the evaluation
+  std::vector<std::int64_t> samples;  // of each step
+  std::vector<std::int64_t> tokens;   // that each step generated, where texts are
+  std::vector<double> losses;         // of each update, before it; empty where none is trained
+  double phases[kStepPhases] = {};    // seconds, summed
+  BatchCounts rows;                   // mean of a micro-batch
+  std::int64_t micro_batches = 0;     // of nodes: with those before the measurement
+  std::vector<NodeTime> nodes;        // seconds summed over micro_batches; work of a mean one
+  StreamStatistics stream;
+  double could_deliver = 0.0;  // samples a second, by the loader, during the measurement
+  std::size_t resident_bytes = 0;
+};
+
+// A run that trains has at least warmup + count updates; an evaluation's batches begin anew when all have been run. The
+// figures of an evaluation are not computed. Throws Error for what a step ended with.
+MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count);
+
+}  // namespace bascule

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/seal/model_folder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "src/base/shown_path.h"
+#include "src/files/model_file_names.h"
+#include "src/generate/generation_config.h"
+#include "src/index/glob.h"
+#include "src/index/run_names.h"
+#include "src/json/json.h"
+#include "src/pictures/preprocessor.h"
+#include "src/session/parameter_values.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kMostNamed = 20;
+
+// A model that learnt from words with a space before each finds them at the beginning of a text too, if the tokenizer
+// puts a space there. Transformers takes words from no other tokenizer, and run_ner.py saves such a one.
+void add_tokenizer(HfFolderContents* contents, const RecordedRun& run) {
+  constexpr char kConfig[] = "tokenizer_config.json";
+  if (!run.opened.tokenizer) return;
+  contents->tokenizer_folder = run.settings.model.tokenizer_name.resolved;
+  if (!run.opened.inputs.reads_words || !run.opened.tokenizer->spaces_words_alone()) return;
+  const std::string path = contents->tokenizer_folder + "/" + kConfig;
+  Json config = std::filesystem::exists(path) ? read_json_file(path) : Json::object();
+  config["add_prefix_space"] = true;
+  contents->texts.push_back({kConfig, json_text(config, 2) + "\n"});
+}
+
+// The rules by which pictures are made ready, where the model reads any.
+void add_preprocessor(HfFolderContents* contents, const RecordedRun& run) {
+  const std::int64_t side = run.opened.inputs.image_side;
+  if (side <= 0) return;
+  const std::string& folder = run.settings.model.model_name_or_path.resolved;
+  const std::string processor = run.opened.family->image_processor;
+  if (processor_file_of(folder).empty()) {
+    contents->texts.push_back({"preprocessor_config.json", default_processor_text(side, processor)});
+  } else if (run.opened.family->resizes_pictures && !makes_squares(folder, side, processor)) {
+    contents->texts.push_back({"preprocessor_config.json", square_processor_text(folder, side, processor)});
+  } else {
+    contents->preprocessor_folder = folder;
+  }
+}
+
+template <std::size_t N>
+bool is_one_of(const std::string& name, const char* const (&names)[N]) {
+  return std::any_of(std::begin(names), std::end(names), [&](const char* one) { return matches_glob(one, name); });
+}
+
+// Whether a name in a model's folder is of what a finished folder has or replaces: a model's files, or those of a run.
+bool is_known(const std::string& name) {
+  constexpr const char* kOtherNames[] = {"model-*-of-*.safetensors", "pytorch_model*.bin",
+                                         "pytorch_model.bin.index.json", "checkpoint-*"};
+  return is_one_of(name, kTokenizerFiles) || is_one_of(name, kPreprocessorFiles) || is_one_of(name, kGenerationFiles) ||
+         is_one_of(name, kModelAndStateFiles) || is_one_of(name, kResultFiles) || is_one_of(name, kRunFolders) ||
+         is_one_of(name, kOtherNames);
+}
+
+// How texts are written: as the run wrote them.
+void add_generation(HfFolderContents* contents, const RecordedRun& run) {
+  const Settings& settings = run.settings;
+  const Json options = generation_config_to_write(settings.model.model_name_or_path.resolved,
+                                                  run.graphs.texts ? &run.graphs.texts->options : nullptr,
+                                                  settings.generation.length(settings.data));
+  contents->texts.push_back({kGenerationFiles[0], json_text(options, 2) + "\n"});
+}
+
+}  // namespace
+
+HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained) {
+  const OpenedModel& opened = run.opened;
+  HfFolderContents contents;
+  Json config = config_to_write(read_json_file(opened.config_path), opened.model->architecture());
+  opened.model->complete_config(&config);
+  contents.config_json = json_text(config, 2) + "\n";
+  if (serves(*opened.model, Use::kDecode)) add_generation(&contents, run);
+  add_tokenizer(&contents, run);
+  add_preprocessor(&contents, run);
+  if (const ModelCode code = opened.model->code(); code.file != nullptr)
+    contents.texts.push_back({code.file, code.text});
+  const ParameterMemory memory = run.session.parameter_memory();
+  contents.tensors = tensors_to_write(*memory.set, *memory.layout, trained, memory.fixed, "");
+  for (TensorToWrite& tensor : weights.unused_to_write()) contents.tensors.push_back(std::move(tensor));
+  return contents;
+}
+
+std::string files_left_behind(const RecordedRun& run) {
+  const char* const code = run.opened.model->code().file;
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(run.settings.model.model_name_or_path.resolved, failure), end;
+       !failure && entry != end; entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    if (name.front() == '.' || is_known(name) || (code != nullptr && name == code)) continue;
+    std::error_code ignored;
+    names.push_back(shown_path(name) + (entry->is_directory(ignored) ? "/" : ""));
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMostNamed ? text + " and " + std::to_string(names.size() - kMostNamed) + " more" : text;
+}
+
+}  // namespace bascule

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/seal/sealed_loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/checkpoint/state_file.h"
+#include "src/files/input_file.h"
+#include "src/seal/saved_files.h"
+
+namespace bascule {
+namespace {
+
+Span<PictureDigest> all_digests(const RunData& data, const MemoryPlan& plan, const Arena& arena) {
+  const std::size_t pictures = picture_digest_count(data.loader);
+  if (pictures == 0) return {};
+  return {arena.as<PictureDigest>(plan[kPictureDigests]), pictures};
+}
+
+std::uint64_t loaded_samples(void* loader) { return static_cast<const Loader*>(loader)->loaded_samples(); }
+std::int64_t row_being_read(void* loader) { return static_cast<const Loader*>(loader)->row_being_read(); }
+
+}  // namespace
+
+SealedLoader::SealedLoader(const RunData& data, const MemoryPlan& plan, const Arena& arena, Group& group)
+    : data_(data),
+      digests_(all_digests(data, plan, arena)),
+      saved_(digests_.empty() ? nullptr : arena.as<std::uint64_t>(plan[kPictureDigests]) + digests_.size()),
+      loader_(data.loader, data.plan, Span<std::byte>(arena.at(plan[kLoaderMemory]), plan[kLoaderMemory].bytes),
+              digests_),
+      progress_(group, loaded_samples, row_being_read, &loader_) {}
+
+Span<PictureDigest> SealedLoader::training_digests() {
+  const RecordedSplit* const train = data_.find(Split::kTrain);
+  return train != nullptr ? loader_.picture_digests(train->stream) : Span<PictureDigest>();
+}
+
+Span<std::uint64_t> SealedLoader::saved_digests() { return {saved_, training_digests().size()}; }
+
+void SealedLoader::resume(const ResumePoint& point, const Group& group) {
+  if (group.is_leader()) resume_digests(point);
+  if (!group.is_first()) return;  // whose list goes on with those of all ranks
+  const RecordedSplit* const train = data_.find(Split::kTrain);
+  const auto is_row = [&](std::int64_t row) { return row >= 0 && row < train->manifest->rows(); };
+  std::vector<ReplacedSample> replaced;
+  for (const Replacement& r : point.replacements) {
+    if (r.row < 0) continue;  // it ended the run
+    if (!is_row(r.row) || !is_row(r.bad_row)) {
+      throw Error(ErrorKind::kData, point.folder, "refers to a row that " + train->manifest->name() + " does not have",
+                  "remove the checkpoint");
+    }
+    replaced.push_back({r.epoch, r.position, r.row, r.bad_row, r.reason});
+  }
+  loader_.stream(train->stream)
+      .restore_replacements(Span<const ReplacedSample>(replaced),
+                            static_cast<std::int64_t>(point.number("bad_samples")));
+}
+
+// Older checkpoints have no digests. Where rows or sizes changed, none are read, and they are taken anew.
+void SealedLoader::resume_digests(const ResumePoint& point) {
+  const RecordedSplit* const train = data_.find(Split::kTrain);
+  const Span<PictureDigest> digests = training_digests();
+  const std::string path = point.folder + "/" + kPictureDigestsFile;
+  const std::string now(DigestText(train->manifest->data_digest()).text());
+  const bool is_same = std::any_of(point.data.begin(), point.data.end(), [&](const SettingValue& file) {
+    return file.key == "data.train_file" && file.value == now;
+  });
+  if (!is_same || digests.empty() || !std::filesystem::exists(path)) return;
+  const InputFile file(path);
+  std::vector<std::uint64_t> saved(digests.size());
+  if (file.size() != static_cast<std::int64_t>(saved.size() * sizeof saved[0])) return;
+  file.read(saved.data(), 0, saved.size() * sizeof saved[0]);
+  for (std::size_t i = 0; i < saved.size(); ++i) digests[i].store(saved[i], std::memory_order_relaxed);
+}
+
+}  // namespace bascule

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The second part of the seal, in the memory of the first: the loader with its workers, the digests of the pictures
+// that it reads, and the watch over its progress. Before the compute threads: workers inherit this thread's cores, and
+// it is pinned to one of them from then on. Before the seal; throws Error.
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/span.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/distributed/group.h"
+#include "src/index/picture_digest.h"
+#include "src/loader/loader.h"
+#include "src/plan/memory_plan.h"
+#include "src/record/recorded_run.h"
+#include "src/runtime/arena.h"
+
+namespace bascule {
+
+class SealedLoader {
+ public:
+  // data and arena outlive this; group is told of what is loaded as long as this lives.
+  SealedLoader(const RunData& data, const MemoryPlan& plan, const Arena& arena, Group& group);
+
+  Loader& loader() { return loader_; }
+
+  // In a run that trains. Goes on with a checkpoint's digests of pictures and with its replaced samples. When memory
+  // has been touched and weights are there: its errors come after theirs. Throws Error kData.
+  void resume(const ResumePoint& point, const Group& group);
+
+  // The digests of the training pictures by image id; none where samples have no picture, or nothing is trained.
+  Span<PictureDigest> training_digests();
+  // Room for a copy of them, which a checkpoint writes.
+  Span<std::uint64_t> saved_digests();
+
+ private:
+  void resume_digests(const ResumePoint& point);
+
+  const RunData& data_;
+  Span<PictureDigest> digests_;  // of all streams
+  std::uint64_t* saved_ = nullptr;
+  Loader loader_;
+  CountedProgress progress_;  // goes before what it counts
+};
+
+}  // namespace bascule

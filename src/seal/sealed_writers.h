@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seventh part of the seal: what a run that trains writes weights with, and reads the best ones back with. The
+// folder of the finished model and that of its average are planned, the writer of checkpoints has its memory, and the
+// disk has room for all of it: hours of training are not to end at a full disk that could be foreseen. Nothing is
+// written here. Before the seal; throws Error, kDisk where there is no room.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "src/checkpoint/checkpoint_writer.h"
+#include "src/checkpoint/hf_write.h"
+#include "src/checkpoint/weights_reader.h"
+#include "src/distributed/group.h"
+#include "src/record/recorded_run.h"
+#include "src/seal/disk_space.h"
+#include "src/seal/sealed_evaluation.h"
+#include "src/seal/sealed_loader.h"
+#include "src/seal/sealed_weights.h"
+#include "src/update/state_exchange.h"
+
+namespace bascule {
+
+class SealedWriters {
+ public:
+  // With a sealed session. run, weights and group outlive this.
+  SealedWriters(const RecordedRun& run, const SealedWeights& weights, SealedLoader& loader,
+                const SealedEvaluation& evaluation, Group& group);
+  SealedWriters(const SealedWriters&) = delete;
+  SealedWriters& operator=(const SealedWriters&) = delete;
+
+  // All null where nothing is trained.
+  CheckpointWriter* checkpoints() { return checkpoints_.get(); }          // rank 0's
+  const HfFolderPlan* final_model() const { return final_model_.get(); }  // rank 0's
+  const HfFolderPlan* averaged_model() const { return averaged_.get(); }  // rank 0's; null: no average is kept
+  // Null where this node has all states, and in ranks that are not the first of their node.
+  StateExchange* state_exchange() { return state_exchange_.get(); }
+  // Null where the last weights are kept, and in ranks that are not the first of their node.
+  WeightsReader* best_weights() { return best_weights_.get(); }
+
+ private:
+  CheckpointContents contents(const RecordedRun& run, const SealedWeights& weights, bool judges_average);
+  std::vector<TensorToWrite> optimizer_to_write(const RecordedRun& run);
+  DiskDemand demand(const RecordedRun& run, SealedLoader& loader) const;
+  void make_best_reader(const RecordedRun& run, const SealedWeights& weights);
+
+  std::unique_ptr<StateExchange> state_exchange_;
+  std::deque<StateExchange::Part> parts_;  // the tensors that checkpoints_ reads from it
+  std::unique_ptr<HfFolderPlan> final_model_, averaged_;
+  std::unique_ptr<CheckpointWriter> checkpoints_;
+  std::unique_ptr<WeightsReader> best_weights_;
+};
+
+}  // namespace bascule

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/answer/html.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/answer/html_text.h"
+#include "src/answer/svg_chart.h"
+#include "tests/answer/sample_report.h"
+#include "tests/logs/sample_metrics.h"
+
+namespace bascule {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
+  return found;
+}
+
+// "" if every element that must be closed is closed in order, else what is wrong. Knows our pages: attribute values are
+// in double quotes, the style sheet has no "<".
+std::string unbalanced(const std::string& html) {
+  std::vector<std::string> open;
+  for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at)) {
+    std::size_t end = at;
+    for (bool quoted = false; end < html.size() && (quoted || html[end] != '>'); ++end) {
+      if (html[end] == '"') quoted = !quoted;
+    }
+    if (end >= html.size()) return "no end: " + html.substr(at, 60);
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" /\n", 1));
+    at = end;
+    if (name == "!DOCTYPE" || name == "meta" || name == "br" || tag.back() == '/') continue;
+    if (name[0] != '/') {
+      open.push_back(name);
+    } else if (open.empty() || "/" + open.back() != name) {
+      return "<" + name + "> where " + (open.empty() ? "nothing" : open.back()) + " is open";
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : "not closed: " + open.back();
+}
+
+TEST(UnbalancedItself, FindsWhatItShouldFind) {
+  EXPECT_EQ(unbalanced("<!DOCTYPE html><p class=\"a>b\">x<line x=\"1\"/></p>"), "");
+  EXPECT_NE(unbalanced("<p><b></p></b>"), "");
+  EXPECT_NE(unbalanced("<p>"), "");
+  EXPECT_NE(unbalanced("</p>"), "");
+}
+
+TEST(Html, IsOneFileThatAsksForNothing) {
+  const std::string html = report_html(test::sample_report());
+  for (const char* outside : {"http:", "https:", "src=", "@import", "<script", "<link", "<img", "<iframe"}) {
+    EXPECT_FALSE(contains(html, outside)) << outside;
+  }
+  EXPECT_TRUE(contains(html, "default-src 'none'"));
+}
+
+TEST(Html, EveryElementIsClosed) {
+  EXPECT_EQ(unbalanced(report_html(test::sample_report())), "");
+  EXPECT_EQ(unbalanced(report_html(Report{})), "");
+}
+
+TEST(Html, OtherIsWhatThePartsOfAStepLeave) {
+  Report report;
+  report.train.totals = {10, 80, 20.0, {1.0, 6.0, 9.0, 0.5, 2.5}};
+  const std::string html = report_html(report);
+  EXPECT_TRUE(contains(html, "other</th><td class=\"n\">100 ms</td><td class=\"n\">5.0 %</td>"))
+      << html.substr(html.find("other</th>"), 200);
+}
+
+TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
+  const std::string evil = "</style><script>\"'&";
+  Report report = test::sample_report();
+  report.title = report.model_name = report.dataset = report.architecture = report.finished_at = evil;
+  report.all_settings.push_back({evil, evil});
+  report.provenance.push_back({evil, evil});
+  report.contracts.push_back({evil, ContractState::kKept, evil});
+  report.memory.push_back({evil, std::uint64_t{1} << 30, evil});
+  report.operations.push_back({evil, 1, 1.0, 0.0});
+  report.facts.push_back({evil, evil, {{evil, evil}}});
+  const std::size_t picture = report.pictures.size();
+  report.pictures.push_back({evil, evil, {0xff, 0xd8}});
+  report.caption_examples.push_back({evil, {{picture, 0.5, false}}, {picture, 0.1, true}, 7});
+  report.picture_examples.push_back({picture, {{evil, 0.5, false}}, {evil, 0.1, true}, 7});
+  report.class_accuracies.push_back({evil, 2, 1});
+  report.confusions.push_back({evil, evil, 1});
+  report.class_examples.push_back({picture, evil, {{evil, 0.5, false}, {evil, 0.25, true}}});
+  report.entity_figures.push_back({evil, 0.5, 0.5, 0.5, 1, 1});
+  report.tagged_texts.push_back({{evil, evil}, {{evil, 0, 2, true}}, {{evil, 1, 2, false}}});
+  report.sentence_examples.push_back({{{evil, "", {}}, {evil, evil, {{evil, 0.5, true}}}}, true, true, false, 0.5});
+  const std::string html = report_html(report);
+  EXPECT_FALSE(contains(html, "<script"));
+  EXPECT_EQ(count(html, "</style>"), 1u);
+  EXPECT_EQ(unbalanced(html), "");
+  EXPECT_GE(count(html, "&lt;/style&gt;&lt;script&gt;&quot;&#39;&amp;"), 25u);
+}
+
+TEST(Html, EntitiesAreMarkedInTheirWords) {
+  Report report;
+  report.entity_figures = {{"PER", 0.25, 0.5, 1.0 / 3.0, 2, 4}};
+  report.tagged_texts = {{{"a", "b", "c", "d"}, {{"PER", 1, 3, true}}, {{"LOC", 0, 1, false}, {"PER", 1, 3, true}}}};
+  const std::string html = report_html(report);
+  EXPECT_TRUE(contains(html, "a <mark class=\"right\">b c<sub>PER ✓</sub></mark> d</p>"));
+  EXPECT_TRUE(contains(html, "<mark>a<sub>LOC</sub></mark> <mark class=\"right\">b c<sub>PER ✓</sub></mark> d</p>"));
+  EXPECT_TRUE(contains(html, "33.3"));
+  EXPECT_EQ(unbalanced(html), "");
+}
+
+TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
+  Report report = test::sample_report();
+  report.map = {};
+  report.pictures.assign(5, {"a.jpg", "a cat", {0xff, 0xd8, 0xff}});
+  report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, {0, 0.9, true}, 1},
+                             {"y", {{1, 0.9, false}, {0, 0.8, false}}, {3, 0.1, true}, 12}};
+  report.picture_examples = {{2, {{"x", 0.5, false}}, {"the right caption", 0.1, true}, 1234}};
+  report.class_examples = {{2, "a", {}}};
+  const std::string html = report_html(report);
+  EXPECT_EQ(count(html, "data:image/jpeg;base64,/9j/"), 4u);
+  report.pictures[1].file = {0x89, 'P', 'N', 'G'};
+  EXPECT_EQ(count(report_html(report), "data:image/png;base64,iVBORw"), 1u);
+  report.pictures[1].file = {'R', 'I', 'F', 'F'};
+  EXPECT_EQ(count(report_html(report), "data:image/webp;base64,UklGRg"), 1u);
+}
+
+TEST(Html, TheRightOneFollowsWithItsRankWhereItIsNotAmongTheHits) {
+  Report report;
+  report.pictures.assign(3, {"a.jpg", "a cat", {0xff, 0xd8, 0xff}});
+  report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, {0, 0.9, true}, 1},
+                             {"y", {{1, 0.9, false}, {0, 0.8, false}}, {2, 0.125, true}, 12}};
+  report.picture_examples = {{2, {{"x", 0.5, false}}, {"the right caption", 0.25, true}, 1234}};
+  const std::string html = report_html(report);
+  EXPECT_EQ(count(html, "rank "), 2u);
+  EXPECT_TRUE(contains(html,
+                       "<li class=\"right\"><div class=\"picture small p2\" role=\"img\" aria-label=\"a cat\" "
+                       "title=\"a.jpg\"></div><span>0.125 ✓<br>rank 12</span></li>"));
+  EXPECT_TRUE(
+      contains(html, "0.250<br>rank 1,234</span><span class=\"clamped\" dir=\"auto\">the right caption</span>"));
+}
+
+TEST(Html, ClassesAreShownWithTheirAccuracyAndTheirConfusions) {
+  const std::string html = report_html(test::sample_report());
+  EXPECT_TRUE(contains(html,
+                       "<th scope=\"row\">face &amp; hair</th><td class=\"n\">25.0 %</td><td class=\"n\">1</td>"
+                       "<td class=\"n\">4</td>"));
+  EXPECT_TRUE(contains(html, "<th scope=\"row\">food</th><td>animal</td><td class=\"n\">7</td>"));
+  EXPECT_TRUE(contains(html, "<b>animal</b> 61.0 %</span></li>\n<li><span><span class=\"right\"><b>food</b> 30.0 % ✓"));
+}
+
+TEST(Html, MaskedTokensAreFramedAndNumberedWithTheirGuesses) {
+  const std::string html = report_html(test::sample_report());
+  EXPECT_TRUE(contains(html, "the <mark title=\"the model saw [MASK]\">list<sub>1</sub></mark> [SEP] it [SEP] </p>"));
+  EXPECT_TRUE(contains(html, "<li>1 &nbsp; <span class=\"right\"><b>list</b> 50.0 % ✓</span> &nbsp; <b>&lt;tuple&gt;"));
+  EXPECT_EQ(count(html, "The second text does not follow the first one; the model: follows, 75.0 %"), 1u);
+}
+
+TEST(Html, TheBestValueIsThatOfItsSplit) {
+  Report report;
+  report.metrics = {test::kOfWords, std::size(test::kOfWords)};
+  const auto add = [&](Split split, double loss, double perplexity, double accuracy) {
+    EvaluationRecord record;
+    record.split = split;
+    record.loss = loss;
+    record[test::kPerplexity] = perplexity;
+    record[test::kAccuracy] = accuracy;
+    report.evaluations.push_back(record);
+  };
+  add(Split::kValidation, 0.5, 31.0, 0.25);
+  add(Split::kValidation, 0.75, 30.0, 0.375);
+  add(Split::kTest, 0.125, 10.0, 0.625);  // better than all of validation, and the only one of its split
+  const std::string html = report_html(report);
+  EXPECT_EQ(count(html, "class=\"n best\""), 3u);
+  for (const char* best : {"0.5000", "30.00", "37.5 %"})
+    EXPECT_TRUE(contains(html, std::string("<td class=\"n best\">") + best + "</td>")) << best;
+}
+
+TEST(Html, AFigureThatHasNoBestIsNeverInBold) {
+  const Metric kLengthOfText = {"gen_len", "tokens", 4, false, false, 0, 0, true, false};
+  Report report;
+  report.metrics = {&kLengthOfText, 1};
+  for (const double length : {7.0, 9.0}) {
+    EvaluationRecord record;
+    record.loss = length;
+    record[kLengthOfText] = length;
+    report.evaluations.push_back(record);
+  }
+  EXPECT_EQ(count(report_html(report), "class=\"n best\""), 1u) << "that of the loss";
+}
+
+// Each chart from its figure element to its end.
+std::vector<std::string> charts_of(const std::string& html) {
+  std::vector<std::string> charts;
+  const std::string begin = "<figure class=\"chart\">";
+  for (std::size_t at = html.find(begin); at != std::string::npos; at = html.find(begin, at + 1))
+    charts.push_back(html.substr(at, html.find("</figure>", at) - at));
+  return charts;
+}
+
+std::string chart_of(const std::string& html, const std::string& title) {
+  for (const std::string& chart : charts_of(html)) {
+    if (contains(chart, "<figcaption><b>" + title + "</b>")) return chart;
+  }
+  return "";
+}
+
+TEST(Html, NoChartHasMoreThanFourLines) {
+  const std::string html = report_html(test::sample_report_with_average());
+  EXPECT_EQ(charts_of(html).size(), 7u);
+  for (const std::string& chart : charts_of(html)) EXPECT_LE(count(chart, "<span class=\"key\">"), 4u) << chart;
+  // The chart leaves out the one of a step's five parts that took least.
+  const std::string phases = chart_of(html, "Time of a step, ms");
+  EXPECT_TRUE(contains(phases, ">reduction <b>"));
+  EXPECT_FALSE(contains(phases, "waiting for data"));
+}
+
+TEST(Html, ValuesOfAChartHaveTheirUnit) {
+  const std::string html = report_html(test::sample_report_with_average());
+  for (const char* title : {"Validation, %", "Validation of the averaged weights, %"}) {
+    const std::string chart = chart_of(html, title);
+    EXPECT_EQ(count(chart, " %</b></span>"), 4u) << title;
+    EXPECT_EQ(count(chart, " %</tspan>"), 4u * 4u) << title;  // four evaluations
+  }
+  EXPECT_TRUE(contains(chart_of(html, "Validation, %"), "text → image, R@5 <b>55.0 %</b>"));
+  EXPECT_EQ(count(chart_of(html, "Time of a step, ms"), " ms</b></span>"), 4u);
+  EXPECT_FALSE(contains(chart_of(html, "Loss"), "%"));
+}
+
+TEST(Html, FiguresThatAreNoFractionsHaveAChartOfTheirOwnWithoutPercent) {
+  constexpr Metric kFigures[] = {{"accuracy", "accuracy", 0, true, false, 0, 1},
+                                 {"part", "loss of a part", 1, false, true, 0, 2}};
+  Report report = test::sample_report();
+  report.metrics = {kFigures, std::size(kFigures)};
+  for (EvaluationRecord& record : report.evaluations) record[kFigures[1]] = 1.25;
+  const std::string html = report_html(report);
+  EXPECT_FALSE(contains(chart_of(html, "Validation, %"), "loss of a part"));
+  EXPECT_TRUE(contains(chart_of(html, "Validation"), "loss of a part <b>1.2500</b>")) << "a line alone has its name";
+  EXPECT_TRUE(contains(chart_of(html, "Gradient norm"), "last <b>")) << "which is that of the chart";
+}
+
+// Of the units of the drawing: numbers of six characters do not fit into the margin of four.
+TEST(LineChart, LongNumbersOfTheAxisHaveAWiderMargin) {
+  const auto left_of = [](double most) {
+    const std::string chart = line_chart({"Rate"}, {{"Rate", {{0, 0.0}, {9, most}}, false, false}});
+    return std::stod(chart.substr(chart.find("x1=\"") + 4));
+  };
+  EXPECT_EQ(left_of(60.0), 54.0);
+  EXPECT_GT(left_of(0.0005), 54.0 + 18.0);
+  EXPECT_GT(left_of(5e6), left_of(0.0005));
+}
+
+// Chromium measures the page itself, where it is installed (check_pages.py).
+TEST(Html, TheLinksOfAPageWithEverySectionFitIntoALineOfASmallWindow) {
+  Report report = test::sample_report();
+  report.facts.push_back({"Allocations by libraries after the seal", "", {{"a", "b"}}});
+  const std::string html = report_html(report),
+                    nav = html.substr(html.find("<nav"), html.find("</nav>") - html.find("<nav"));
+  double pixels = 0.0;
+  for (std::size_t at = nav.find("<a "); at != std::string::npos; at = nav.find("<a ", at + 1)) {
+    const std::size_t begin = nav.find('>', at) + 1;
+    pixels += 7.5 * static_cast<double>(nav.find('<', begin) - begin) + 16.0;  // a letter, and the gap behind the link
+  }
+  EXPECT_EQ(count(nav, "<a "), 14u);
+  EXPECT_LE(pixels, 1000.0 - 2 * 24.0 + 16.0);
+}
+
+TEST(Html, EveryEvaluationOfTheAverageHasARowBehindThatOfTheWeights) {
+  const std::string html = report_html(test::sample_report_with_average());
+  std::string table = html.substr(html.find("<section id=\"evaluation\">"));
+  table = table.substr(0, table.find("</table>"));
+  std::vector<std::string> rows;
+  for (std::size_t at = table.find("<tr><th scope=\"row\">"); at != std::string::npos;
+       at = table.find("<tr><th scope=\"row\">", at + 1)) {
+    const std::string row = table.substr(at + 20, table.find("</td>", at) - at - 20);
+    rows.push_back(row.substr(0, row.find("</th>")) + " " + row.substr(row.rfind('>') + 1));
+  }
+  const std::vector<std::string> expected = {
+      "validation 100", "validation, averaged weights 100", "validation 200", "validation, averaged weights 200",
+      "validation 300", "validation, averaged weights 300", "validation 400", "validation, averaged weights 400",
+      "test 400",       "test, averaged weights 400"};
+  EXPECT_EQ(rows, expected);
+  // Loss and six recalls, of the weights and of the average; there is one test, which is the best of nothing.
+  const std::size_t test = table.find("<th scope=\"row\">test");
+  EXPECT_EQ(count(table.substr(0, test), "class=\"n best\""), 2u * 7u);
+  EXPECT_EQ(count(table.substr(test), "class=\"n best\""), 0u);
+}
+
+TEST(Html, EveryHeadOfATableSaysWhatItHeads) {
+  const std::string html = report_html(test::sample_report());
+  EXPECT_GT(count(html, "<th "), 20u);
+  EXPECT_EQ(count(html, "<th"), count(html, "<th scope=") + count(html, "<thead>"));
+}
+
+TEST(Html, ContractsThatARunDoesNotJudgeAreCountedApart) {
+  Report report;
+  report.contracts = {
+      {"a", ContractState::kKept, ""}, {"b", ContractState::kKept, ""}, {"c", ContractState::kNotChecked, ""}};
+  EXPECT_TRUE(contains(report_html(report), "<b>2 <small>kept</small></b><i>1 not checked</i>"));
+  report.contracts.push_back({"d", ContractState::kBroken, ""});
+  EXPECT_TRUE(contains(report_html(report), "<b>2 <small>kept</small></b><i>1 broken, 1 not checked</i>"));
+}
+
+TEST(Html, AHitThatNamesNoPictureIsAnEmptyFrame) {
+  Report report;
+  report.caption_examples = {{"x", {{99, 0.9, true}}, {99, 0.9, true}, 1}};
+  EXPECT_EQ(unbalanced(report_html(report)), "");
+}
+
+TEST(Html, WhatIsMissingLeavesNoEmptySection) {
+  const std::string html = report_html(Report{});
+  EXPECT_EQ(count(html, "<section"), 0u);
+  EXPECT_EQ(count(html, "<figure class"), 0u);
+}
+
+TEST(Html, ShowsEveryPartOfAFullReport) {
+  const std::string html = report_html(test::sample_report());
+  for (const char* id : {"curves", "evaluation", "captions", "pictures", "map", "classes", "class-examples",
+                         "sentences", "time", "memory", "contracts", "facts0", "settings", "same-bits"}) {
+    EXPECT_TRUE(contains(html, std::string("<section id=\"") + id + "\"")) << id;
+  }
+  EXPECT_EQ(count(html, "<figure class=\"chart\">"), 6u);
+}
+
+TEST(HtmlEscape, ReplacesWhatIsNotUtf8AndKeepsWhatIs) {
+  EXPECT_EQ(html_escape("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+  EXPECT_EQ(html_escape("caf\xc3\xa9 \xf0\x9f\x8d\x88"), "caf\xc3\xa9 \xf0\x9f\x8d\x88");
+  EXPECT_EQ(html_escape("\xff|\xc3|\xed\xa0\x80"), "\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(html_escape("\xc0\xbc"), "\xef\xbf\xbd\xef\xbf\xbd");  // "<" in too many bytes
+  EXPECT_EQ(html_escape(std::string("a\0b\n", 4)),
+            "a\xef\xbf\xbd"
+            "b ");
+}
+
+TEST(Base64, MatchesTheVectorsOfRfc4648) {
+  const auto encoded = [](const std::string& text) { return base64({text.begin(), text.end()}); };
+  EXPECT_EQ(encoded(""), "");
+  EXPECT_EQ(encoded("f"), "Zg==");
+  EXPECT_EQ(encoded("fo"), "Zm8=");
+  EXPECT_EQ(encoded("foo"), "Zm9v");
+  EXPECT_EQ(encoded("foobar"), "Zm9vYmFy");
+}
+
+TEST(NiceTicks, CoverTheRangeWithAFewRoundValues) {
+  for (const double low : {-3.7, 0.0, 1e-9, 0.02, 5.0, 1e6}) {
+    for (const double size : {1e-12, 1e-5, 0.3, 1.0, 7.7, 1234.0, 1e9}) {
+      const std::vector<double> ticks = nice_ticks(low, low + size);
+      ASSERT_GE(ticks.size(), 2u) << low << " " << size;
+      ASSERT_LE(ticks.size(), 9u) << low << " " << size;
+      const double slack = (ticks[1] - ticks[0]) * 1e-6;
+      EXPECT_LE(ticks.front(), low + slack);
+      EXPECT_GE(ticks.back(), low + size - slack);
+    }
+  }
+  EXPECT_GE(nice_ticks(0.0, 0.0).size(), 2u);
+  EXPECT_GE(nice_ticks(5.0, 5.0).size(), 2u);
+}
+
+TEST(LineChart, LossesThatAreNotFiniteLeaveAGapAndNoBrokenNumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {nan, infinity, -infinity}) {
+    const std::string chart = line_chart({"Loss"}, {{"a", {{1, 1.0}, {2, bad}, {3, 2.0}}, true, true}});
+    EXPECT_FALSE(contains(chart, "nan"));
+    EXPECT_FALSE(contains(chart, "inf"));
+    const std::string all_bad = line_chart({"Loss"}, {{"a", {{1, bad}}, false, false}});
+    EXPECT_FALSE(contains(all_bad, "nan"));
+    EXPECT_FALSE(contains(all_bad, "inf"));
+  }
+}
+
+TEST(LineChart, OnePointOrNoneIsDrawnOrLeftOut) {
+  EXPECT_EQ(line_chart({"Loss"}, {{"a", {}, false, false}}), "");
+  const std::string one_step = line_chart({"Loss"}, {{"a", {{7, 0.5}}, true, false}});
+  EXPECT_EQ(unbalanced(one_step), "");
+  EXPECT_EQ(count(one_step, "<path class=\"mark"), 1u);
+  EXPECT_EQ(count(line_chart({"Loss"}, {{"a", {{7, 0.5}, {8, 0.4}}, true, false}}), "<path class=\"mark"), 0u);
+}
+
+TEST(LineChart, TheCaptionHasTheLastValueOfEachSeries) {
+  const std::string alone = line_chart({"Loss"}, {{"a", {{1, 0.5}, {2, 1234.5}}, false, false}});
+  EXPECT_TRUE(contains(alone, "a <b>1,234.5</b>"));
+  const std::string two =
+      line_chart({"Loss"}, {{"a", {{1, 0.5}, {2, 0.25}}, false, false}, {"b", {{2, 0.75}}, false, true}});
+  EXPECT_TRUE(contains(two, "a <b>0.2500</b>"));
+  EXPECT_TRUE(contains(two, "b <b>0.7500</b>"));
+}
+
+TEST(LineChart, LargeTicksHaveSeparators) {
+  const std::string chart = line_chart({"Loss"}, {{"a", {{1, 0.0}, {20000, 50000.0}}, false, false}});
+  EXPECT_TRUE(contains(chart, ">50,000</text>"));
+  EXPECT_TRUE(contains(chart, ">20,000</text>"));
+}
+
+TEST(LineChart, ALongRunStaysSmallAndKeepsItsExtremes) {
+  ChartSeries series{"a", {}, false, false};
+  for (int i = 0; i < 100000; ++i) series.points.push_back({static_cast<double>(i), i == 51234 ? 9.0 : 1.0});
+  const std::string chart = line_chart({"Loss"}, {series});
+  EXPECT_LT(chart.size(), 80000u);
+  // The vertical axis runs from 0 to 10 over 222 units above 236, the horizontal one over 492 units from 54.
+  EXPECT_TRUE(contains(chart, "L" + html_number(54.0 + 51234.0 / 99999.0 * 492.0) + " " + html_number(236.0 - 199.8)));
+}
+
+}  // namespace
+}  // namespace bascule

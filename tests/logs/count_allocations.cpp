@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// In a file of its own: where the compiler sees both a replaced operator and its caller, it warns of free() after new.
+#include "tests/logs/count_allocations.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<long> calls{0};
+
+void* counted(std::size_t bytes) noexcept {
+  ++calls;
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  void* const memory = counted(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+
+namespace bascule::test {
+
+long allocations() noexcept { return calls; }
+
+}  // namespace bascule::test

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint asks of the run that goes on from it, and what of the run it keeps.
+#include "src/record/resume_check.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "src/record/training_position.h"
+#include "tests/record/demo_run.h"
+#include "tests/support/files.h"
+
+namespace bascule::test {
+namespace {
+
+// Goes on from update 3 of a run with the first lines of [training], with the second ones. has_ended: `bascule stop`
+// ended it there.
+ResumeState go_on(const std::string& then, const std::string& now, bool has_ended = false) {
+  DemoRun before("", then), after("", now);
+  ResumeState resume;
+  ResumePoint& point = resume.point.emplace();
+  point.folder = "run/checkpoint-3";
+  point.global_step = 3;
+  point.settings = number_values(before->settings);
+  if (has_ended) {
+    point.folder = after->settings.run.output_dir.resolved + "/checkpoint-3";
+    TrainingPosition position;
+    position.ended_at = 3;
+    NamedNumber numbers[kPositionNumbers] = {};
+    write_numbers(position, numbers);
+    for (const NamedNumber& number : numbers) point.numbers.emplace_back(number.name, number.value);
+  }
+  check_length(after->settings, after->pace, &resume);
+  return resume;
+}
+
+// The schedule has the same length in all of them.
+TEST(ResumeCheck, ARunHasNoFewerUpdatesThanItWasPlannedWith) {
+  const std::string schedule = "lr_schedule_steps = 10\n";
+  const std::string line =
+      error_of([&] { go_on(schedule + "max_steps = 8\n", schedule + "max_steps = 6\n"); }, ErrorKind::kSettings);
+  EXPECT_NE(line.find("training.max_steps is 6 (6 updates), but run/checkpoint-3 was trained with 8 (8 updates)"),
+            std::string::npos)
+      << line;
+  EXPECT_FALSE(go_on(schedule + "max_steps = 8\n", schedule + "max_steps = 8\n").is_longer);
+  EXPECT_TRUE(go_on(schedule + "max_steps = 8\n", schedule + "max_steps = 9\n").is_longer);
+}
+
+TEST(ResumeCheck, ARunThatWasStoppedGoesOnWithAnyOtherLengthBeyondItsEnd) {
+  const auto go_on_with = [](const char* updates) {
+    const std::string schedule = "lr_schedule_steps = 10\nmax_steps = ";
+    return go_on(schedule + "8\n", schedule + updates, true);
+  };
+  EXPECT_FALSE(go_on_with("8\n").is_longer) << "it stays ended";
+  EXPECT_TRUE(go_on_with("9\n").is_longer);
+  const ResumeState shorter = go_on_with("5\n");
+  EXPECT_TRUE(shorter.is_longer);
+  ASSERT_FALSE(shorter.notes.empty());
+  EXPECT_EQ(shorter.notes[0].find("resume: 5 updates instead of 3"), 0U) << shorter.notes[0];
+  EXPECT_FALSE(go_on_with("3\n").is_longer);
+  EXPECT_NE(error_of([&] { go_on_with("2\n"); }, ErrorKind::kSettings).find("training.max_steps is 2"),
+            std::string::npos);
+}
+
+TEST(ResumeCheck, AScheduleIsNotShortened) {
+  const std::string line =
+      error_of([] { go_on("max_steps = 8\nlr_schedule_steps = 10\n", "max_steps = 8\nlr_schedule_steps = 9\n"); },
+               ErrorKind::kSettings);
+  EXPECT_NE(line.find("training.lr_schedule_steps is 9 (9 updates)"), std::string::npos) << line;
+}
+
+TEST(TrainingPosition, IsReadBackAsItWasWritten) {
+  // No two numbers are the same, and none is what a missing one is taken for.
+  NamedNumber numbers[kPositionNumbers] = {}, again[kPositionNumbers] = {};
+  write_numbers({}, numbers);
+  ResumePoint point;
+  for (std::size_t i = 0; i < kPositionNumbers; ++i)
+    point.numbers.emplace_back(numbers[i].name, static_cast<double>(i + 1));
+  point.global_step = 77;
+  const TrainingPosition position = read_position(point);
+  EXPECT_EQ(position.global_step, 77);
+  write_numbers(position, again);
+  for (std::size_t i = 0; i < kPositionNumbers; ++i)
+    EXPECT_EQ(again[i].value, static_cast<double>(i + 1)) << again[i].name;
+}
+
+}  // namespace
+}  // namespace bascule::test

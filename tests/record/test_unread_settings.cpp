@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/record/unread_settings.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "src/record/model_words.h"
+#include "src/record/recorded_run.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule::test {
+namespace {
+
+// What a BERT that learns masked words from this file says of its settings.
+std::string ignored(const std::string& train_file, const std::string& data) {
+  const TemporaryFolder folder;
+  const std::string tests = BASCULE_TEST_DATA;
+  folder.write("words.txt", "a b c\n\nd e f\n");
+  folder.write("words.jsonl", "{\"words\": \"a b c\"}\n{\"words\": \"d e f\"}\n");
+  const Settings settings = read_settings_text(
+      "[model]\nmodel_name_or_path = \"" + tests + "/text-corpus/model\"\ntokenizer_name = \"" + tests +
+          "/tokenizer/wordpiece\"\nfrom_scratch = true\nhead = \"masked_lm\"\n[data]\ntrain_file = \"" + train_file +
+          "\"\nmax_seq_length = 16\n" + data + "[training]\noutput_dir = \"run\"\nmax_steps = 2\n",
+      "test.toml", folder.path(), model_words);
+  const auto run = record_run(settings, RankPlace{});
+  return unread_settings(settings, run->opened, run->data.loader);
+}
+
+TEST(UnreadSettings, ATextCorpusHasNoColumns) {
+  const std::string lines = "text_layout = \"lines\"\n";
+  EXPECT_EQ(ignored("words.txt", lines), "");
+  EXPECT_EQ(ignored("words.txt", lines + "text_column = \"words\"\n"),
+            "settings: ignored: data.text_column (a text corpus has no columns)");
+  EXPECT_EQ(ignored("words.jsonl", "text_column = \"words\"\n"), "");
+}
+
+TEST(UnreadSettings, RowsToEvaluateAreThoseOfAnEvaluation) {
+  EXPECT_EQ(ignored("words.jsonl", "text_column = \"words\"\nmax_eval_samples = 3\n"),
+            "settings: ignored: data.max_eval_samples (nothing is evaluated)");
+}
+
+TEST(UnreadSettings, AStoreIsOfRunsThatAreTracked) {
+  const std::string rows = "text_column = \"words\"\n", store = "[report]\ntracking_dir = \"store\"\n";
+  EXPECT_EQ(ignored("words.jsonl", rows + store),
+            "settings: ignored: report.tracking_dir (report.tracking = \"none\")");
+  EXPECT_EQ(ignored("words.jsonl", rows + store + "tracking = \"mlflow\"\n"), "");
+}
+
+}  // namespace
+}  // namespace bascule::test
