@@ -11,6 +11,7 @@
 #include "src/json/json.h"
 #include "src/logs/readable.h"
 #include "src/pictures/thumbnail.h"
+#include "src/record/recomputation.h"
 #include "src/settings/resume_rules.h"
 
 namespace bascule {
@@ -56,12 +57,6 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
 constexpr std::size_t kShownPictures = 64;
 constexpr std::int64_t kShownSide = 96;
 constexpr double kLeastWork = 20.0;  // of a run, in that of measuring the limits
-
-double flops_of(const Graph& graph) {
-  double flops = 0.0;
-  for (const Node& node : graph.nodes()) flops += cost_of(graph, node, graph.bounds()).flops;
-  return flops;
-}
 
 }  // namespace
 
