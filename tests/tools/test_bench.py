@@ -124,6 +124,11 @@ class Bench(unittest.TestCase):
         self.assertIn("vit-demo: 100 samples/s", output)
         self.assertIn("build/bascule bench config/vit_demo.toml --steps 60", document["entries"][0]["command"])
 
+    def test_a_loader_that_loaded_nothing_has_no_figure(self):
+        columns = [{"workers": workers, "loader_samples_per_second": rate} for workers, rate in ((1, None), (2, 9.0))]
+        figures = tool.bench_figures.figures_of("loader", {"columns": columns})
+        self.assertEqual([(one["name"], one["value"]) for one in figures], [("workers: 2, loads", 9.0)])
+
     def test_a_disturbed_entry_is_measured_again_and_says_so(self):
         self.off = [["others took 40 % of the time"], [], []]
         output, document = self.run_tool("vit-demo", "bert-demo")
