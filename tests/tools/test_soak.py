@@ -14,6 +14,16 @@ import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEED = 20261126
+# Arguments: the test's folder, and one in it. Prints which of its files are left when a file system was mounted over that one.
+MOUNTS = """import os, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import test_soak
+folder = pathlib.Path(sys.argv[2])
+test_soak.soak.ROOT = folder / "tree"
+os.environ["BASCULE_BUILD_DIR"] = str(folder / "built elsewhere")
+test_soak.soak.mount(folder, 1)
+print(*sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()), sep=", ")
+"""
 
 
 def load():
@@ -83,10 +93,24 @@ class Soak(unittest.TestCase):
             self.assertEqual(sorted(path for path in found if path.startswith(folder) and path != folder), [f"{folder}/.tmp-bascule-x", f"{folder}/checkpoint-3/.tmp-y"])
             self.assertIn(folder, found)  # of /tmp
 
-    def test_a_run_passes(self):
-        """One that a killed rank ends."""
+    def needs_namespaces(self):
         if subprocess.run([*soak.NAMESPACES, "true"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no namespaces here")
+
+    def test_a_tree_and_a_build_folder_below_a_new_file_system_stay_visible(self):
+        self.needs_namespaces()
+        with tempfile.TemporaryDirectory() as temporary:
+            for name in ("tree/tools/x", "built elsewhere/y", "z"):
+                path = pathlib.Path(temporary, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            command = [*soak.NAMESPACES, sys.executable, "-c", MOUNTS, str(pathlib.Path(__file__).parent), temporary]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual((done.stdout, done.stderr), ("built elsewhere/y, tree/tools/x\n", ""))
+
+    def test_a_run_passes(self):
+        """One that a killed rank ends."""
+        self.needs_namespaces()
         done = subprocess.run([sys.executable, ROOT / "tools/soak", "--only", "5", "--json"], capture_output=True, text=True, check=False, env=os.environ)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         document = json.loads(done.stdout)
