@@ -243,10 +243,12 @@ class AFinishedRun(Case):
     def test_with_other_weights_than_it_was_finished_with_is_refused(self):
         """A bit of them, of their average, of the checkpoint that they would come from: none is evaluated and recorded as the run's own."""
         averaged = {"training__ema_decay": "0.5"}
+        other_rows, of_checkpoint = {"data__validation_file": self.b}, {"training__load_best_model_at_end": "false", "training__metric_for_best_model": '"loss"'}
+        differs = "differs from the record of the run"
         self.goes(**averaged)
-        for file, changes, words in (("model.safetensors", {"data__validation_file": self.b}, "differs from the record of the run"), ("ema/model.safetensors", {"data__validation_file": self.b}, "differs from the record of the run"),
-                                     ("checkpoint-12/model.safetensors", {"training__load_best_model_at_end": "false", "training__metric_for_best_model": '"loss"'}, "checksum")):
-            with self.subTest(file):
+        for file, changes, words in (("model.safetensors", other_rows, differs), ("ema/model.safetensors", other_rows, differs), ("ema/model.safetensors", of_checkpoint, differs),
+                                     ("checkpoint-12/model.safetensors", of_checkpoint, "checksum")):
+            with self.subTest(file, changes=changes):
                 whole = (self.output / file).read_bytes()
                 flip(self.output / file, -9, 3)
                 self.refused(3, f"{file}: ", words, **averaged, **changes)
