@@ -211,9 +211,10 @@ class Results(Drawing):
         self.assertIn("### [draw]", self.run_well("settings", "--markdown").stdout)
 
     def test_a_long_prompt_is_cut_and_said(self):
-        done = self.run_well("run", drawing(self.folder, prompts=f'["{"cat " * 80}end"]', num_images_per_prompt="1"))
+        done = self.run_well("run", drawing(self.folder, prompts=f'["{"cat " * 80}end"]', num_images_per_prompt="1", guidance_scale="1.0"))
         self.assertRegex(done.stderr, r'run\.toml:\d+:\d+: prompt cut by 6 tokens to the length that the model reads: "cat cat cat cat cat end"')
         self.assertEqual(len(pictures(self.folder / "run")), 1)
+        self.assertNotIn("not: ", (self.folder / "run" / "report.html").read_text())  # without guidance
         done = self.run_well("draw", V1, "cat " * 80, "-o", self.folder / "x.png", "--steps", 1)
         self.assertIn("cut by 5 tokens", done.stderr)
 

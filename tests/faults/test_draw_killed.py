@@ -320,8 +320,8 @@ class Damaged(Broken):
         cut = self.folder / "run" / "00005.png"
         cut.write_bytes(cut.read_bytes()[:-5])
         link = self.folder / "run" / "00007.png"
-        link.unlink()
-        link.symlink_to(self.folder / "run" / "00008.png")
+        link.rename(self.folder / "elsewhere.png")
+        link.symlink_to(self.folder / "elsewhere.png")
         self.judge_resumed(run("run", long_drawing(self.folder)), 21)
 
     def test_pictures_that_are_not_those_of_their_lines_are_drawn_again_and_said(self):
