@@ -45,6 +45,16 @@ TEST(LastDocumentDeathTest, OfASignalIsThereAndTheSignalEndsTheProgram) {
   }
 }
 
+TEST(LastDocumentDeathTest, ASignalThatTheCallerIgnoresEndsNothing) {
+  const auto hang_up = [] {
+    std::signal(SIGHUP, SIG_IGN);
+    promise_on_standard_error();
+    raise(SIGHUP);
+    std::exit(0);
+  };
+  EXPECT_EXIT(hang_up(), ::testing::ExitedWithCode(0), "^$");
+}
+
 TEST(LastDocumentDeathTest, OfARankIsLeftToTheOthers) {
   const auto end = [] {
     promise_on_standard_error();

@@ -85,11 +85,12 @@ TEST(Unit, StartsAfterDisksOfOtherMachinesAreMounted) {
     EXPECT_LT(unit.find("\nAfter=remote-fs.target\n"), unit.find("[Service]")) << unit;
 }
 
-// The unit of a run that reads this model, with this program.
-std::string unit_reading(const std::string& model, const std::string& program = "/bin/bascule") {
+// The unit of a run that reads this model, with this program and this output_dir.
+std::string unit_reading(const std::string& model, const std::string& program = "/bin/bascule",
+                         const std::string& output = "/srv/run") {
   Settings settings;
   settings.model.model_name_or_path.resolved = model;
-  settings.run.output_dir.resolved = "/srv/run";
+  settings.run.output_dir.resolved = output;
   return unit_text(RecordedRun(settings), UnitPlace{program, "/run.toml", {0}});
 }
 
@@ -98,6 +99,8 @@ TEST(Unit, HomesAreReadWhereTheProgramOrFilesOfTheRunLieInThem) {
   for (const char* const home : {"/root", "/home/someone", "/run/user/1000"}) {
     EXPECT_EQ(homes(unit_reading(std::string(home) + "/model")), "ProtectHome=read-only");
     EXPECT_EQ(homes(unit_reading("/srv/model", std::string(home) + "/clone/build/bascule")), "ProtectHome=read-only");
+    EXPECT_EQ(homes(unit_reading("/srv/model", "/bin/bascule", std::string(home) + "/runs/a")),
+              "ProtectHome=read-only");
   }
   EXPECT_EQ(homes(unit_reading("/srv/home/model")), "ProtectHome=yes");
   EXPECT_EQ(homes(unit_reading("/homes/model", "/run/users/bascule")), "ProtectHome=yes");
