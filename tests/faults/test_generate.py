@@ -317,6 +317,8 @@ class Generate(unittest.TestCase):
         self.assertIn("generate_ema", refusal(training__generate_ema="true"))
         self.assertIn("figure of generated texts", refusal(training__predict_with_generate="false", training__metric_for_best_model='"rougeLsum"', training__eval_strategy='"epoch"',
                                                            training__save_strategy='"epoch"', training__save_steps=None))
+        self.assertIn('"gen_len" has no best value; choose one of: loss, accuracy, ', refusal(training__metric_for_best_model='"gen_len"', training__eval_strategy='"epoch"', training__save_strategy='"epoch"',
+                                                                                             training__save_steps=None))
         done = run("run", make_settings(self.folder / "named", self.model, training__predict_with_generate="false", generation__num_beams="3", training__max_steps="2"))
         self.assertIn("generation.num_beams (no text is generated)", done.stderr)
         said = json.loads((self.folder / "named/run/generation_config.json").read_text())

@@ -255,6 +255,12 @@ class SequenceClassification(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr.splitlines()[-1], r"^bascule: \S*equal.jsonl: the evaluation after update 2 has no pearson, by which the best is chosen; choose another training.metric_for_best_model")
         self.assertNotIn("-1", done.stderr)
+        # Once there is a best, an evaluation without the figure is none: so large a rate makes all predictions equal.
+        folder, done = self.finished("lost", kind="values", training__max_steps="4", training__learning_rate="0.3", training__lr_scheduler_type='"constant"',
+                                     **{**best, "data__validation_file": f'"{self.folder}/values-validation.jsonl"', "training__eval_steps": "1"})
+        found = [line["step"] for line in map(json.loads, (folder / "log.jsonl").read_text().splitlines()) if "eval_pearson" in line]
+        self.assertTrue(0 < len(found) < 4, found)
+        self.assertEqual(json.loads((folder / "trainer_state.json").read_text())["best_global_step"], found[0])
 
     def test_what_does_not_fit_is_refused(self):
         rows = [json.loads(line) for line in (self.folder / "names-train.jsonl").read_text().splitlines()]
