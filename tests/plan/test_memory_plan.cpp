@@ -50,6 +50,13 @@ TEST(MemoryPlan, PrintsEveryCategoryAndTheSum) {
   }
 }
 
+TEST(MemoryPlan, PrintsTheProgramWithTheShareOfEachRank) {
+  MemoryPlan plan = make_memory_plan({{"workspace", kPage}}, std::size_t{1} << 20, 0, 4);
+  plan.program_bytes = std::size_t{2} << 20;
+  const std::string text = print_memory_plan(plan);
+  EXPECT_NE(text.find("program and libraries" + std::string(16, ' ') + "6.00 MiB"), std::string::npos) << text;
+}
+
 TEST(MemoryPlanDeathTest, AnUnknownCategoryEndsTheProgram) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const MemoryPlan plan = some_plan();
