@@ -57,6 +57,7 @@ class WithoutLabels(unittest.TestCase):
         self.assertRegex(done.stderr, rf"bascule: data: .*/{test} has no (labels|targets): writing predictions without metrics\n")
         self.assertRegex(done.stderr, r"bascule: test: step 1  \(\d+ samples in ")
         self.assertNotIn("nan", done.stdout + done.stderr)
+        self.assertNotIn("test loss", done.stdout)
         for file in ("report.html", "README.md", "all_results.json", "log.jsonl"):
             self.assertNotIn("nan", (folder / file).read_text().replace("nance", ""), file)
         for command in (["reproduce", folder, "--check"], ["doctor", toml]):
@@ -92,7 +93,8 @@ class WithoutLabels(unittest.TestCase):
         write_values(self.folder / "values.jsonl", 12)
         rows = self.rows_of("values.jsonl")
         head = {"model__head": '"sequence_classification"', "data__text_column": '"text"', "data__text_pair_column": '"text_pair"', "data__label_column": '"label"'}
-        lines = self.predicted(rows, self.write("test.jsonl", [{**row, "label": -1.0} for row in rows]), **head)
+        for bare in ([{**row, "label": -1.0} for row in rows], [{"text": row["text"], "text_pair": row["text_pair"]} for row in rows]):
+            lines = self.predicted(rows, self.write("test.jsonl", bare), **head)
         self.assertEqual(set(lines[0]), {"row", "text", "text_pair", "predicted"})
 
     def test_tags(self):
