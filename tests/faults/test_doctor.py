@@ -159,8 +159,10 @@ class Doctor(DoctorTest):
         self.assertTrue(all(text.startswith(f"{self.folder}/train.jsonl:{number + 58}: ") for number, text in enumerate(by_check["repeated_texts", "note"])), by_check)
         self.assertTrue(all(len(finding["examples"]) <= 6 for finding in document["findings"]))
         self.doctor(toml, "--list", listed, code=DATA_ERROR)  # a list may be replaced, another file not
-        done = run("doctor", toml, "--list", self.folder / "train.jsonl")
-        self.assertEqual(done.returncode, SETTINGS_ERROR, done.stderr)
+        (self.folder / "notes.txt").write_text("of somebody")
+        for file in ("train.jsonl", "notes.txt"):
+            done = run("doctor", toml, "--list", self.folder / file)
+            self.assertEqual(done.returncode, SETTINGS_ERROR, done.stderr)
 
     def test_pictures_of_shards(self):
         names = sorted(IMAGES.iterdir())[:6]

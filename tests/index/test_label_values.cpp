@@ -163,12 +163,15 @@ TEST(LabelValues, AMixtureShowsHowTheFirstLabelWasRead) {
   const TemporaryFolder folder;
   const ManifestColumns columns = columns_with(LabelValues::kIfDecimal);
   const std::string first = folder.path() + "/a.csv:2 ";
+  std::string begin = "a";  // of a long name, which is cut behind a character
+  for (int i = 0; i < 19; ++i) begin += "\u00e9";
   for (const auto& [labels, problem] : {
            std::pair{std::vector<std::string>{"1E5", "2F7"},
                      "label \"2F7\" is a name, but 1E5 of " + first + "was read as the number 100000"},
            {{"nan", "1.5"}, "label 1.5 is a number, but \"nan\" of " + first + "is a name"},
            {{"nan", "7"}, "label 7 is a number, but \"nan\" of " + first + "is a name"},
            {{"7", "cat"}, "label \"cat\" is a name, but 7 of " + first + "is a number"},
+           {{"7", begin + "\u00e9"}, "label \"" + begin + "\" is a name, but 7 of " + first + "is a number"},
            {{"0.50", "cat"}, "label \"cat\" is a name, but 0.50 of " + first + "was read as the number 0.5"},
        })
     EXPECT_EQ(refusal_of(folder.write("a.csv", csv_rows(labels)), columns),
