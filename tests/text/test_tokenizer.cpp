@@ -317,6 +317,17 @@ TEST(Tokenizer, RefusesAnotherKindOfTokenizer) {
   expect_refused(folder.path(), "tokenizer.json", "content");
 }
 
+// A space before the text, as tokenizer.json says it, counts without a class alone. Ids of Transformers 5.
+TEST(Tokenizer, RobertasClassTakesAddPrefixSpaceFromItsConfigurationAlone) {
+  Json document = read_json_file(reference_dir() + "/emoji-captions/tokenizer/tokenizer.json");
+  document["pre_tokenizer"]["add_prefix_space"] = true;
+  TemporaryFolder folder;
+  folder.write("tokenizer.json", json_text(document));
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("heart a"), (Ids{0, 401, 493, 2}));
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer"})");
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("heart a"), (Ids{0, 1126, 493, 2}));
+}
+
 TEST(Tokenizer, TellsTheKindFromTheVocabularyWhereThereIsNothingElse) {
   TemporaryFolder clip, bert, t5;
   clip.write("vocab.json", kTinyVocabulary);

@@ -207,6 +207,31 @@ TEST(Unigram, RefusesWhatT5DoesNotHave) {
   }
 }
 
+// T5Tokenizer has so many where nothing is said, and finds all of them in a text.
+TEST(Unigram, AHundredExtraIdsAreWantedUnlessItsConfigurationSaysHowMany) {
+  Json small = document();
+  Json pieces = Json::array(), added = Json::array();
+  for (const Json& piece : small["model"]["vocab"])
+    if (piece[0].string().rfind("<extra_id_", 0) != 0) pieces.push_back(piece);
+  for (const Json& token : small["added_tokens"])
+    if (token["content"].string().rfind("<extra_id_", 0) != 0) added.push_back(token);
+  small["model"]["vocab"] = pieces;
+  small["added_tokens"] = added;
+  TemporaryFolder folder;
+  folder.write("tokenizer.json", json_text(small));
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 0})");
+  EXPECT_EQ(load_tokenizer(folder.path())->vocabulary_size(), 2000);
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer"})");
+  try {
+    load_tokenizer(folder.path());
+    ADD_FAILURE() << "none are taken for a hundred";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("extra_ids is 100, but there is no token \"<extra_id_0>\""),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 std::string word(std::uint32_t value) {
   std::string bytes;
   for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<char>(value >> 8 * i & 0xff));

@@ -209,6 +209,14 @@ TEST(WordPiece, DistilBertsClassTakesItsConfigurationAsBertsDoes) {
   }
 }
 
+// Whether marks are dropped is then as the case, not as in tokenizer.json. Ids of Transformers 5.
+TEST(WordPiece, DropsMarksWhereItsConfigurationAloneLowersTheCase) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", json_text(changed({"normalizer", "lowercase"}, Json(false))));
+  folder.write("tokenizer_config.json", R"({"do_lower_case": true, "tokenizer_class": "BertTokenizer"})");
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("CAF\u00c9"), (Ids{2, 1298, 1858, 3}));
+}
+
 // As words of their own, which is the default, or as pieces of one word.
 TEST(WordPiece, SplitsChineseCharactersUnlessItsConfigurationSaysNo) {
   const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n\u4e00\n\u4e8c\n##\u4e8c\n";
