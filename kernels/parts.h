@@ -10,10 +10,8 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/gate.h"
-#include "kernels/layer_norm.h"
 #include "kernels/loss.h"
-#include "kernels/rms_norm.h"
+#include "kernels/norms.h"
 
 namespace bascule {
 

@@ -7,27 +7,19 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
-#include "kernels/adafactor.h"
-#include "kernels/adamw.h"
 #include "kernels/attention.h"
-#include "kernels/average.h"
 #include "kernels/bf16.h"
 #include "kernels/convolution.h"
-#include "kernels/doubled_convolution.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/gate.h"
 #include "kernels/gemm_tile.h"
-#include "kernels/group_norm.h"
 #include "kernels/isa.h"
-#include "kernels/lamb.h"
-#include "kernels/layer_norm.h"
 #include "kernels/loss.h"
+#include "kernels/norms.h"
+#include "kernels/optimizers.h"
 #include "kernels/patches.h"
-#include "kernels/rms_norm.h"
 #include "kernels/sampling.h"
-#include "kernels/winograd_convolution.h"
 
 namespace bascule {
 

@@ -77,7 +77,7 @@ OURS = [
     ("src/runtime/choose_products", [*BASE, *ISA]),
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
     # A missing picture may have its name in another Unicode form.
-    ("src/index/", [*JSON, *FILES, *SETTINGS, "src/text/name_forms.h"]),
+    ("src/index/", [*JSON, *FILES, *SETTINGS, "src/text/nfc.h"]),
     ("src/text/", [*JSON, *FILES]),
     # A corpus is tokenised text that a loader reads samples from; it says where they begin as rows of a manifest.
     ("src/corpus/", [*FILES, *SETTINGS, "src/index/", "src/text/"]),
@@ -106,8 +106,9 @@ OURS = [
     ("src/finish/", [*RECORDED, *rooms("bringup answer replay seal")]),
     # Whose a folder is, and whether a run begins, goes on or is over; a table of several runs, from the files in their folders.
     ("src/run_folder/", [*RECORDED, "src/answer/"]),
-    # A finished model answers: classes, values, words, texts, pictures that are near or drawn.
-    ("src/ask/", [*ASKED, *rooms("record bringup replay")]),
+    # A finished model answers: classes, values, words, texts, the nearest pictures. `draw` is a small run that draws.
+    ("src/ask/draw_command", [*ASKED, "src/ask/", *rooms("record bringup replay")]),
+    ("src/ask/", ASKED),
     ("src/verify/", [*ASKED, "src/update/"]),
     # The record of a finished run: made of the sealed one or of the pictures, and whether it is there again.
     ("src/reproduce/", [*RECORDED, *rooms("answer replay seal finish")]),
@@ -121,7 +122,7 @@ THIRD_PARTY = [
     (r"(oneapi/)?dnnl", ["kernels/gemm/onednn_primitives.", "tests/kernels/onednn_bf16."]),
     (r"(jpeglib|jerror|jmorecfg|jconfig|turbojpeg)\.h", ["firmware_shims/codec/"]),
     (r"webp/.*\.h", ["firmware_shims/codec/"]),
-    (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/", "src/pictures/png_writer.", "src/pictures/png_reader."]),
+    (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/", "src/pictures/png_file."]),
     (r"nlohmann/", ["src/json/"]),
     (r"toml\+\+/", ["src/settings/"]),
     (r"xxhash\.h", ["src/base/digest.cpp", "src/settings/", "src/index/", "src/text/", "src/loader/"]),

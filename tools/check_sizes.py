@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A file does one thing: warns above 400 lines, fails above 600; fails on names that say nothing, on a missing SPDX line, and on more than
-45 MB of test data.
+"""A file holds one topic: warns above 400 lines, fails above 600; fails on names that say nothing, on a missing SPDX line, on more than
+45 MB of test data, and on more lines or smaller files than the budget has: growth is a decision, made in BUDGET by the commit that needs it.
 
   tools/check_sizes.py
 """
@@ -13,6 +13,13 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARN_LINES, FAIL_LINES = 400, 600
 MOST_TEST_DATA = 45_000_000  # bytes
+# The product by storey: its folders (of src/ where no other is named), the most lines, with meson.build, and the least mean of lines a file.
+BUDGET = {
+    "engine": ("/kernels /firmware_shims base files json machine settings graph plan models runtime text index corpus loader pictures distributed "
+               "checkpoint update session generate draw ranks judge", 70_900, 129),
+    "control of a run": ("record seal replay finish run_folder reproduce", 11_900, 120),
+    "instruments and output": ("logs answer bringup doctor ask verify commands", 22_650, 138),
+}
 FOLDERS = ["src", "kernels", "firmware_shims", "tests", "tools"]
 EMPTY_NAME = re.compile(r"(^|[/_])(utils?|common|helpers?|misc|managers?)([/_.]|$)")
 FILE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z]+)?")
@@ -33,8 +40,27 @@ def sources():
             yield path
 
 
+def over_budget():
+    """A line for each storey that is larger than it may be, or whose files are smaller, and for each room of no storey."""
+    named = {folder.strip("/") for folders, _, _ in BUDGET.values() for folder in folders.split()}
+    for room in sorted({path.split("/")[1] for path in files_of("src") if path.count("/") > 1} - named):
+        yield f"src/{room}: a room of no storey"
+    for storey, (folders, most_lines, least_mean) in BUDGET.items():
+        paths = files_of(*(folder[1:] if folder.startswith("/") else "src/" + folder for folder in folders.split()))
+        lines = {path: len((ROOT / path).read_text().splitlines()) for path in paths if re.search(r"\.(h|cpp|c|inc|build)$", path)}
+        files = sum(not path.endswith(".build") for path in lines)
+        total = sum(lines.values())
+        if total > most_lines:
+            yield f"{storey}: {total} lines, at most {most_lines}"
+        if total < least_mean * files:
+            yield f"{storey}: {total / files:.1f} lines a file, at least {least_mean}"
+
+
 def main():
     failed = False
+    for fault in over_budget():
+        print(fault)
+        failed = True
     for path in sources():
         lines = (ROOT / path).read_text().splitlines()
         faults = []

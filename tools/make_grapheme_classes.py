@@ -30,7 +30,7 @@ def main():
     rows = "\n".join("    " + " ".join(cells[i : i + 4]) for i in range(0, len(cells), 4))
     print(f"""// SPDX-License-Identifier: Apache-2.0
 // Made by tools/make_grapheme_classes.py; do not edit.
-#include "src/text/grapheme_classes.h"
+#include "src/text/unicode_tables.h"
 
 #include <algorithm>
 #include <iterator>

@@ -47,7 +47,7 @@ def write_words(ranges):
 #include <algorithm>
 #include <iterator>
 
-#include "src/text/unicode_classes.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {{
 namespace {{
@@ -95,7 +95,7 @@ def main():
     words = [w for block in distinct for w in block]
     print(f"""// SPDX-License-Identifier: Apache-2.0
 // Made by tools/make_unicode_classes.py; do not edit.
-#include "src/text/unicode_classes.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {{
 namespace {{

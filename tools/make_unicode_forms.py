@@ -119,7 +119,7 @@ def main():
     by_parts = sorted((step, code_point) for code_point, step in steps.items() if code_point in composed)
     print(f"""// SPDX-License-Identifier: Apache-2.0
 // Made by tools/make_unicode_forms.py; do not edit.
-#include "src/text/unicode_forms.h"
+#include "src/text/unicode_tables.h"
 
 #include <algorithm>
 #include <iterator>

@@ -51,7 +51,7 @@ def main():
     runs = runs_of(document["lowered"], pool)
     print(f"""// SPDX-License-Identifier: Apache-2.0
 // Made by tools/make_word_piece_classes.py; do not edit.
-#include "src/text/word_piece_classes.h"
+#include "src/text/unicode_tables.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,21 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one JPEG after another with libjpeg-turbo. Decoding is libjpeg's default: accurate integer transform, fancy
-// upsampling, block smoothing. Only the window that is asked for is transformed, upsampled and coloured where libjpeg
-// can do so without changing a sample.
+// libjpeg's memory manager, ours: everything it asks for while it works on a picture comes out of that picture's arena.
+// Nothing is given back before the next picture; virtual arrays are whole in memory. Does not fit: error_exit with
+// JERR_OUT_OF_MEMORY. Include after <cstdio>; jpeglib.h stays within codec/.
 #pragma once
 
 #include <atomic>
 #include <csetjmp>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+
+#include <jpeglib.h>
 
 #include "firmware_shims/codec/arena.h"
-#include "firmware_shims/codec/jpeg_memory.h"
 #include "firmware_shims/codec/orientation.h"
 #include "firmware_shims/codec/reader.h"
 #include "firmware_shims/codec/refusal.h"
 
 namespace bascule::codec {
+
+struct JpegMemory {
+  jpeg_memory_mgr methods;  // first: libjpeg's pointer to it is a pointer to this
+  Arena* arena;
+  jvirt_sarray_control* sample_arrays;
+  jvirt_barray_control* block_arrays;
+};
+
+// Fills `methods`. The arena is set before each picture.
+void init_jpeg_memory(JpegMemory* memory) noexcept;
+
+// Before a picture.
+void reset_jpeg_memory(JpegMemory* memory, Arena* arena) noexcept;
+
+// Reads one JPEG after another with libjpeg-turbo. Decoding is libjpeg's default: accurate integer transform, fancy
+// upsampling, block smoothing. Only the window that is asked for is transformed, upsampled and coloured where libjpeg
+// can do so without changing a sample.
 
 class JpegReader final : public PictureReader {
  public:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one PNG after another with libpng, whose objects live in the arena of the picture. Pixels are those of Pillow's
-// `convert("RGB")`: samples of 1, 2 and 4 bits are spread to 8, those of 16 bits are cut to their high byte, gray ones
-// at 255; alpha, transparent colours, gamma and all other ancillary chunks are ignored, but their checksums are not.
-// Include before setjmp.h of others; png.h stays within codec/.
+// The chunks of a PNG, walked without looking at their contents or checksums: what may stand behind the pixels, such as
+// the orientation, must be known before the first of them. Sealed world.
 #pragma once
 
 #include <csetjmp>
@@ -11,10 +9,24 @@
 
 #include <png.h>
 
+#include "firmware_shims/codec/arena.h"
 #include "firmware_shims/codec/orientation.h"
 #include "firmware_shims/codec/reader.h"
+#include "firmware_shims/codec/refusal.h"
 
 namespace bascule::codec {
+
+// Feeds the finder with eXIf (of several the last counts), with "Raw profile type exif" and with XMP, compressed or
+// not, wherever they stand, as Pillow does. A chunk that reaches past the end of the file ends the walk: the decoder
+// will say so. Needs some of the arena for a compressed text, which is free again at the end. TOO_LARGE: the arena is
+// full. BROKEN: an eXIf that does not begin as EXIF does, at which Pillow gives up.
+Verdict find_png_orientation(OrientationFinder* finder, Arena* arena, const std::uint8_t* bytes,
+                             std::size_t size) noexcept;
+
+// Reads one PNG after another with libpng, whose objects live in the arena of the picture. Pixels are those of Pillow's
+// `convert("RGB")`: samples of 1, 2 and 4 bits are spread to 8, those of 16 bits are cut to their high byte, gray ones
+// at 255; alpha, transparent colours, gamma and all other ancillary chunks are ignored, but their checksums are not.
+// Include before setjmp.h of others; png.h stays within codec/.
 
 class PngReader final : public PictureReader {
  public:

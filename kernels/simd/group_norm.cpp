@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Group normalisation: blocks of rows fit the second-level cache, so that a sum's further passes find them there.
-#include "kernels/group_norm.h"
+#include "kernels/norms.h"
 
 #include <cstdint>
 
@@ -83,7 +83,7 @@ void normalize_rows(const GroupNormForward& a) {
   }
 }
 
-// n, and g, of group_norm.h.
+// n, and g, of norms.h.
 struct Gradient {
   f32x16 normal, g;
 };

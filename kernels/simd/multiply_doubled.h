@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four kinds of output pixels of a doubled picture, (u, v) of doubled_convolution.h, are four products. The rows of
+// The four kinds of output pixels of a doubled picture, (u, v) of convolution.h, are four products. The rows of
 // a block are of one line, so that their results lie at equal distances. Steps: as in multiply_tile.h.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/doubled_convolution.h"
+#include "kernels/convolution.h"
 #include "kernels/simd/gathered.h"
 #include "kernels/simd/multiply_tile.h"
 

@@ -2,7 +2,7 @@
 // For a chunk of channels the weights of all components are transformed and packed, into the second-level cache; then a
 // few tiles at a time, which every component multiplies. The products of a number of tiles lie there too, until those
 // of all chunks are added.
-#include "kernels/winograd_convolution.h"
+#include "kernels/convolution.h"
 
 #include <cstdint>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/answer/draw_page.h"
 
-#include "src/answer/html_cells.h"
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
 #include "src/base/utf8.h"
@@ -81,22 +80,19 @@ std::string pictures_list(const DrawPage& page) {
 
 }  // namespace
 
-std::string draw_html(const DrawPage& page) {
-  const std::string title = html_escape(page.title);
+std::string draw_html(const DrawPage& drawn) {
   FactTable figures;
-  figures.rows = page.figures;
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
-         "'unsafe-inline'\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         title + " · Bascule</title>\n<style>" + html_style() + kDrawStyle +
-         "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule</div>\n<h1 dir=\"auto\">" +
-         title + "</h1>\n</header>\n<main>\n" + section("Figures", facts_section(figures)) +
-         section("Pictures", pictures_list(page)) +
-         section("Time of the UNet's calls by operation", operations_table(page.operations)) +
-         section("Settings", settings_section(page.settings)) +
-         "</main>\n<footer class=\"inner\">Written by Bascule. The pictures lie beside this page, which holds "
-         "small copies and loads nothing.</footer>\n</body>\n</html>\n";
+  figures.rows = drawn.figures;
+  HtmlPage page;
+  page.title = html_escape(drawn.title);
+  page.style = kDrawStyle;
+  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule</div>\n<h1 dir=\"auto\">" + page.title +
+                "</h1>\n</header>\n";
+  page.main = section("Figures", facts_section(figures)) + section("Pictures", pictures_list(drawn)) +
+              section("Time of the UNet's calls by operation", operations_table(drawn.operations)) +
+              section("Settings", settings_section(drawn.settings));
+  page.footer = "The pictures lie beside this page, which holds small copies and loads nothing.";
+  return html_page(page);
 }
 
 }  // namespace bascule

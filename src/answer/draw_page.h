@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/logs/named_text.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 

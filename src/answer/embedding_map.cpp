@@ -3,11 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "src/answer/html_parts.h"
+#include "src/answer/html_text.h"
+#include "src/base/messages.h"
 #include "src/base/principal_components.h"
+#include "src/base/utf8.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
@@ -166,6 +175,167 @@ void add_thumbnails(EmbeddingMap* map, const std::function<std::vector<std::uint
   for (MapPicture& picture : map->pictures) {
     if (picture.has_thumbnail) picture.thumbnail = make(picture.location);
   }
+}
+
+namespace {
+
+constexpr std::size_t kTitleBytes = 96;    // of a caption or name that a point shows
+constexpr std::size_t kSpokenBytes = 240;  // of a caption beside a thumbnail
+constexpr std::size_t kSpokenCaptions = 5;
+
+// A button lies under its thumbnail, invisible, so that the browser scrolls to it. What belongs to a thumbnail comes
+// behind it in the document and is shown while the pointer, the focus or the choice is on it.
+constexpr const char* kMapStyle = R"css(
+.map{position:relative;margin:0;padding:0;border:0;min-width:0}
+.map legend{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+.map>svg{background:var(--wash);border-radius:8px}
+.map .pair{stroke:var(--soft);stroke-width:.8;opacity:.45}
+.map .spot{fill:var(--k);stroke:var(--card);stroke-width:.6}.map g:hover .pair,.map label:hover .pair,.map :checked~svg .pair,.map :focus~svg .pair{stroke:var(--ink);stroke-width:2.5;opacity:1}
+.map label svg{position:absolute;inset:0;height:100%;pointer-events:none}.map label .spot{pointer-events:auto}.map label:hover svg,.map :checked~svg{z-index:2}
+.map input,.map .frame{position:absolute;width:4.4%;height:auto;aspect-ratio:1;left:calc(var(--x)*1% - 2.2%);top:var(--y);transform:translateY(-50%);margin:0}
+.map input{opacity:0}
+.map .frame{background:var(--card) center/cover no-repeat;print-color-adjust:exact;-webkit-print-color-adjust:exact;border:2px solid var(--k);border-radius:6px;cursor:pointer;z-index:1}
+.map label:hover .frame,.map :checked~.frame{z-index:3;outline:3px solid var(--ink)}.map :focus-visible~.frame{z-index:3;outline:3px solid var(--c2);outline-offset:2px}
+.map .said{position:absolute;visibility:hidden;pointer-events:none;left:0;right:0;top:100%;max-height:7em;overflow:hidden;padding:8px 12px;background:var(--card);font-size:13.5px}
+.map label:hover .said,.map :checked~.said,.map :focus~.said{visibility:visible}.map label:hover .said{z-index:4}
+.map .query{fill:var(--bad);stroke:var(--card);stroke-width:1.5}
+.map-room{height:7em}
+.map-points{font-size:13.5px}.map-points summary{cursor:pointer;color:var(--soft)}
+.map-key{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:0 0 12px;padding:0;font-size:13px;color:var(--soft)}
+.map-key svg{display:inline-block;width:14px;height:14px;vertical-align:-2px;margin-right:6px}
+)css";
+
+std::string cut(const std::string& text, std::size_t bytes) {
+  if (text.size() <= bytes) return html_escape(text);
+  return html_escape(text.substr(0, utf8_cut(text, bytes))) + "…";
+}
+
+// Where there is one folder only, colours tell pictures and captions apart; shapes do so always.
+std::string colour_of(const EmbeddingMap& map, const MapPicture& picture, bool is_caption) {
+  return "c" + std::to_string(map.groups.empty() ? (is_caption ? 2 : 1) : picture.group + 1);
+}
+
+std::string place(double x, double y, const char* name_x, const char* name_y) {
+  return std::string(" ") + name_x + "=\"" + html_number(x) + "\" " + name_y + "=\"" + html_number(y) + "\"";
+}
+
+std::string caption_points(const EmbeddingMap& map, const MapPicture& picture, const std::vector<std::size_t>& some) {
+  std::string lines, dots;
+  for (const std::size_t i : some) {
+    const MapCaption& caption = map.captions[i];
+    lines += "<line class=\"pair\"" + place(picture.x, picture.y, "x1", "y1") +
+             place(caption.x, caption.y, "x2", "y2") + "/>";
+    dots += "<circle class=\"spot " + colour_of(map, picture, true) + "\" r=\"3.6\"" +
+            place(caption.x, caption.y, "cx", "cy") + "><title>" + cut(caption.text, kTitleBytes) + "</title></circle>";
+  }
+  return lines + dots;
+}
+
+std::string picture_point(const EmbeddingMap& map, const MapPicture& picture) {
+  return "<rect class=\"spot " + colour_of(map, picture, false) + "\" width=\"7\" height=\"7\"" +
+         place(picture.x - 3.5, picture.y - 3.5, "x", "y") + "><title>" + cut(picture.location, kTitleBytes) +
+         "</title></rect>";
+}
+
+std::string frame_svg() { return "viewBox=\"0 0 " + html_number(kMapWidth) + " " + html_number(kMapHeight) + "\""; }
+
+// "a cat (0.712) · a kitten (0.655) and 3 more"
+std::string said_of(const EmbeddingMap& map, const MapPicture& picture, const std::vector<std::size_t>& some,
+                    std::size_t bytes) {
+  std::string out;
+  for (std::size_t i = 0; i < some.size() && i < kSpokenCaptions; ++i) {
+    const MapCaption& caption = map.captions[some[i]];
+    out += (i == 0 ? "" : " · ") + cut(caption.text, bytes) + " (" + score_text(caption.score) + ")";
+  }
+  if (some.size() > kSpokenCaptions) out += " and " + std::to_string(some.size() - kSpokenCaptions) + " more";
+  return map.groups.empty() ? out : out + ", in " + cut(map.groups[picture.group], kTitleBytes);
+}
+
+std::string thumbnail(const EmbeddingMap& map, const MapPicture& picture, const std::vector<std::size_t>& some) {
+  const std::string said = said_of(map, picture, some, kSpokenBytes);
+  const std::string image =
+      picture.thumbnail.empty() ? "" : " style=\"background-image:url(" + picture_url(picture.thumbnail) + ")\"";
+  return "<label style=\"--x:" + html_number(picture.x / kMapWidth * 100) +
+         ";--y:" + html_number(picture.y / kMapHeight * 100) + "%\"><input type=\"radio\" name=\"map\" aria-label=\"" +
+         said + "\"/><svg " + frame_svg() + " aria-hidden=\"true\">" + caption_points(map, picture, some) +
+         "</svg><span class=\"frame " + colour_of(map, picture, false) + "\"" + image +
+         "></span><span class=\"said\" dir=\"auto\" aria-hidden=\"true\">" + said + "</span></label>\n";
+}
+
+// Points have no thumbnail that the keyboard leads to.
+std::string captions_of_points(const EmbeddingMap& map, const std::vector<std::vector<std::size_t>>& captions) {
+  std::string rows;
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < map.pictures.size(); ++i) {
+    if (map.pictures[i].has_thumbnail) continue;
+    rows += "<li dir=\"auto\">" + said_of(map, map.pictures[i], captions[i], kTitleBytes) + "</li>\n";
+    ++count;
+  }
+  if (count == 0) return "";
+  return std::string("<details class=\"map-points\"><summary>Captions of the ") + readable_count(count).c_str() + " " +
+         noun_for(count, "picture") + " without a thumbnail</summary>\n<ul>\n" + rows + "</ul></details>\n";
+}
+
+std::string key_entry(const char* shape, const std::string& text) {
+  return std::string("<li><svg viewBox=\"0 0 14 14\" class=\"map\" aria-hidden=\"true\">") + shape + "</svg>" + text +
+         "</li>";
+}
+
+std::string key_of(const EmbeddingMap& map) {
+  std::string out = "<ul class=\"map-key\">";
+  const bool coloured = map.groups.empty();
+  out += key_entry(coloured ? "<rect class=\"spot c1\" x=\"2\" y=\"2\" width=\"10\" height=\"10\"/>"
+                            : "<rect x=\"2\" y=\"2\" width=\"10\" height=\"10\" fill=\"currentColor\"/>",
+                   "picture, as a thumbnail where there is room");
+  out += key_entry(coloured ? "<circle class=\"spot c2\" cx=\"7\" cy=\"7\" r=\"5\"/>"
+                            : "<circle cx=\"7\" cy=\"7\" r=\"5\" fill=\"currentColor\"/>",
+                   "caption, joined to its picture by a line");
+  if (map.has_query) out += key_entry("<path class=\"query\" d=\"M7 0L14 7L7 14L0 7Z\"/>", "what was searched for");
+  for (std::size_t i = 0; i < map.groups.size(); ++i) {
+    const std::string mark = "<circle class=\"spot c" + std::to_string(i + 1) + "\" cx=\"7\" cy=\"7\" r=\"6\"/>";
+    out += key_entry(mark.c_str(), map.groups[i].empty() ? "no folder" : cut(map.groups[i], kTitleBytes));
+  }
+  return out + "</ul>\n";
+}
+
+std::string lead_of(const EmbeddingMap& map) {
+  const auto captions = static_cast<std::int64_t>(map.captions.size());
+  std::string out = std::string("<p class=\"lead\">") + readable_count(captions).c_str();
+  if (captions < map.rows) out += std::string(", evenly spaced, of the split's ") + readable_count(map.rows).c_str();
+  out += std::string(" captions and their ") + readable_count(static_cast<std::int64_t>(map.pictures.size())).c_str() +
+         " pictures, by the two principal components of their embeddings, which hold <b>" +
+         readable_percent(map.shares[0]).c_str() + "</b> (across) and <b>" + readable_percent(map.shares[1]).c_str() +
+         "</b> (up) of the variance. What is near here may be far apart in the other components.";
+  out += map.groups.empty() ? " Colours tell pictures and captions apart: all pictures lie in one folder."
+                            : " Colours tell the pictures' folders apart.";
+  return out + " Point at a picture, or press Tab and then arrow keys, for its captions and their cosines.</p>\n";
+}
+
+}  // namespace
+
+std::string map_style(const EmbeddingMap& map) { return map.captions.empty() ? "" : kMapStyle; }
+
+std::string embedding_map_section(const EmbeddingMap& map) {
+  if (map.captions.empty()) return "";
+  std::vector<std::vector<std::size_t>> captions(map.pictures.size());
+  for (std::size_t i = 0; i < map.captions.size(); ++i) captions[map.captions[i].picture].push_back(i);
+  std::string points, thumbnails;
+  for (std::size_t i = 0; i < map.pictures.size(); ++i) {
+    const MapPicture& picture = map.pictures[i];
+    if (picture.has_thumbnail) {
+      thumbnails += thumbnail(map, picture, captions[i]);
+    } else {
+      points += "<g>" + caption_points(map, picture, captions[i]) + picture_point(map, picture) + "</g>\n";
+    }
+  }
+  std::string query;
+  if (map.has_query) {
+    query = "<path class=\"query\" d=\"M" + html_number(map.query_x) + " " + html_number(map.query_y - 11) +
+            "l11 11l-11 11l-11 -11Z\"><title>what was searched for</title></path>";
+  }
+  return lead_of(map) + key_of(map) + "<fieldset class=\"map\"><legend>Pictures of the map</legend><svg " +
+         frame_svg() + " role=\"img\" aria-label=\"Map of the embeddings\">\n" + points + query + "</svg>\n" +
+         thumbnails + "</fieldset>\n<div class=\"map-room\"></div>\n" + captions_of_points(map, captions);
 }
 
 }  // namespace bascule

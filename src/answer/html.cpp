@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/html.h"
+#include "src/answer/results.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,10 @@
 #include <iterator>
 #include <vector>
 
-#include "src/answer/chart_titles.h"
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
 #include "src/answer/svg_chart.h"
-#include "src/base/count_of.h"
+#include "src/base/messages.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
@@ -256,26 +255,19 @@ std::vector<Section> make_sections(const Report& report) {
 
 std::string report_html(const Report& report) {
   const std::vector<Section> sections = make_sections(report);
-  // The policy makes "asks for nothing from anywhere" a fact that the browser enforces.
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-      "style-src 'unsafe-inline'\">\n<title>" +
-      html_escape(report.title) + " · Bascule</title>\n<style>" + html_style() + map_style(report.map) +
-      picture_styles(report) + "</style>\n</head>\n<body>\n" + page_header(report) +
-      "<nav aria-label=\"Sections\"><div class=\"inner\">";
+  HtmlPage page;
+  page.title = html_escape(report.title);
+  page.style = map_style(report.map) + picture_styles(report);
+  page.header = page_header(report) + "<nav aria-label=\"Sections\"><div class=\"inner\">";
   for (const Section& section : sections) {
-    if (!section.link.empty()) out += "<a href=\"#" + section.id + "\">" + section.link + "</a>";
+    if (!section.link.empty()) page.header += "<a href=\"#" + section.id + "\">" + section.link + "</a>";
   }
-  out += "</div></nav>\n<main>\n";
+  page.header += "</div></nav>\n";
   for (const Section& section : sections) {
-    out += "<section id=\"" + section.id + "\"><h2>" + html_escape(section.title) + "</h2>\n" +
-           (section.card ? "<div class=\"card\">\n" + section.body + "</div>\n" : section.body) + "</section>\n";
+    page.main += "<section id=\"" + section.id + "\"><h2>" + html_escape(section.title) + "</h2>\n" +
+                 (section.card ? "<div class=\"card\">\n" + section.body + "</div>\n" : section.body) + "</section>\n";
   }
-  return out +
-         "</main>\n<footer class=\"inner\">Written by Bascule. This page is a single file and loads nothing from the "
-         "network.</footer>\n</body>\n</html>\n";
+  return html_page(page);
 }
 
 }  // namespace bascule

@@ -10,9 +10,6 @@
 
 namespace bascule {
 
-// The style sheet without its <style> tags.
-const char* html_style();
-
 // Bodies of sections, without heading.
 std::string memory_section(const Report& report);
 std::string time_section(const Report& report);

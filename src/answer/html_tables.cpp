@@ -6,10 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/answer/html_cells.h"
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
-#include "src/base/count_of.h"
+#include "src/base/messages.h"
 #include "src/logs/readable.h"
 
 namespace bascule {

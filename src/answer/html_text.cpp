@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "src/base/utf8.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
@@ -75,6 +76,37 @@ std::string score_text(double score) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", score);
   return text;
+}
+
+std::string text_head(const std::string& name) { return "<th scope=\"col\">" + html_escape(name) + "</th>"; }
+
+std::string number_head(const std::string& name) {
+  return "<th scope=\"col\" class=\"n\">" + html_escape(name) + "</th>";
+}
+
+std::string number_cell(const std::string& value) { return "<td class=\"n\">" + value + "</td>"; }
+
+std::string percent(double share) { return readable_percent(share).c_str(); }
+
+std::string wide_table(const std::string& label, const std::string& head, const std::string& body, bool tall) {
+  return std::string("<div class=\"wide") + (tall ? " tall" : "") + "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
+         html_escape(label) + "\"><table><thead><tr>" + head + "</tr></thead><tbody>\n" + body +
+         "</tbody></table></div>\n";
+}
+
+std::string html_begin(const std::string& generator) {
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
+         (generator.empty() ? "" : "<meta name=\"generator\" content=\"" + generator + "\">\n");
+}
+
+std::string html_page(const HtmlPage& page) {
+  return html_begin(page.generator) +
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+         "'unsafe-inline'\">\n<title>" +
+         page.title + " · " + page.product + "</title>\n<style>" + html_style() + page.style +
+         "</style>\n</head>\n<body>\n" + page.header + "<main>\n" + page.main +
+         "</main>\n<footer class=\"inner\">Written by Bascule. " + page.footer + "</footer>\n</body>\n</html>\n";
 }
 
 }  // namespace bascule

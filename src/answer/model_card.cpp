@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/model_card.h"
+#include "src/answer/results.h"
 
 #include <algorithm>
 #include <cmath>

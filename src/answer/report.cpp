@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "src/base/count_of.h"
+#include "src/base/messages.h"
 
 namespace bascule {
 namespace {

@@ -5,11 +5,10 @@
 #include <array>
 #include <utility>
 
-#include "src/answer/chart_titles.h"
-#include "src/answer/html_cells.h"
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
-#include "src/base/count_of.h"
+#include "src/answer/svg_chart.h"
+#include "src/base/messages.h"
 #include "src/base/utf8.h"
 #include "src/logs/readable.h"
 
@@ -203,19 +202,15 @@ std::string runs_text(const std::vector<ListedRun>& runs) {
 }
 
 std::string runs_html(const std::string& title, const std::vector<ListedRun>& runs) {
-  const std::string name = html_escape(title);
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-         "<title>" +
-         name + " · Bascule runs</title>\n<style>" + html_style() +
-         "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule runs · " +
-         html_escape(utc_now("%Y-%m-%d %H:%M UTC").c_str()) + "</div>\n<h1>" + name + "</h1>\n<p class=\"sub\">" +
-         count_of(runs.size(), "run") + "</p>\n</header>\n<main>\n" + section("runs", "Runs", runs_table(runs), true) +
-         section("curves", "Curves", charts_of(runs), false) +
-         section("settings", "Settings that differ", settings_table(runs), true) +
-         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and loads nothing from the "
-         "network.</footer>\n</body>\n</html>\n";
+  HtmlPage page;
+  page.product = "Bascule runs";
+  page.title = html_escape(title);
+  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule runs · " +
+                html_escape(utc_now("%Y-%m-%d %H:%M UTC").c_str()) + "</div>\n<h1>" + page.title +
+                "</h1>\n<p class=\"sub\">" + count_of(runs.size(), "run") + "</p>\n</header>\n";
+  page.main = section("runs", "Runs", runs_table(runs), true) + section("curves", "Curves", charts_of(runs), false) +
+              section("settings", "Settings that differ", settings_table(runs), true);
+  return html_page(page);
 }
 
 }  // namespace bascule

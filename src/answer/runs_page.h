@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/answer/svg_chart.h"
-#include "src/logs/named_text.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 

@@ -6,7 +6,7 @@
 
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/logs/readable.h"
 
@@ -80,25 +80,20 @@ std::string search_text(const SearchAnswer& answer) {
 
 std::string search_html(const SearchAnswer& answer, const SearchPictures& pictures) {
   const std::size_t folder_end = answer.from_picture ? answer.query.rfind('/') + 1 : 0;  // npos + 1 is 0
-  const std::string title = html_escape(answer.query.substr(folder_end));
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
-      "'unsafe-inline'\">\n<title>" +
-      title + " · Bascule search</title>\n<style>" + html_style() + map_style(answer.map) + kSearchStyle +
-      "</style>\n</head>\n<body>\n";
-  out +=
-      "<header class=\"inner\"><div class=\"brand\">Bascule search · " + html_escape(answer.model) +
-      "</div>\n<div class=\"asked\">" + image(pictures.query, answer.query) + "<h1 dir=\"auto\">" + title +
-      "</h1></div>\n<p class=\"sub\">the nearest " +
-      readable_count(static_cast<std::int64_t>(answer.hits.size())).c_str() + " of " +
-      html_escape(searched_text(answer)) +
-      ", with their cosine similarities; ✓ marks known matches</p>\n</header>\n<main>\n<section><ol class=\"found\">\n";
-  for (std::size_t i = 0; i < answer.hits.size(); ++i) out += card(answer.hits[i], pictures.hits[i]);
-  return out + "</ol></section>\n" + map_section(answer.map) + refused_section(answer) +
-         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and loads nothing from the "
-         "network.</footer>\n</body>\n</html>\n";
+  HtmlPage page;
+  page.product = "Bascule search";
+  page.title = html_escape(answer.query.substr(folder_end));
+  page.style = map_style(answer.map) + kSearchStyle;
+  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule search · " + html_escape(answer.model) +
+                "</div>\n<div class=\"asked\">" + image(pictures.query, answer.query) + "<h1 dir=\"auto\">" +
+                page.title + "</h1></div>\n<p class=\"sub\">the nearest " +
+                readable_count(static_cast<std::int64_t>(answer.hits.size())).c_str() + " of " +
+                html_escape(searched_text(answer)) +
+                ", with their cosine similarities; ✓ marks known matches</p>\n</header>\n";
+  page.main = "<section><ol class=\"found\">\n";
+  for (std::size_t i = 0; i < answer.hits.size(); ++i) page.main += card(answer.hits[i], pictures.hits[i]);
+  page.main += "</ol></section>\n" + map_section(answer.map) + refused_section(answer);
+  return html_page(page);
 }
 
 }  // namespace bascule

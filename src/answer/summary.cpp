@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/summary.h"
+#include "src/answer/results.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/count_of.h"
+#include "src/base/messages.h"
 #include "src/base/utf8.h"
 #include "src/logs/readable.h"
 

@@ -40,4 +40,11 @@ std::string line_chart(const ChartOptions& options, const std::vector<ChartSerie
 // Round tick values covering [low, high]; between 3 and 8 of them; at least two even if low == high.
 std::vector<double> nice_ticks(double low, double high);
 
+// Titles of the charts that the report of a run and the page of several runs have in common.
+
+inline constexpr char kLossTitle[] = "Loss";
+inline constexpr char kLearningRateTitle[] = "Learning rate";
+inline constexpr char kGradientNormTitle[] = "Gradient norm";
+inline constexpr char kSamplesTitle[] = "Samples/s";
+
 }  // namespace bascule

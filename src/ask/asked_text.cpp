@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/ask/asked_text.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/systemd.h"
 #include "src/base/utf8.h"
+#include "src/json/json.h"
 
 namespace bascule {
 namespace {
@@ -72,6 +80,77 @@ EncodedText encode_places(const Tokenizer& tokenizer, const AskedText& asked, st
   encoded.ids.insert(encoded.ids.end(), tokenizer.after().begin(), tokenizer.after().end());
   encoded.second_begin = encoded.ids.size();
   return encoded;
+}
+
+void AnswerDocument::add(Json answer) { answers_.push_back(std::move(answer)); }
+
+void AnswerDocument::print(const Error* error) const {
+  Json document = {{"texts", answers_}};
+  if (error != nullptr) document["error"] = error_json(*error);
+  std::printf("%s\n", json_text(document).c_str());
+}
+
+int end_with_document(const std::function<void()>& answer, const AnswerDocument& document, bool is_json) {
+  try {
+    answer();
+  } catch (const Error& error) {
+    if (document.is_empty()) throw;
+    std::fprintf(stderr, "%sbascule: %s\n", journal_error_mark(), error.what());
+    if (is_json) document.print(&error);
+    return exit_code(error.kind());
+  }
+  if (is_json) document.print(nullptr);
+  return 0;
+}
+
+namespace {
+
+constexpr char kWhere[] = "standard input";
+
+}  // namespace
+
+std::optional<std::string> InputLines::take_line(std::size_t max_bytes) {
+  const std::size_t end = pending_.find('\n', begin_);
+  if (std::min(end, pending_.size()) - begin_ > max_bytes)
+    throw Error(ErrorKind::kData, kWhere, "a line has more than " + std::to_string(max_bytes) + " bytes");
+  if (end == std::string::npos && !(is_at_end_ && begin_ < pending_.size())) return std::nullopt;
+  std::string line = pending_.substr(begin_, end == std::string::npos ? end : end - begin_);
+  begin_ = end == std::string::npos ? pending_.size() : end + 1;
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return line;
+}
+
+bool InputLines::fill(bool waits) {
+  pending_.erase(0, begin_);
+  begin_ = 0;
+  while (!is_at_end_) {
+    pollfd entry = {descriptor_, POLLIN, 0};
+    const int ready = ::poll(&entry, 1, waits ? -1 : 0);
+    if (ready == 0) return false;
+    char block[1 << 16];
+    const ssize_t count = ready < 0 ? -1 : ::read(descriptor_, block, sizeof block);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw Error(ErrorKind::kData, kWhere, std::string("cannot be read: ") + std::strerror(errno));
+    if (count == 0) {
+      is_at_end_ = true;
+      return true;
+    }
+    pending_.append(block, static_cast<std::size_t>(count));
+    return true;
+  }
+  return false;
+}
+
+std::vector<std::string> InputLines::read(std::size_t most, std::size_t max_bytes) {
+  std::vector<std::string> lines;
+  while (lines.size() < most) {
+    if (std::optional<std::string> line = take_line(max_bytes)) {
+      lines.push_back(std::move(*line));
+      continue;
+    }
+    if (!fill(lines.empty())) break;
+  }
+  return lines;
 }
 
 }  // namespace bascule

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/ask/draw_command.h"
+#include "src/ask/ask.h"
 
 #include <cstdio>
 #include <limits>
 #include <memory>
 
 #include "src/base/clock.h"
-#include "src/base/count_of.h"
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/json/json.h"
 #include "src/logs/progress.h"
 #include "src/logs/readable.h"
 #include "src/pictures/png_file.h"
 #include "src/replay/sealed_draw_run.h"
 #include "src/runtime/choose_isa.h"
-#include "src/settings/number_type.h"
+#include "src/settings/command_line_keys.h"
 
 namespace bascule {
 namespace {

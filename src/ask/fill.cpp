@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/ask/fill.h"
+#include "src/ask/ask.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 
 #include "src/ask/finished_model.h"
-#include "src/ask/logits.h"
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"

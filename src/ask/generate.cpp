@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/ask/generate.h"
+#include "src/ask/ask.h"
 
 #include <unistd.h>
 
@@ -9,14 +9,11 @@
 #include <optional>
 #include <utility>
 
-#include "src/ask/answer_document.h"
 #include "src/ask/asked_text.h"
 #include "src/ask/finished_model.h"
-#include "src/ask/input_lines.h"
-#include "src/base/count_of.h"
 #include "src/base/error.h"
+#include "src/base/messages.h"
 #include "src/base/utf8.h"
-#include "src/base/word_list.h"
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"
 #include "src/json/json.h"
@@ -25,13 +22,13 @@
 #include "src/plan/memory_plan.h"
 #include "src/runtime/choose_isa.h"
 #include "src/session/packed_batch.h"
-#include "src/settings/number_type.h"
+#include "src/settings/command_line_keys.h"
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
 namespace {
 
-constexpr char kCommandLine[] = "command line";
+constexpr char kGenerateCommandLine[] = "command line";
 
 constexpr char kText[] = "text ", kLine[] = "standard input: line ";
 
@@ -53,8 +50,8 @@ SearchOptions options_of(const GenerateArguments& arguments, const ModelInputs& 
   for (const std::string& note : config.notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   SearchOptions options = config.options;
   try {
-    read_search_options(arguments.options, kCommandLine, &options);
-    check_search_options(options, kCommandLine);
+    read_search_options(arguments.options, kGenerateCommandLine, &options);
+    check_search_options(options, kGenerateCommandLine);
   } catch (const Error& error) {
     throw Error(ErrorKind::kSettings, error.where(), error.problem(), error.what_to_do());
   }
@@ -261,7 +258,7 @@ class GenerateCommand {
                           : "the model is too large: one token of one text needs " +
                                 std::string(readable_bytes(needed_with({2, 1, 1, 1}, precision_)).c_str());
     }
-    throw Error(ErrorKind::kMemory, kCommandLine,
+    throw Error(ErrorKind::kMemory, kGenerateCommandLine,
                 "needs " + std::string(readable_bytes(needed).c_str()) + ", and " + limits.memory_owner + " has " +
                     readable_bytes(limits.memory_bytes).c_str(),
                 advice);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/ask/search.h"
+#include "src/ask/ask.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -9,15 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "src/ask/search_index.h"
 #include "src/ask/search_model.h"
-#include "src/ask/search_pictures.h"
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"
+#include "src/pictures/picture_bytes.h"
 #include "src/pictures/picture_decoder.h"
-#include "src/pictures/thumbnail.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contrastive model's towers, loaded to embed texts and pictures. The phases of a run in small: the constructor
-// records, plans, seals and loads only what is wanted. Allocates, throws Error.
+// The embeddings of a finished run (embeddings.safetensors), and ranking by cosine. After a run; throws Error.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +12,8 @@
 #include "kernels/isa.h"
 #include "src/answer/search_page.h"
 #include "src/ask/finished_model.h"
+#include "src/base/nearest.h"
+#include "src/base/span.h"
 #include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/runtime/threads.h"
@@ -21,6 +22,35 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
+
+// Embeddings are rows of `width` floats of length 1, in the order of the manifest.
+struct SearchIndex {
+  std::string split;
+  std::vector<std::string> paths, captions;  // by row
+  std::vector<float> image_embeds, text_embeds;
+};
+
+// Throws Error kData where the file is absent, malformed, of another width than the model's, or holds NaN.
+SearchIndex read_search_index(const std::string& folder, std::int64_t width);
+
+// The `top` rows of `embeds` that are nearest to `query`, best first; ties by row. Only the best of rows with the same
+// name is kept; *candidates is how many names there are. Requires rows of query.size() floats, as many as names.
+std::vector<Neighbour> nearest_names(const std::vector<float>& query, const std::vector<float>& embeds,
+                                     const std::vector<std::string>& names, std::size_t top, std::size_t* candidates);
+
+// Throws Error kData, naming the first row of `width` floats that holds NaN or an infinity.
+void refuse_not_finite(Span<const float> embeds, std::int64_t width, const std::string& where);
+
+// Finds picture files. Not for the sealed phase: allocates, throws Error.
+
+// Named *.jpg, *.jpeg, *.png or *.webp, in any case of letters.
+bool has_picture_name(const std::string& path);
+
+// All such files below a folder, by path. Links to folders are not followed. Throws Error kData if there is none.
+std::vector<std::string> find_pictures(const std::string& folder);
+
+// A contrastive model's towers, loaded to embed texts and pictures. The phases of a run in small: the constructor
+// records, plans, seals and loads only what is wanted. Allocates, throws Error.
 
 // The model of a folder. Throws Error kData if it has no embeddings of texts and pictures.
 std::unique_ptr<Model> open_embedding_model(const std::string& folder);

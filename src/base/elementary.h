@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "src/base/philox.h"
+
 namespace bascule {
 
 // e^x, over all numbers; a subnormal result is rounded twice.
@@ -25,5 +27,13 @@ double fixed_sin(double x) noexcept;
 // Two independent normal deviates from two words (Box & Muller 1958): sqrt(-2 log u) times cosine and sine of 2 pi v,
 // where u = (a + 1/2) / 2^32 and v = (b + 1/2) / 2^32. For initial weights: within 4 ulp.
 void fixed_normal_pair(std::uint32_t a, std::uint32_t b, double* first, double* second) noexcept;
+
+// Normal deviates by coordinates: initial weights and first latents have one law. Usable before and after the seal.
+
+// destination[i] = deviation * z(first + i) for i < count, where z(e) is deviate e % 4 of the block of four that the
+// Philox words at counter (e / 4, stream), 64 bits each, make (elementary.h): N(0, 1), a function of (key, stream, e),
+// however a tensor is split. Rounded once, to float32.
+void fill_normal(float* destination, std::int64_t first, std::int64_t count, double deviation, PhiloxKey key,
+                 std::uint64_t stream) noexcept;
 
 }  // namespace bascule

@@ -4,11 +4,11 @@
 #include <cerrno>
 #include <utility>
 
-#include "src/base/open_files.h"
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/base/utf8.h"
 
 namespace bascule {
+
 const char* advice_for_disk(int error) {
   switch (error) {
     case ENOSPC: return "free space on this file system";

@@ -5,6 +5,7 @@
 //   throw Error{ErrorKind::kData, "train.jsonl:17", "no column \"caption\"", "name it with data.caption_column"};
 #pragma once
 
+#include <cerrno>
 #include <exception>
 #include <string>
 
@@ -48,5 +49,17 @@ class Error : public std::exception {
   int reason_;
   std::string line_;
 };
+
+// The limit of open files, where an open runs into it.
+
+// The advice for a file or folder that could not be opened or listed with this errno; "" where the reason is enough.
+inline const char* advice_for_open(int error) {
+  return error == EMFILE   ? "raise the limit of open files (ulimit -n)"
+         : error == ENFILE ? "raise the limit of open files of this machine (sysctl fs.file-max)"
+                           : "";
+}
+
+// Whether this errno says that there are too many open files: nothing about the file that was to be opened.
+inline bool is_open_files_limit(int error) { return error == EMFILE || error == ENFILE; }
 
 }  // namespace bascule

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "src/base/span.h"
+
 namespace bascule {
 
 enum class FutexReach { kProcess, kSharedMemory };
@@ -16,5 +18,25 @@ void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Fut
                 std::int64_t timeout_ns = -1) noexcept;
 // Wakes all that sleep on `word`; call it after the change.
 void futex_wake_all(const std::atomic<std::uint32_t>& word, FutexReach reach) noexcept;
+
+// A heartbeat: a sign that a process is alive, counted where the work is done and read by whoever watches it, in
+// another thread or, where it lies in shared memory, another process. Writing it is one plain store. It says nothing of
+// how far the process has come: that is TapePosition.
+
+struct alignas(kCacheLine) Heartbeat {
+  std::atomic<std::uint64_t> beats{0};  // grows with every piece of work done
+
+  void beat() noexcept { beats.fetch_add(1, std::memory_order_relaxed); }
+};
+
+// For the body of a loop that waits for another thread: the core gives its resources to whoever shares it.
+
+inline void spin_pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 }  // namespace bascule

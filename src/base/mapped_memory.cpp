@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {

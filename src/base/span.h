@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <new>
 #include <type_traits>
 #include <vector>
 
@@ -44,6 +46,42 @@ class Span {
  private:
   T* data_ = nullptr;
   std::size_t size_ = 0;
+};
+
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kPage = 4096;
+
+// The smallest multiple of `unit` (positive) that is at least `value` (not negative).
+template <typename Integer>
+constexpr Integer align_up(Integer value, Integer unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+template <typename Integer>
+constexpr Integer divide_up(Integer value, Integer unit) {
+  return (value + unit - 1) / unit;
+}
+
+// Cuts one block of memory into arrays, each at a cache line of its own.
+
+// Made with nullptr it only counts, so that the code that cuts the arrays also tells how many bytes they take.
+class ArrayCutter {
+ public:
+  // memory: aligned to a cache line and as large as a count of the same arrays says, or nullptr.
+  explicit ArrayCutter(std::byte* memory) noexcept : memory_(memory) {}
+
+  // Sets *array to the next `count` elements; leaves it unchanged without memory and where `count` is 0.
+  template <typename T, typename Integer>
+  void cut(T** array, Integer count) noexcept {
+    const auto size = static_cast<std::size_t>(count);
+    if (memory_ != nullptr && size > 0) *array = new (memory_ + used_) T[size];
+    used_ += align_up(size * sizeof(T), kCacheLine);
+  }
+  std::size_t used_bytes() const noexcept { return used_; }
+
+ private:
+  std::byte* memory_;
+  std::size_t used_ = 0;
 };
 
 }  // namespace bascule

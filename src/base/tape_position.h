@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 
 namespace bascule {
 

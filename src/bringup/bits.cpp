@@ -8,7 +8,7 @@
 #include "src/base/clock.h"
 #include "src/base/digest.h"
 #include "src/bringup/kernel_problems.h"
-#include "src/bringup/product_data.h"
+#include "src/bringup/machine_limits.h"
 
 namespace bascule {
 namespace {

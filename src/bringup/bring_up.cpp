@@ -12,7 +12,6 @@
 #include "src/bringup/workbench.h"
 #include "src/logs/readable.h"
 #include "src/machine/process_limits.h"
-#include "src/machine/processes.h"
 #include "src/runtime/arena.h"
 #include "src/settings/nearest_key.h"
 

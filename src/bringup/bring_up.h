@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "src/bringup/bits.h"
-#include "src/bringup/figure.h"
-#include "src/machine/disk.h"
+#include "src/bringup/rounds.h"
 #include "src/machine/machine.h"
 
 namespace bascule {

@@ -5,9 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "src/base/count_of.h"
-#include "src/base/formatted.h"
-#include "src/bringup/known.h"
+#include "src/base/messages.h"
 
 namespace bascule {
 namespace {

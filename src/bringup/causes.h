@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a figure is worse than in a profile: a cause is named only with evidence that this very bring-up has measured.
+// A fact of the machine in words: for a bring-up's causes and its page.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "src/bringup/bring_up.h"
+#include "src/machine/machine.h"
 
 namespace bascule {
+
+inline std::string known(const TextFact& fact) { return fact.value_or("unknown"); }
+
+// Why a figure is worse than in a profile: a cause is named only with evidence that this very bring-up has measured.
 
 struct Cause {
   std::string name;      // "quota"

@@ -9,7 +9,7 @@
 #include "kernels/table.h"
 #include "src/base/clock.h"
 #include "src/bringup/kernel_problems.h"
-#include "src/bringup/product_data.h"
+#include "src/bringup/machine_limits.h"
 #include "src/bringup/workbench.h"
 
 namespace bascule {

@@ -7,7 +7,7 @@
 #include "firmware_shims/media_engine.h"
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/bringup/product_data.h"
+#include "src/bringup/machine_limits.h"
 #include "src/bringup/workbench.h"
 
 namespace bascule {

@@ -1,18 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/bringup/machine_limits.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "kernels/table.h"
 #include "src/base/clock.h"
-#include "src/bringup/product_data.h"
-#include "src/bringup/share_work.h"
-#include "src/runtime/choose_products.h"
+#include "src/base/span.h"
+#include "src/bringup/workbench.h"
+#include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {
+namespace {
+
+GemmSpec spec_of(GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n, std::int64_t k) {
+  switch (kind) {
+    case GemmKind::kForward: return {kind, rows, n, k, k, k, n, false, true, false, type};
+    case GemmKind::kInputGradient: return {kind, rows, n, k, k, n, n, false, true, false, type};
+    case GemmKind::kWeightGradient: break;
+  }
+  return {kind, rows, n, k, n, k, k, false, true, false, type};
+}
+
+// Numbers of both signs, none of which rounds to a value that another has.
+void fill(const AlignedMemory& memory, std::int64_t count, ElementType type) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = static_cast<float>(i * 7919 % 1009 - 504) * 0x1p-9f;
+    if (type == ElementType::kFloat32) {
+      memory.floats()[i] = value;
+      continue;
+    }
+    std::uint32_t bits = 0;  // the upper half of a float is a bf16
+    std::memcpy(&bits, &value, sizeof bits);
+    const std::uint16_t half = static_cast<std::uint16_t>(bits >> 16);
+    std::memcpy(memory.data() + 2 * i, &half, sizeof half);
+  }
+}
+
+std::size_t bytes_of(std::int64_t count, ElementType type) {
+  return static_cast<std::size_t>(count) * (type == ElementType::kBf16 ? 2 : sizeof(float));
+}
+
+}  // namespace
+
+AlignedMemory::AlignedMemory(std::size_t bytes) {
+  const std::size_t all = align_up(std::max<std::size_t>(bytes, 1), kPage);
+  void* const memory = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  memory_ = {static_cast<std::byte*>(memory), Unmap{all}};
+  std::memset(memory_.get(), 0, all);  // touches each page
+}
+
+void AlignedMemory::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
+
+OwnProducts::OwnProducts(Isa isa, int threads)
+    : scratch_(products_bytes(Products::kOurs, GemmType::kBf16, threads)),
+      products_(make_products(Products::kOurs, GemmType::kBf16, kernels_for(isa), threads, scratch_.data())) {}
+
+ProductData::ProductData(GemmLibrary& products, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n,
+                         std::int64_t k)
+    : rows_(rows),
+      result_count_(kind == GemmKind::kWeightGradient ? n * k : rows * n),
+      flops_(2.0 * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k)),
+      a_type_(type == GemmType::kBf16 ? ElementType::kBf16 : ElementType::kFloat32),
+      gemm_(products.make(spec_of(kind, type, rows, n, k))),
+      a_(bytes_of(rows * (kind == GemmKind::kWeightGradient ? n : k), a_type_)),
+      b_(bytes_of(kind == GemmKind::kWeightGradient ? rows * k : n * k, ElementType::kFloat32)),
+      c_(bytes_of(result_count_, ElementType::kFloat32)) {
+  fill(a_, rows * (kind == GemmKind::kWeightGradient ? n : k), a_type_);
+  fill(b_, kind == GemmKind::kWeightGradient ? rows * k : n * k, ElementType::kFloat32);
+}
+
+void ProductData::run(std::int64_t task, int thread, float* c) const noexcept {
+  gemm_->run(task, thread,
+             {c != nullptr ? c : c_.floats(), ConstElements(a_.data(), a_type_), b_.floats(), nullptr, rows_, false});
+}
+
+void ProductData::run_on(Threads& threads) const {
+  share_work(threads, tasks(), [this](std::int64_t task, int thread) { run(task, thread); });
+}
+
 namespace {
 
 constexpr int kRepeats = 5;

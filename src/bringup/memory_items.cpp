@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "src/base/clock.h"
+#include "src/base/futex.h"
 #include "src/base/mapped_memory.h"
-#include "src/base/spin_pause.h"
 #include "src/bringup/memory_loops.h"
 #include "src/bringup/workbench.h"
 

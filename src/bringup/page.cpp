@@ -6,11 +6,9 @@
 #include <map>
 #include <utility>
 
-#include "src/answer/html_cells.h"
-#include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
-#include "src/base/formatted.h"
-#include "src/bringup/known.h"
+#include "src/base/messages.h"
+#include "src/bringup/causes.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
@@ -137,15 +135,12 @@ std::string bring_up_text(const BringUp& run, const std::vector<FigureJudgement>
 }
 
 std::string bring_up_html(const BringUp& run, const std::vector<FigureJudgement>& judgements) {
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-      "<title>Bring-up · Bascule</title>\n<style>" +
-      std::string(html_style()) +
-      "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule bring-up · " +
-      html_escape(run.started) + " UTC</div>\n<h1>" + html_escape(known(run.machine.processor.name)) +
-      "</h1>\n<p class=\"sub\">" + html_escape(machine_line(run)) + "</p>\n</header>\n<main>\n";
+  HtmlPage page;
+  page.title = "Bring-up";
+  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule bring-up · " + html_escape(run.started) +
+                " UTC</div>\n<h1>" + html_escape(known(run.machine.processor.name)) + "</h1>\n<p class=\"sub\">" +
+                html_escape(machine_line(run)) + "</p>\n</header>\n";
+  std::string& out = page.main;
   const std::string bits = bits_line(run.bits, run.cores);
   if (!bits.empty())
     out += "<section><div class=\"card\"><p class=\"lead\">" + html_escape(bits) + "</p></div></section>\n";
@@ -167,10 +162,8 @@ std::string bring_up_html(const BringUp& run, const std::vector<FigureJudgement>
       body += is_number(c) ? number_cell(html_escape(cells[c])) : "<td>" + html_escape(cells[c]) + "</td>";
     body += "</tr>\n";
   }
-  return out + "<section><h2>Figures</h2>\n<div class=\"card\">" + wide_table("Figures", head, body) +
-         "</div></section>\n</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and "
-         "loads "
-         "nothing from the network.</footer>\n</body>\n</html>\n";
+  out += "<section><h2>Figures</h2>\n<div class=\"card\">" + wide_table("Figures", head, body) + "</div></section>\n";
+  return html_page(page);
 }
 
 }  // namespace bascule

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/bringup/bring_up.h"
-#include "src/bringup/verdicts.h"
+#include "src/bringup/profile.h"
 
 namespace bascule {
 

@@ -13,8 +13,8 @@
 #include "src/base/error.h"
 #include "src/bringup/memory_loops.h"
 #include "src/bringup/workbench.h"
-#include "src/files/temporary_name.h"
-#include "src/machine/disk.h"
+#include "src/files/durable_write.h"
+#include "src/machine/machine.h"
 
 namespace bascule {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All items of a bring-up measure with these: cores, threads, memory, and how long one measurement may take. And the
-// rounds in which they take turns.
+// Tasks that a function describes, dealt to threads.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +10,17 @@
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/bringup/figure.h"
+#include "src/bringup/rounds.h"
 #include "src/machine/machine.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {
+
+// run(task, thread) for each task, by whichever thread is free.
+void share_work(Threads& threads, std::int64_t tasks, const std::function<void(std::int64_t task, int thread)>& run);
+
+// All items of a bring-up measure with these: cores, threads, memory, and how long one measurement may take. And the
+// rounds in which they take turns.
 
 class Workbench {
  public:

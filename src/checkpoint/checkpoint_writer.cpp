@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/checkpoint_writer.h"
-#include "src/files/temporary_name.h"
+#include "src/files/durable_write.h"
 
 #include <cerrno>
 #include <utility>
@@ -10,8 +10,6 @@
 #include "src/base/check.h"
 #include "src/base/digest.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/checkpoint/state_file.h"
-#include "src/files/temporary_name.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
 

@@ -11,8 +11,8 @@
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/hf_write.h"
-#include "src/checkpoint/rotation.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/files/durable_write.h"
 

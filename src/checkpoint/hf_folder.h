@@ -18,9 +18,8 @@
 #include "kernels/elements.h"
 #include "src/base/error.h"
 #include "src/base/status.h"
-#include "src/checkpoint/dimension_order.h"
 #include "src/checkpoint/tensor_source.h"
-#include "src/graph/file_names.h"
+#include "src/graph/parameters.h"
 
 namespace bascule {
 

@@ -13,7 +13,6 @@
 #include "src/base/check.h"
 #include "src/files/durable_write.h"
 #include "src/files/model_file_names.h"
-#include "src/files/temporary_name.h"
 #include "src/json/json.h"
 
 namespace bascule {

@@ -9,7 +9,6 @@
 
 #include "src/base/dtype.h"
 #include "src/base/status.h"
-#include "src/checkpoint/strides.h"
 #include "src/checkpoint/tensor_source.h"
 #include "src/files/durable_write.h"
 

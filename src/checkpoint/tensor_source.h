@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors stored in files, whatever the format: where each lies, and reading any run of its elements as float32.
-// The formats' readers (safetensors.h, torch_pickle.h) say where tensors lie; nothing is mapped, pread goes straight
-// into the caller's memory. Reading is const and may be done by many threads at once.
+// Shapes with strides as files state them: nothing about them is trusted. Extents and strides are not negative, in
+// elements.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,36 @@
 #include "src/files/input_file.h"
 
 namespace bascule {
+
+using Extents = std::vector<std::int64_t>;
+
+// Whether every element of a tensor that begins at element `first` lies within `elements` elements. False on overflow.
+bool lies_within(const Extents& shape, const Extents& strides, std::int64_t first, std::int64_t elements);
+
+// Whether the strides are those of row-major order without gaps. The stride of an extent of 1 says nothing.
+bool is_contiguous(const Extents& shape, const Extents& strides);
+
+// Tensors whose dimensions lie in memory in another order than in their file: a convolution's (out, in, height, width)
+// as rows of (out, height, width, in).
+
+// The file's dimension that is dimension 0, 1, ... in memory: each of them once. Empty: the file's order.
+using DimensionOrder = std::vector<int>;
+
+// Elements in memory from one index of each of the file's dimensions to the next.
+Extents strides_in_memory(const Extents& shape, const DimensionOrder& order);
+
+// Elements [first, first + count) of the tensor as its file has them, into memory and out of it. base: element 0 in
+// memory; values: `count` of them. Allocates nothing.
+void scatter(float* base, const Extents& shape, const Extents& strides, std::int64_t first, std::int64_t count,
+             const float* values) noexcept;
+void scatter(std::uint16_t* base, const Extents& shape, const Extents& strides, std::int64_t first, std::int64_t count,
+             const std::uint16_t* values) noexcept;
+void gather(float* values, const float* base, const Extents& shape, const Extents& strides, std::int64_t first,
+            std::int64_t count) noexcept;
+
+// Tensors stored in files, whatever the format: where each lies, and reading any run of its elements as float32.
+// The formats' readers (safetensors.h, torch_pickle.h) say where tensors lie; nothing is mapped, pread goes straight
+// into the caller's memory. Reading is const and may be done by many threads at once.
 
 // Elements of a shape; 1 for a scalar []. The shape must be that of a tensor read or planned by this room: no overflow.
 std::int64_t element_count(const std::vector<std::int64_t>& shape);

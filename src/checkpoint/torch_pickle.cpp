@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/checkpoint/strides.h"
+#include "src/checkpoint/tensor_source.h"
 #include "src/checkpoint/zip_entries.h"
 
 namespace bascule {

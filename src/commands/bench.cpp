@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/bench.h"
+#include "src/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,18 +7,17 @@
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
-#include "src/base/count_of.h"
 #include "src/base/error.h"
+#include "src/base/messages.h"
 #include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
 #include "src/loader/loader_parts.h"
-#include "src/pictures/media_options.h"
+#include "src/pictures/picture_decoder.h"
 #include "src/record/check_fits.h"
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
 #include "src/runtime/choose_isa.h"
-#include "src/runtime/choose_products.h"
 #include "src/seal/measured_steps.h"
-#include "src/settings/run_settings.h"
+#include "src/settings/command_line_keys.h"
 
 namespace bascule {
 namespace {

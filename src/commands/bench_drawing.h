@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "src/bringup/machine_limits.h"
-#include "src/commands/bench.h"
-#include "src/commands/bench_operations.h"
+#include "src/commands/bench_figures.h"
+#include "src/commands/commands.h"
 #include "src/replay/measured_drawing.h"
 #include "src/settings/settings.h"
 

@@ -3,14 +3,168 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "firmware_shims/media_engine.h"
-#include "src/base/formatted.h"
+#include "src/base/messages.h"
+#include "src/graph/graph.h"
 #include "src/json/json.h"
 #include "src/update/optimizer.h"
 
 namespace bascule {
+namespace {
+
+void add(BenchTime* time, const NodeTime& node, double replays, const MachineLimits& limits) {
+  time->seconds += node.seconds / replays;
+  time->flops += node.flops;
+  time->bytes += node.bytes;
+  time->limit_seconds += seconds_at_limits(node.flops, node.bytes, node.bf16_products, limits);
+}
+
+Json time_json(const std::string& name, const BenchTime& time) {
+  return {{"name", name},
+          {"seconds", time.seconds},
+          {"flops", time.flops},
+          {"bytes", time.bytes},
+          {"limit_seconds", time.limit_seconds}};
+}
+
+const char* precision_word(const BenchSubject& subject) { return subject.is_bf16 ? "bf16" : "float32"; }
+
+}  // namespace
+
+std::vector<BenchOperation> operations_of(const std::vector<NodeTime>& nodes, double replays,
+                                          const MachineLimits& limits) {
+  std::map<std::string, BenchOperation> by_kind;
+  for (const NodeTime& node : nodes) {
+    by_kind[node.kind].name = node.kind;
+    add(&by_kind[node.kind].time, node, replays, limits);
+  }
+  std::vector<BenchOperation> operations;
+  operations.reserve(by_kind.size());
+  for (auto& [name, kind] : by_kind) operations.push_back(kind);
+  std::stable_sort(operations.begin(), operations.end(),
+                   [](const BenchOperation& a, const BenchOperation& b) { return a.time.seconds > b.time.seconds; });
+  return operations;
+}
+
+std::vector<BenchLayers> layers_of(const std::vector<NodeTime>& nodes, double replays, const MachineLimits& limits) {
+  std::vector<BenchLayers> layers;
+  std::map<std::string, std::size_t> place;  // by name
+  std::set<std::string> scopes;
+  for (const NodeTime& node : nodes) {
+    const auto [found, is_new] = place.emplace(layer_kind(node.scope), layers.size());
+    if (is_new) layers.push_back({found->first, 0, 0.0, 0.0, 0.0, {}});
+    BenchLayers& kind = layers[found->second];
+    if (scopes.insert(node.scope).second) ++kind.layers;
+    (node.again      ? kind.again_seconds
+     : node.backward ? kind.backward_seconds
+                     : kind.forward_seconds) += node.seconds / replays;
+    add(&kind.time, node, replays, limits);
+  }
+  return layers;
+}
+
+double limit_seconds_of(const std::vector<BenchOperation>& operations) {
+  double seconds = 0.0;
+  for (const BenchOperation& operation : operations) seconds += operation.time.limit_seconds;
+  return seconds;
+}
+
+std::string operations_text(const std::string& heading, const std::string& replay,
+                            const std::vector<BenchOperation>& operations) {
+  char line[160];
+  std::snprintf(line, sizeof line, "\n  %-31.31s%12s    share   GFLOP/s      GB/s   of its limit\n", heading.c_str(),
+                ("ms / " + replay).c_str());
+  std::string text = line;
+  double all = 0.0;
+  for (const BenchOperation& operation : operations) all += operation.time.seconds;
+  for (const auto& [name, time] : operations) {
+    std::snprintf(line, sizeof line, "  %-32.32s%11.3f  %5.1f %%  %8.1f  %8.1f        %5.1f %%\n", name.c_str(),
+                  time.seconds * 1e3, 100.0 * time.seconds / all, time.flops * 1e-9 / time.seconds,
+                  time.bytes * 1e-9 / time.seconds, 100.0 * time.limit_seconds / time.seconds);
+    text += line;
+  }
+  return text;
+}
+
+std::string layers_text(const std::vector<BenchLayers>& layers) {
+  bool is_repeated = false;
+  double all = 0.0;
+  std::vector<std::string> names = {"layers, ms / batch"};
+  std::size_t width = 0;
+  for (const BenchLayers& kind : layers) {
+    all += kind.time.seconds;
+    is_repeated = is_repeated || kind.again_seconds > 0.0;
+    names.push_back(kind.layers > 1 ? std::to_string(kind.layers) + " x " + kind.name : kind.name);
+    width = std::max(width, names.back().size());
+  }
+  for (std::string& name : names) name.resize(std::max(width, name.size()), ' ');
+  std::string text = "\n  " + names[0] + "    forward   backward" + (is_repeated ? " recomputed" : "");
+  text += "    share   of their limit\n";
+  for (std::size_t k = 0; k < layers.size(); ++k) {
+    const BenchLayers& kind = layers[k];
+    text += "  " + names[k + 1] + formatted("%11.3f", kind.forward_seconds * 1e3) +
+            formatted("%11.3f", kind.backward_seconds * 1e3);
+    if (is_repeated) text += formatted("%11.3f", kind.again_seconds * 1e3);
+    text += formatted("  %5.1f %%", 100.0 * kind.time.seconds / all) +
+            formatted("          %5.1f %%\n", 100.0 * kind.time.limit_seconds / kind.time.seconds);
+  }
+  return text;
+}
+
+Json operations_json(const std::vector<BenchOperation>& operations) {
+  Json all = Json::array();
+  for (const auto& [name, time] : operations) all.push_back(time_json(name, time));
+  return all;
+}
+
+Json layers_json(const std::vector<BenchLayers>& layers) {
+  Json all = Json::array();
+  for (const BenchLayers& kind : layers) {
+    Json layer = time_json(kind.name, kind.time);
+    layer["layers"] = kind.layers;
+    layer["forward_seconds"] = kind.forward_seconds;
+    layer["backward_seconds"] = kind.backward_seconds;
+    layer["recomputed_seconds"] = kind.again_seconds;
+    all.push_back(layer);
+  }
+  return all;
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+std::string subject_text(const BenchSubject& subject) {
+  const MachineLimits& limits = subject.limits;
+  std::string text = "bench: " + subject.settings_file + "\n  " + precision_word(subject) + ", " + subject.isa + ", " +
+                     count_of(subject.threads, "thread") + "; limits measured here: ";
+  if (subject.is_bf16) text += formatted("%.0f GFLOP/s for matrix products in bf16, ", limits.bf16_gflops_per_second);
+  text += formatted("%.0f GFLOP/s", limits.float32_gflops_per_second);
+  text += subject.is_bf16 ? " in float32, " : " for matrix products, ";
+  return text + formatted("%.1f GB/s for copying\n\n", limits.gigabytes_per_second);
+}
+
+std::string bench_document(const BenchSubject& subject, const char* measured, const Json& columns) {
+  Json document = columns[columns.size() - 1];
+  document["measured"] = measured;
+  document["isa"] = subject.isa;
+  document["threads"] = subject.threads;
+  document["precision"] = precision_word(subject);
+  Json limits = {{"float32_gflops_per_second", subject.limits.float32_gflops_per_second},
+                 {"gigabytes_per_second", subject.limits.gigabytes_per_second}};
+  if (subject.is_bf16) limits["bf16_gflops_per_second"] = subject.limits.bf16_gflops_per_second;
+  document["limits"] = limits;
+  document["columns"] = columns;
+  return json_text(document, 2) + "\n";
+}
+
 namespace {
 
 Json column_json(const BenchColumn& column) {

@@ -1,16 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of `bascule bench`, and their output: a table for people, a JSON document for programs.
+// What every use of `bascule bench` prints: what was measured on, and the operations of measured tapes beside the
+// limits of this machine, by kind and by layer.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "src/bringup/machine_limits.h"
-#include "src/commands/bench_operations.h"
+#include "src/json/json.h"
+#include "src/logs/readable.h"
+#include "src/runtime/tape.h"
 #include "src/seal/measured_steps.h"
 
 namespace bascule {
+
+// The time and work that nodes take together in one replay.
+struct BenchTime {
+  double seconds = 0.0;
+  double flops = 0.0, bytes = 0.0;
+  double limit_seconds = 0.0;  // seconds_at_limits() of each node
+};
+
+// One operation kind, all its places together.
+struct BenchOperation {
+  std::string name;  // "linear_backward"
+  BenchTime time;
+};
+
+// Layers of one kind: their names differ in numbers alone.
+struct BenchLayers {
+  std::string name;  // "text_model.encoder.layer.*"
+  std::size_t layers = 0;
+  double forward_seconds = 0.0, backward_seconds = 0.0, again_seconds = 0.0;  // again: recomputation
+  BenchTime time;
+};
+
+// nodes: their seconds are sums over so many replays, their work is that of one. The most expensive first.
+std::vector<BenchOperation> operations_of(const std::vector<NodeTime>& nodes, double replays,
+                                          const MachineLimits& limits);
+// In forward order.
+std::vector<BenchLayers> layers_of(const std::vector<NodeTime>& nodes, double replays, const MachineLimits& limits);
+
+double limit_seconds_of(const std::vector<BenchOperation>& operations);
+
+// Tables. heading: of the column of names; replay: "batch".
+std::string operations_text(const std::string& heading, const std::string& replay,
+                            const std::vector<BenchOperation>& operations);
+std::string layers_text(const std::vector<BenchLayers>& layers);
+
+Json operations_json(const std::vector<BenchOperation>& operations);
+Json layers_json(const std::vector<BenchLayers>& layers);
+
+// Of an even number of values: between the middle two. values: at least one.
+double median_of(std::vector<double> values);
+
+// A row of figures: its name, then value(column) as text for each column.
+template <typename Column, typename Value>
+void add_row(std::string* text, const std::string& name, const std::vector<Column>& columns, const Value& value) {
+  std::string row = "  " + name;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const std::string figure = value(columns[c]);
+    const std::size_t end = 26 + 16 * (c + 1);
+    row.resize(std::max(row.size(), end - std::min(end, figure.size())), ' ');
+    row += figure;
+  }
+  *text += row + "\n";
+}
+
+// The rows of figures that every column has: planned and resident memory.
+template <typename Column>
+void add_memory_rows(std::string* text, const std::vector<Column>& columns) {
+  add_row(text, "memory planned", columns,
+          [](const Column& c) { return std::string(readable_bytes(c.planned_bytes).c_str()); });
+  add_row(text, "memory resident", columns,
+          [](const Column& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
+}
+
+// What was measured, and on what.
+struct BenchSubject {
+  std::string settings_file, isa;
+  bool is_bf16 = false;
+  int threads = 1;
+  MachineLimits limits;
+};
+
+// The two lines above the table: "bench: run.toml", "  float32, avx512, 2 threads; limits measured here: ...".
+std::string subject_text(const BenchSubject& subject);
+// The document with a line end: the last column's figures at the top level, all of them under "columns". columns: at
+// least one.
+std::string bench_document(const BenchSubject& subject, const char* measured, const Json& columns);
+
+// The figures of `bascule bench`, and their output: a table for people, a JSON document for programs.
 
 struct BenchColumn {
   std::string name;  // "32 samples"; of an engine and its workers "host, 2"

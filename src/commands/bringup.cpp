@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/bringup.h"
+#include "src/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,6 @@
 #include "src/bringup/bring_up.h"
 #include "src/bringup/page.h"
 #include "src/bringup/profile.h"
-#include "src/bringup/verdicts.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/report_error.h"
 #include "src/files/durable_write.h"

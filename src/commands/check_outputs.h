@@ -28,4 +28,10 @@ struct CommandReads {
 // Compares files, not their names: a link leads to its file. Throws Error kSettings.
 void check_outputs(const std::vector<OutputOption>& outputs, const CommandReads& reads);
 
+// Whether the files beside a program with sealed settings are those that it was shipped with. Before the seal.
+
+// Reads SHA256SUMS of the folder (as sha256sum writes it) and every file that it lists; nothing if there is none.
+// Throws Error kNotAsRecorded for the first file that differs or is missing, kData for a list of another form.
+void check_tree(const std::string& folder);
+
 }  // namespace bascule

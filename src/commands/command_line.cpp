@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "src/settings/absolute_paths.h"
+#include "src/settings/command_line_keys.h"
 #include "src/settings/nearest_key.h"
-#include "src/settings/run_settings.h"
-#include "src/settings/unexpanded_path.h"
 
 namespace bascule {
 namespace {

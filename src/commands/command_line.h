@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/settings/run_settings.h"
+#include "src/settings/command_line_keys.h"
 
 namespace bascule {
 

@@ -7,27 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "src/ask/classify.h"
-#include "src/ask/draw_command.h"
-#include "src/ask/fill.h"
-#include "src/ask/generate.h"
-#include "src/ask/search.h"
+#include "src/ask/ask.h"
 #include "src/base/error.h"
 #include "src/bringup/bring_up.h"
-#include "src/commands/bench.h"
-#include "src/commands/bringup.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/command_line.h"
-#include "src/commands/commands_on_runs.h"
-#include "src/commands/decode.h"
-#include "src/commands/doctor.h"
-#include "src/commands/last_document.h"
-#include "src/commands/plan.h"
-#include "src/commands/run.h"
-#include "src/commands/settings_command.h"
+#include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
-#include "src/commands/tokenize.h"
-#include "src/settings/run_settings.h"
+#include "src/settings/command_line_keys.h"
 #include "src/verify/verify.h"
 
 namespace bascule {

@@ -2,7 +2,22 @@
 // The commands and their options, as the command line reads them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/commands/unit.h"
+#include "src/distributed/group.h"
+#include "src/files/input_file.h"
+#include "src/json/value.h"
+#include "src/plan/memory_plan.h"
+#include "src/seal/start_times.h"
+#include "src/settings/command_line_keys.h"
+#include "src/settings/settings.h"
 
 namespace CLI {
 class App;
@@ -15,5 +30,215 @@ using Chosen = std::function<int()>;
 
 // In the order in which the help lists them. A command that is read sets *chosen; both outlive the reading.
 void add_commands(CLI::App& app, Chosen* chosen);
+
+// `bascule bench`: steady-state speed of a settings file's training step, of a batch of its evaluation, or of the
+// stages of a run that draws, beside the ceiling that this machine allows. Real data, no files written; a run that
+// draws has its own weights, all others fresh ones.
+
+// The columns differ in this.
+enum class BenchAxis {
+  kWorkers,         // loader workers, with the host engine, then the program's own engine where that is another
+  kBatch,           // samples of a micro-batch, or of a batch of the evaluation; pictures drawn at a time
+  kImageSize,       // side of the pictures
+  kSequenceLength,  // tokens of a text at most
+  kSourceLength,    // tokens of a source at most
+  kTargetLength,    // tokens of a target at most
+  kBeams,           // of a search for texts
+  kSide,            // of pictures that are drawn
+};
+
+struct BenchArguments {
+  SettingsSource settings;
+  std::int64_t steps = 20;  // measured, after the warm-up
+  std::int64_t warmup = 3;
+  BenchAxis axis = BenchAxis::kWorkers;
+  std::vector<std::int64_t> values;  // one column for each; empty: one column, the file's own
+  std::string use;                   // "train", "evaluate", "generate" or "draw"; empty: draw or train, as the run does
+  std::int64_t new_tokens = 0;       // every text has so many; 0: as the settings say
+  bool json = false;
+};
+
+// "--batch" of kBatch.
+const char* option_of(BenchAxis axis);
+
+// Returns 0. Throws Error as `bascule run` would.
+int bench_command(const BenchArguments& arguments);
+
+// `bascule bringup`: what this machine can do, and why it does less than a saved profile says.
+
+struct BringUpArguments {
+  bool quick = false;
+  double long_minutes = 0.0;      // 0: no long comparison of bits
+  std::vector<std::string> only;  // items; empty: all
+  std::string folder = ".";
+  std::string save, against, html;  // files; "" for none
+  bool json = false;
+};
+
+// Returns 0; 7 where a core computes wrong bits, or a figure is slower than in the profile. Throws Error.
+int bringup_command(const BringUpArguments& arguments);
+
+// The commands that look at the folders of runs: list, stop, reproduce, diff.
+
+// As add_commands().
+void add_commands_on_runs(CLI::App& app, Chosen* chosen);
+
+// `bascule decode`: JPEG, PNG and WebP files to the pixels that the model would see, in a safetensors file; one JSON
+// line a file on standard output.
+
+struct DecodeArguments {
+  std::int64_t size = 288;
+  // training | processor; empty: as the model's run prepared pictures, or as its processor does where no run left the
+  // folder; training where there is no model.
+  std::string preprocessing;
+  std::string model;  // a folder whose processor file counts; empty: mean and std
+  // Mean and deviation of R, G and B in 0..1; CLIP's by default.
+  std::vector<double> mean = {0.48145466, 0.4578275, 0.40821073};
+  std::vector<double> std = {0.26862954, 0.26130258, 0.27577711};
+  bool raw = false;    // 0..255 before normalising
+  std::string output;  // a safetensors file: float32 (3, size, size) under each file's base name
+  std::vector<std::string> files;
+};
+
+// The side of a model's pictures. Throws Error kData for a folder without a config.json that can be read.
+std::int64_t image_size_of(const std::string& model);
+
+// One line a file: {"file", "ok", "width", "height", "error"}; width and height are upright, null where unknown; error
+// is null where ok. Goes on after a file that is refused or cannot be read. Returns the exit code: 0, or 3 if any was.
+// Throws Error: kSettings for the arguments, kData for a broken media engine, kMemory, kDisk. The pixels of all files
+// are held in memory until the end.
+int decode_command(const DecodeArguments& arguments);
+
+// `bascule diff RUN_A RUN_B`: the first update, and in it the first tensor, where two runs part.
+
+struct DiffArguments {
+  std::string a, b;  // folders of runs with report.hash_steps
+  bool json = false;
+};
+
+// Prints to standard output. Returns 0 where all hashes that both runs have are equal, else 7. Throws Error.
+int diff_command(const DiffArguments& arguments);
+
+// `bascule doctor FILE`: looks at the data of a run before it is trained on.
+
+struct DoctorArguments {
+  SettingsSource settings;
+  std::string profile;  // of the machine, which `bringup --save` wrote; empty: no time is said
+  std::string html;     // a file for the page; empty: none
+  std::string list;     // a file for all rows of the findings; empty: none
+  bool json = false;
+};
+
+// Prints to standard output. Returns 0 where the run would train, else the exit code that it would end with. Throws
+// Error.
+int doctor_command(const DoctorArguments& arguments);
+
+// `bascule list DIR`: a table of the runs below folders.
+
+struct ListArguments {
+  std::vector<std::string> folders;
+  std::string html;  // a page to write; empty: none
+  bool json = false;
+};
+
+// Returns the exit code. Throws Error.
+int list_command(const ListArguments& arguments);
+
+// `bascule plan FILE`: the memory plan of a run, without loading weights, and what it answers: the largest batch that
+// fits, what is alive at the peak, what memory costs in operations.
+
+struct PlanArguments {
+  SettingsSource settings;
+  bool json = false;
+  bool inputs = false;  // with json: the files that the run reads
+  bool frontier = false;
+  std::optional<double> memory_gib;  // of the machine that is planned for, in place of machine.memory_limit_gib
+  std::string unit;                  // a file for a systemd unit of the run; empty: none
+  std::string svg;                   // a file for the picture of the arena; empty: none
+};
+
+// Prints to standard output. Returns 0 if the plan fits the machine (or the memory that is given), 4 if not. Throws
+// Error.
+int plan_command(const PlanArguments& arguments);
+
+// A plan as --json prints it; too_large: why it does not fit.
+Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large);
+
+Json inputs_json(const std::vector<InputFolder>& inputs);
+// This program, the settings file, and the cores that this process may use.
+UnitPlace unit_place(const PlanArguments& arguments);
+
+// `bascule reproduce RECORD`: whether a finished run can be repeated here, and whether its repetition gives the same.
+
+struct ReproduceArguments {
+  std::string record;  // a finished run's folder, or its bascule.json
+  std::string output;  // of the repetition; empty: beside the recorded folder
+  bool check = false;  // compare what is there; run nothing
+  bool json = false;
+};
+
+// Prints to standard output; with json what the repeated run prints goes to standard error. Returns 0, or 7 where
+// something is not as recorded. Throws Error.
+int reproduce_command(const ReproduceArguments& arguments);
+
+// `bascule run FILE`: trains, evaluates, predicts and reports what one TOML file says. Run again, it goes on where it
+// was.
+
+// json: prints all_results.json in place of the summary. Returns the exit code: 0 done, 130 or 143 stopped by a signal
+// after saving. Throws Error.
+int run_command(const SettingsSource& source, bool json);
+// The same with settings that were read from the file, or that differ from those that are sealed in the program.
+int run_settings(Settings settings, const std::string& settings_file, bool json, StartTimes times = {});
+
+// `bascule run FILE` with [draw]: draws the pictures of the list that are not there yet, with one process or several
+// ranks.
+
+// place: from the environment. Prints the summary, or with `json` all_results.json. Returns the exit code: 0 done, 128
+// + the signal where one stopped it: finished pictures are whole, and the same settings go on with the others. Throws
+// Error.
+int run_drawing(const Settings& settings, const RankPlace& place, const std::string& settings_file, bool json);
+
+// `bascule plan FILE` for a run that draws.
+
+// As plan_command(). Options that say nothing of such a run are refused.
+int plan_drawing(const PlanArguments& arguments, const Settings& settings);
+
+// `bascule settings`: the keys, a settings file with every default filled in, and what may change before a run goes on.
+
+// source: may be empty; without a file, sealed settings and `resume` every key is printed with meaning, range and
+// default, for `markdown` as the tables of README.md. Returns the exit code; throws Error.
+int settings_command(const SettingsSource& source, bool resume, bool json, bool markdown);
+
+// `bascule stop RUN`: asks a running run to end training after the update under way, and to finish.
+
+// run: its output_dir. Returns the exit code at once; the run evaluates, saves and finishes by itself. Throws Error
+// where nothing trains there.
+int stop_command(const std::string& run);
+
+// `bascule tokenize`: a JSON array of strings on standard input, a JSON array of arrays of ids on standard output. An
+// array of two strings in the place of a string is a pair of texts. With --decode the way back: an array of arrays of
+// ids on standard input, an array of strings on standard output.
+
+// Rows that are shorter are filled with <pad> on the right.
+enum class TokenPadding {
+  kNone,
+  kLongest,    // to the longest row
+  kMaxLength,  // to max_length
+};
+
+struct TokenizeArguments {
+  std::string model;            // a Hugging Face folder
+  std::int64_t max_length = 0;  // cut to this many ids, special ones among them; 0: do not cut
+  // --padding: not given, given alone (empty: to max_length where that is given, else to the longest row), or given
+  // with a value, "longest" or "max_length".
+  std::optional<std::string> padding;
+  bool decodes = false;  // from ids to texts; neither max_length nor padding is given
+};
+
+// Throws Error (kSettings for the arguments, kData for the model and the input). Returns the exit code, 0.
+int tokenize_command(const TokenizeArguments& arguments);
+
+// The same between streams of the caller.
+void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, std::ostream& output);
 
 }  // namespace bascule

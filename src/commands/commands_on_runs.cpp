@@ -1,16 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/commands_on_runs.h"
-
+#include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <string>
 
+#include "src/base/error.h"
+#include "src/base/paths.h"
+#include "src/checkpoint/find_checkpoint.h"
+#include "src/commands/check_outputs.h"
 #include "src/commands/command_line.h"
-#include "src/commands/diff.h"
-#include "src/commands/list.h"
-#include "src/commands/reproduce.h"
-#include "src/commands/stop.h"
+#include "src/commands/commands.h"
+#include "src/distributed/agreement.h"
+#include "src/files/durable_write.h"
+#include "src/run_folder/run_folder.h"
+#include "src/run_folder/run_list.h"
+#include "src/run_folder/run_marker.h"
 
 namespace bascule {
+namespace {
+
+void write_page(const ListArguments& arguments, const std::vector<ListedRun>& runs) {
+  CommandReads reads;
+  for (const ListedRun& run : runs) reads.folders.push_back(run.path);
+  check_outputs({{"--html", arguments.html}}, reads);
+  const auto with_curves = static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const ListedRun& run) { return !run.curves.empty(); }));
+  if (with_curves > kMostCurves)
+    throw Error(
+        ErrorKind::kSettings, "--html",
+        std::to_string(with_curves) + " runs have curves, and a chart shows at most " + std::to_string(kMostCurves),
+        "name the folders of the runs to compare");
+  write_output_file(arguments.html, runs_html(shown_list(arguments.folders), runs));
+}
+
+}  // namespace
+
+int list_command(const ListArguments& arguments) {
+  std::vector<std::string> notes;
+  const std::vector<ListedRun> runs = list_runs(arguments.folders, &notes);
+  for (const std::string& note : notes) std::fprintf(stderr, "bascule: list: left out: %s\n", note.c_str());
+  if (runs.empty()) std::fprintf(stderr, "bascule: list: no run in %s\n", shown_list(arguments.folders).c_str());
+  if (!arguments.html.empty()) write_page(arguments, runs);
+  if (arguments.json) {
+    std::fputs(runs_json(runs).c_str(), stdout);
+  } else if (!runs.empty()) {
+    std::fputs(runs_text(runs).c_str(), stdout);
+  }
+  return 0;
+}
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& folder, const std::string& what, const std::string& what_to_do) {
+  throw Error(ErrorKind::kSettings, shown_path(folder), what, what_to_do);
+}
+
+}  // namespace
+
+int stop_command(const std::string& run) {
+  const RunMarker marker = read_run_marker(run);
+  if (!marker.exists) refuse(run, "is not the folder of a run", "name the output_dir of a run");
+  if (marker.finished) refuse(run, "holds a finished run", "nothing is left to stop");
+  if (!is_in_use(run)) refuse(run, "holds a run that is not running", "start it with `bascule run` first");
+  if (marker.draws)
+    refuse(run, "holds a run that draws: a part of its pictures is no finished run",
+           "interrupt it with SIGINT (Ctrl+C) or SIGTERM: finished pictures are complete; the same command draws the "
+           "rest");
+  if (marker.settings.find("\ndo_train = true\n") == std::string::npos)
+    refuse(run, "holds a run that does not train", "interrupt it with SIGINT (Ctrl+C) or SIGTERM");
+  make_stop_request(run);
+  std::printf(
+      "%s: training ends after the update under way, or where the run is evaluating or saving, after the next; it "
+      "then evaluates, saves and finishes\n",
+      shown_path(run).c_str());
+  return 0;
+}
+
 namespace {
 
 void add_list(CLI::App& app, Chosen* chosen) {

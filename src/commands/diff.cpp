@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/diff.h"
+#include "src/commands/commands.h"
 
 #include <cstdio>
 
-#include "src/base/count_of.h"
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/json/json.h"
-#include "src/reproduce/drawn_pictures.h"
 #include "src/reproduce/hash_log.h"
+#include "src/reproduce/judge_repeat.h"
 
 namespace bascule {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/doctor.h"
+#include "src/commands/commands.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -11,14 +11,12 @@
 #include "src/commands/check_outputs.h"
 #include "src/doctor/doctor.h"
 #include "src/doctor/document.h"
-#include "src/doctor/page.h"
-#include "src/doctor/terminal.h"
 #include "src/files/durable_write.h"
 #include "src/index/data_files.h"
-#include "src/pictures/media_options.h"
-#include "src/record/model_words.h"
-#include "src/record/output_in_data.h"
-#include "src/runtime/choose_products.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/record/opened_model.h"
+#include "src/record/unread_settings.h"
+#include "src/runtime/choose_isa.h"
 
 namespace bascule {
 namespace {

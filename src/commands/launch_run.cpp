@@ -4,18 +4,17 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "src/base/count_of.h"
 #include "src/base/error.h"
-#include "src/base/program_file.h"
-#include "src/checkpoint/output_dir.h"
-#include "src/commands/last_document.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
+#include "src/checkpoint/find_checkpoint.h"
+#include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
 #include "src/distributed/launch.h"
 #include "src/record/recorded_run.h"
 #include "src/run_folder/run_folder.h"
 #include "src/runtime/threads.h"
 #include "src/settings/command_line_keys.h"
-#include "src/settings/run_settings.h"
 
 namespace bascule {
 namespace {

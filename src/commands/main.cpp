@@ -14,7 +14,6 @@
 
 #include "src/base/error.h"
 #include "src/base/float_environment.h"
-#include "src/commands/last_document.h"
 #include "src/commands/program.h"
 #include "src/commands/report_error.h"
 #include "src/commands/standard_output.h"

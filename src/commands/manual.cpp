@@ -2,20 +2,42 @@
 #include "src/commands/manual.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <string_view>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/bringup/causes.h"
 #include "src/commands/command_line.h"
-#include "src/commands/exit_codes.h"
 #include "src/commands/unit.h"
 #include "src/models/families.h"
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
+namespace {
+
+ExitCode of(ErrorKind kind, const char* meaning) { return {std::to_string(exit_code(kind)), meaning}; }
+
+std::string of_signal(int number) { return std::to_string(128 + number); }
+
+}  // namespace
+
+std::vector<ExitCode> exit_codes() {
+  return {{"0", "done"},
+          of(ErrorKind::kInternal, "bug in Bascule"),
+          of(ErrorKind::kSettings, "settings or command line"),
+          of(ErrorKind::kData, "data, model or device"),
+          of(ErrorKind::kMemory, "not enough memory"),
+          of(ErrorKind::kRank, "a rank failed"),
+          of(ErrorKind::kDisk, "disk"),
+          of(ErrorKind::kNotAsRecorded, "machine or result is not what was recorded"),
+          {of_signal(SIGHUP) + ", " + of_signal(SIGINT) + ", " + of_signal(SIGTERM),
+           "stopped by a signal (SIGHUP, SIGINT, SIGTERM) after saving"}};
+}
+
 namespace {
 
 constexpr std::size_t kLineBytes = 80;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "src/base/align.h"
-#include "src/base/formatted.h"
+#include "src/base/messages.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/json/json.h"
-#include "src/plan/alive_at_peak.h"
+#include "src/plan/draw_arena.h"
 #include "src/record/check_fits.h"
 
 namespace bascule {

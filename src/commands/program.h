@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole command line of the program: every command, `help`, --version, and how help looks. main() runs what it
-// names; the manual page and the completions are written from it.
+// How help looks: lines of at most 80 columns.
 #pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
 
 #include "src/commands/commands.h"
 
 namespace bascule {
+
+constexpr std::size_t kHelpColumns = 80;
+
+// Breaks long lines between words. Continuation lines are indented to the last column of the line: the one after two
+// spaces or more.
+std::string wrapped(std::string_view text);
+
+// The whole command line of the program: every command, `help`, --version, and how help looks. main() runs what it
+// names; the manual page and the completions are written from it.
 
 // Both outlive the parsing.
 void describe_program(CLI::App& app, Chosen* chosen);

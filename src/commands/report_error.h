@@ -4,16 +4,18 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "src/base/error.h"
+#include "src/distributed/group.h"
 
 namespace bascule {
 
 // Whether the command line asks for JSON, also one that is refused.
 bool asks_for_json(int argc, const char* const* argv);
 
-// {"error": {...}} (src/json/error_json.h) and a line break.
+// {"error": {...}} (src/json/json.h) and a line break.
 std::string error_document(const Error& error);
 
 // For a path that std::filesystem could not look at.
@@ -24,5 +26,40 @@ void say(const std::string& line);
 
 // Prints the line and, where `json`, the document. Returns the exit code.
 int report_error(const Error& error, bool json) noexcept;
+
+// Errors of one rank among several: said once, by the rank that met them, with its number, and ending all ranks with
+// the same exit code. In a run of one process they pass through to main().
+
+// Thrown where another rank has failed and says so: this one only leaves.
+struct PeerFailed {};
+
+// Calls body() and returns its exit code, once all ranks are at their end. json: an error is a document too.
+int in_group(Group& group, bool json, const std::function<int()>& body);
+
+// Calls part() on every rank, before the seal. Where it throws on any, the first of those ranks throws the error on,
+// and all others PeerFailed: what fails alike on all is said once.
+void agree_on(Group& group, const std::function<void()>& part);
+
+// By all ranks together: whether it is true on any.
+bool any_of(Group& group, bool own);
+
+// --json promises one document on standard output. These keep the promise where neither a command's result nor its
+// Error does: a signal or a failed check ends the program, or a run is stopped. (SIGKILL leaves no time for it.)
+
+// In main(), where JSON is asked for. Signals that the caller ignores stay ignored.
+void promise_document();
+// This process is a rank of several: a signal or a check that ends it is told by the others or by their launcher, and
+// an Error before they have met by rank 0 alone.
+void speak_as_rank(int rank);
+// Whether main() prints the document of an Error.
+bool prints_errors();
+// What a handler of ours prints before it ends the process; nothing where no document is promised. Only write(2).
+void write_document_of_signal(int number) noexcept;
+
+// {"error": {...}} of a run that a signal stopped after saving, and of one whose processes ended with this exit code.
+std::string document_of_stop(int signal, const std::string& what);
+// how_to_resume: what_to_do of one that a signal stopped.
+std::string document_of_exit_code(int code, const std::string& where, const std::string& what,
+                                  const std::string& how_to_resume);
 
 }  // namespace bascule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/reproduce.h"
+#include "src/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,20 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/absolute_path.h"
-#include "src/base/count_of.h"
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
-#include "src/commands/last_document.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/commands/report_error.h"
-#include "src/commands/run.h"
 #include "src/commands/standard_output.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"
 #include "src/reproduce/judge_repeat.h"
 #include "src/reproduce/record_check.h"
-#include "src/settings/run_settings.h"
+#include "src/settings/command_line_keys.h"
 
 namespace bascule {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/run.h"
+#include "src/commands/commands.h"
 
 #include <algorithm>
 #include <csignal>
@@ -11,33 +11,29 @@
 #include <vector>
 
 #include "src/answer/results.h"
-#include "src/answer/summary.h"
 #include "src/base/clock.h"
-#include "src/base/count_of.h"
 #include "src/base/error.h"
-#include "src/base/program_file.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/output_dir.h"
-#include "src/commands/check_tree.h"
-#include "src/commands/last_document.h"
+#include "src/checkpoint/find_checkpoint.h"
+#include "src/commands/check_outputs.h"
 #include "src/commands/launch_run.h"
-#include "src/commands/rank_errors.h"
 #include "src/commands/report_error.h"
-#include "src/commands/run_drawing.h"
 #include "src/commands/stop_signal.h"
+#include "src/distributed/agreement.h"
 #include "src/distributed/group.h"
-#include "src/distributed/stop_request.h"
 #include "src/finish/bad_samples.h"
 #include "src/finish/finish.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"
-#include "src/pictures/media_options.h"
+#include "src/pictures/picture_decoder.h"
 #include "src/record/check_fits.h"
 #include "src/record/mlperf_facts.h"
-#include "src/record/model_words.h"
-#include "src/record/output_in_data.h"
+#include "src/record/opened_model.h"
 #include "src/record/plan_control.h"
 #include "src/record/resume_check.h"
+#include "src/record/unread_settings.h"
 #include "src/reproduce/record_check.h"
 #include "src/reproduce/run_record.h"
 #include "src/run_folder/evaluate_again.h"
@@ -47,9 +43,9 @@
 #include "src/runtime/guard.h"
 #include "src/runtime/threads.h"
 #include "src/seal/disk_demand.h"
+#include "src/seal/sealed_records.h"
 #include "src/seal/sealed_run.h"
-#include "src/seal/tracking.h"
-#include "src/settings/run_settings.h"
+#include "src/settings/command_line_keys.h"
 
 namespace bascule {
 namespace {

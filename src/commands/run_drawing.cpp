@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/run_drawing.h"
+#include "src/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,17 +8,15 @@
 #include <optional>
 #include <vector>
 
-#include "src/answer/summary.h"
-#include "src/base/count_of.h"
+#include "src/answer/results.h"
 #include "src/base/error.h"
-#include "src/base/notify_socket.h"
-#include "src/commands/last_document.h"
+#include "src/base/messages.h"
+#include "src/base/systemd.h"
 #include "src/commands/launch_run.h"
-#include "src/commands/rank_errors.h"
 #include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
 #include "src/finish/contracts.h"
-#include "src/finish/draw_card.h"
+#include "src/finish/draw_results.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"
 #include "src/logs/run_status.h"

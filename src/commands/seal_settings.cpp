@@ -9,7 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
 #include "src/settings/settings.h"
 #include "src/settings/write_cpp.h"
 

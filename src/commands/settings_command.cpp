@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/settings_command.h"
+#include "src/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <vector>
 
-#include "src/commands/help_text.h"
+#include "src/commands/program.h"
 #include "src/json/json.h"
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
+#include "src/settings/command_line_keys.h"
 #include "src/settings/resume_rules.h"
-#include "src/settings/run_settings.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

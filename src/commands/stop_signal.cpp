@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <initializer_list>
 
-#include "src/commands/last_document.h"
+#include "src/commands/report_error.h"
 
 namespace bascule {
 namespace {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/absolute_path.h"
-#include "src/base/align.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
+#include "src/base/span.h"
 #include "src/finish/contracts.h"
-#include "src/record/draw_inputs.h"
+#include "src/record/recorded_draw_run.h"
 #include "src/seal/disk_demand.h"
-#include "src/seal/tracking.h"
+#include "src/seal/sealed_records.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/distributed/agreement.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "src/base/check.h"
+#include "src/base/error.h"
 
 namespace bascule {
 namespace {
@@ -39,6 +45,31 @@ Status RankAgreement::reach(const Status& own, Span<double> sums, int* signal) n
       sums[i] += all_[static_cast<std::size_t>(rank) * kExchanged + kSums + i];
   }
   return own.ok() ? first_bad : own;
+}
+
+StopRequest::StopRequest(const std::string& folder)
+    : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (!folder_.is_open())
+    throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno),
+                advice_for_open(errno));
+}
+
+bool StopRequest::is_made() const noexcept {
+  return folder_.is_open() && faccessat(folder_.number(), kStopRequestFile, F_OK, 0) == 0;
+}
+
+void make_stop_request(const std::string& folder) {
+  const std::string path = folder + "/" + kStopRequestFile;
+  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (!file.is_open())
+    throw Error(ErrorKind::kDisk, path, std::string("cannot be written: ") + std::strerror(errno),
+                advice_for_open(errno));
+}
+
+void remove_stop_request(const std::string& folder) {
+  const std::string path = folder + "/" + kStopRequestFile;
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return;
+  throw Error(ErrorKind::kDisk, path, std::string("cannot be removed: ") + std::strerror(errno));
 }
 
 }  // namespace bascule

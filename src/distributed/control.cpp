@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "src/base/futex.h"
-#include "src/base/spin_pause.h"
 
 namespace bascule {
 namespace {

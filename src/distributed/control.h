@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/base/align.h"
-#include "src/base/heartbeat.h"
+#include "src/base/futex.h"
+#include "src/base/span.h"
 #include "src/base/tape_position.h"
 
 namespace bascule {

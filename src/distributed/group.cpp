@@ -16,13 +16,13 @@
 #include <cstring>
 #include <utility>
 
-#include "src/base/align.h"
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/span.h"
 #include "src/distributed/cores.h"
-#include "src/distributed/local_socket.h"
 #include "src/distributed/node_links.h"
 #include "src/distributed/nodes.h"
+#include "src/distributed/sockets.h"
 #include "src/distributed/watch.h"
 
 namespace bascule {

@@ -20,8 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "src/base/notify_socket.h"
+#include "src/base/error.h"
 #include "src/base/span.h"
+#include "src/base/systemd.h"
 #include "src/distributed/control.h"
 #include "src/distributed/shared_memory.h"
 
@@ -151,5 +152,12 @@ class CountedProgress {
  private:
   Group& group_;
 };
+
+// A barrier of the start, by all ranks of the group together. Before the seal.
+
+// what: was being done, for the Error kRank where the run has failed.
+inline void meet(Group& group, const char* what) {
+  if (!group.barrier()) throw Error(ErrorKind::kRank, what, "another rank failed");
+}
 
 }  // namespace bascule

@@ -25,10 +25,9 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/base/journal.h"
+#include "src/base/systemd.h"
 #include "src/distributed/control.h"
-#include "src/distributed/local_socket.h"
-#include "src/distributed/tcp_socket.h"
+#include "src/distributed/sockets.h"
 #include "src/distributed/watch.h"
 
 namespace bascule {

@@ -12,7 +12,7 @@
 
 #include "src/base/clock.h"
 #include "src/distributed/nodes.h"
-#include "src/distributed/tcp_socket.h"
+#include "src/distributed/sockets.h"
 
 namespace bascule {
 namespace {

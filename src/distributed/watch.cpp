@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/base/journal.h"
-#include "src/base/small_file.h"
+#include "src/base/descriptor.h"
+#include "src/base/systemd.h"
 
 namespace bascule {
 namespace {

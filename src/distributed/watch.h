@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/notify_socket.h"
+#include "src/base/systemd.h"
 #include "src/distributed/control.h"
 #include "src/distributed/node_links.h"
 

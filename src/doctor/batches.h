@@ -28,8 +28,8 @@
 // model could find its own column by it. That can lower the second and the third bound down to 0, and leaves the first.
 #pragma once
 
-#include "src/doctor/diagnosis.h"
 #include "src/doctor/equal_rows.h"
+#include "src/doctor/finding.h"
 
 namespace bascule {
 

@@ -6,9 +6,9 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
-#include "src/doctor/say.h"
-#include "src/index/refused_rows.h"
+#include "src/base/paths.h"
+#include "src/doctor/finding.h"
+#include "src/index/manifest_builder.h"
 #include "src/loader/loader_parts.h"
 #include "src/record/plan_data.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/doctor/diagnosis.h"
+#include "src/doctor/finding.h"
 #include "src/record/recorded_run.h"
 #include "src/settings/settings.h"
 

@@ -7,10 +7,8 @@
 
 #include "src/base/error.h"
 #include "src/doctor/batches.h"
-#include "src/doctor/labels.h"
+#include "src/doctor/finding.h"
 #include "src/doctor/pictures.h"
-#include "src/doctor/prompts.h"
-#include "src/doctor/say.h"
 #include "src/doctor/texts.h"
 #include "src/doctor/training_time.h"
 #include "src/record/recorded_run.h"

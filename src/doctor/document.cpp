@@ -5,8 +5,11 @@
 #include <fstream>
 #include <string_view>
 
-#include "src/doctor/histogram.h"
+#include "src/base/messages.h"
+#include "src/doctor/finding.h"
+#include "src/doctor/texts.h"
 #include "src/json/json.h"
+#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
@@ -115,6 +118,151 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
   }
   if (diagnosis.time) document["training"] = json_of(*diagnosis.time);
   return json_text(document, 2) + "\n";
+}
+
+namespace {
+
+constexpr std::size_t kShownExamples = 3, kShownClasses = 8;
+constexpr int kBarWidth = 40;
+
+std::string lengths_line(const TextFigures& figures) {
+  std::string line = "median " + count_text(figures.quantile(0.5)) + " tokens, 99 % at most " +
+                     count_text(figures.quantile(0.99)) + ", longest " + count_text(figures.longest);
+  if (figures.limit > 0) line += "; cut at " + count_text(figures.limit);
+  return line;
+}
+
+std::string classes_line(const SplitFigures& split) {
+  std::vector<ClassCount> classes = split.classes;
+  std::stable_sort(classes.begin(), classes.end(),
+                   [](const ClassCount& a, const ClassCount& b) { return a.rows > b.rows; });
+  std::string line = count_text(static_cast<std::int64_t>(classes.size())) + ": ";
+  for (std::size_t i = 0; i < std::min(kShownClasses, classes.size()); ++i)
+    line += (i > 0 ? ", " : "") + classes[i].name + " " + count_text(classes[i].rows);
+  return classes.size() > kShownClasses ? line + ", ..." : line;
+}
+
+std::string bar_of(std::int64_t texts, std::int64_t most) {
+  const std::int64_t length = (texts * kBarWidth + most - 1) / most;
+  std::string bar;
+  for (std::int64_t i = 0; i < length; ++i) bar += "█";
+  return bar;
+}
+
+// With a mark where texts are cut.
+std::string histogram_text(const std::string& heading, const TextFigures& figures) {
+  const std::vector<LengthBar> bars = length_bars(figures);
+  std::int64_t most = 1;
+  for (const LengthBar& bar : bars) most = std::max(most, bar.texts);
+  std::string text = "\n" + heading + "\n";
+  for (const LengthBar& bar : bars) {
+    const std::string range = count_text(bar.from) + (bar.to > bar.from ? " to " + count_text(bar.to) : std::string());
+    text += formatted("  %16s %10s  ", range.c_str(), count_text(bar.texts).c_str()) + bar_of(bar.texts, most) +
+            (bar.cut == 0           ? ""
+             : bar.cut == bar.texts ? "  cut"
+                                    : "  partly cut") +
+            "\n";
+  }
+  return text;
+}
+
+std::string finding_text(const Finding& finding) {
+  std::string text = formatted("\n%-8s ", level_name(finding.level)) + finding.what + "\n";
+  if (!finding.what_to_do.empty()) text += "         " + finding.what_to_do + "\n";
+  for (std::size_t i = 0; i < std::min(kShownExamples, finding.examples.size()); ++i)
+    text += "         - " + finding.examples[i].text + "\n";
+  return text;
+}
+
+// "3 epochs", "0.5000 epochs".
+std::string epochs_text(double epochs) {
+  const auto whole = static_cast<std::int64_t>(epochs);
+  return static_cast<double>(whole) == epochs ? counted(whole, "epoch")
+                                              : std::string(readable_number(epochs).c_str()) + " epochs";
+}
+
+void add_time(const TimeFigures& time, std::vector<NamedLine>* lines) {
+  lines->push_back({"memory", std::string(readable_bytes(static_cast<std::uint64_t>(time.planned_bytes)).c_str()) +
+                                  " planned, " + readable_bytes(static_cast<std::uint64_t>(time.memory_bytes)).c_str() +
+                                  " there"});
+  if (time.updates_of_epoch == 0) return;
+  lines->push_back({"batch", count_text(time.batch) + "; the largest that fits: " +
+                                 (time.largest_batch > 0 ? count_text(time.largest_batch) : std::string("none")) +
+                                 (time.largest_is_all_rows ? ", all rows" : "")});
+  std::string epoch = counted(time.updates_of_epoch, "update");
+  if (time.epoch_seconds) {
+    epoch += std::string(", about ") + readable_seconds(*time.epoch_seconds).c_str() +
+             " without evaluation and saving; all of training, " + epochs_text(time.epochs) + ", " +
+             readable_seconds(time.epochs * *time.epoch_seconds).c_str();
+  } else {
+    epoch += "; --profile FILE says how long it takes (`bascule bringup --save FILE` makes one)";
+  }
+  lines->push_back({"epoch", epoch});
+}
+
+}  // namespace
+
+std::vector<NamedLine> lines_of(const SplitFigures& split) {
+  std::vector<NamedLine> lines;
+  if (split.pictures) {
+    std::string line = count_text(split.pictures->pictures);
+    if (split.pictures->longest_side > 0)
+      line += ", sides from " + count_text(split.pictures->shortest_side) + " to " +
+              count_text(split.pictures->longest_side) + " pixels";
+    lines.push_back({"pictures", line});
+  }
+  for (const TextFigures& figures : split.texts) lines.push_back({figures.kind, lengths_line(figures)});
+  if (!split.classes.empty()) lines.push_back({"classes", classes_line(split)});
+  if (split.values)
+    lines.push_back({"values", std::string(readable_number(split.values->least).c_str()) + " to " +
+                                   readable_number(split.values->most).c_str() + ", mean " +
+                                   readable_number(split.values->mean).c_str()});
+  return lines;
+}
+
+std::vector<NamedLine> lines_of(const Diagnosis& diagnosis) {
+  std::vector<NamedLine> lines;
+  if (diagnosis.batches) {
+    const BatchFigures& batches = *diagnosis.batches;
+    lines.push_back(
+        {"false negatives", batches.equal_pairs == 0.0
+                                ? "none"
+                                : formatted("%.3g pairs and %.3g rows of a batch of %lld; the loss cannot fall "
+                                            "below %.3g without dropout and random changes of pictures",
+                                            batches.equal_pairs, batches.rows_in_pairs,
+                                            static_cast<long long>(batches.batch), batches.loss_floor)});
+  }
+  if (diagnosis.time) add_time(*diagnosis.time, &lines);
+  return lines;
+}
+
+std::string verdict_of(const Diagnosis& diagnosis) {
+  std::int64_t counts[3] = {};
+  for (const Finding& finding : diagnosis.findings) ++counts[static_cast<int>(finding.level)];
+  const std::string others = counted(counts[1], "warning") + ", " + counted(counts[2], "note");
+  return counts[0] == 0
+             ? "nothing stops this run; " + others
+             : counted(counts[0], "problem") + (counts[0] == 1 ? " stops" : " stop") + " this run; " + others;
+}
+
+std::string diagnosis_text(const Diagnosis& diagnosis) {
+  std::string text = "doctor: " + diagnosis.settings_file + "\n";
+  const auto add_lines = [&](const std::vector<NamedLine>& lines) {
+    for (const NamedLine& line : lines) text += formatted("  %-16s ", line.name.c_str()) + line.value + "\n";
+  };
+  for (const SplitFigures& split : diagnosis.splits) {
+    text += formatted("%-12s ", split.name.c_str()) + counted(split.rows, "row") + ", " + split.file + "\n";
+    add_lines(lines_of(split));
+  }
+  const std::vector<NamedLine> lines = lines_of(diagnosis);
+  if (!lines.empty()) text += "run\n";
+  add_lines(lines);
+  if (!diagnosis.splits.empty()) {
+    for (const TextFigures& figures : diagnosis.splits.front().texts)
+      text += histogram_text("tokens of " + figures.kind + ", " + diagnosis.splits.front().name, figures);
+  }
+  for (const Finding& finding : diagnosis.findings) text += finding_text(finding);
+  return text + "\n" + verdict_of(diagnosis) + "\n";
 }
 
 }  // namespace bascule

@@ -4,8 +4,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "src/doctor/diagnosis.h"
+#include "src/doctor/finding.h"
 
 namespace bascule {
 
@@ -15,5 +16,27 @@ std::string diagnosis_json(const Diagnosis& diagnosis);
 std::string diagnosis_list(const Diagnosis& diagnosis);
 // Whether a file is such a list: nothing else is written over.
 bool is_diagnosis_list(const std::string& file);
+
+// A diagnosis as text, and the lines that the page has too.
+
+// Name and value, of a split and of the training.
+struct NamedLine {
+  std::string name, value;
+};
+std::vector<NamedLine> lines_of(const SplitFigures& split);
+std::vector<NamedLine> lines_of(const Diagnosis& diagnosis);
+// "0 would stop training, 2 warnings, 5 notes"
+std::string verdict_of(const Diagnosis& diagnosis);
+
+std::string diagnosis_text(const Diagnosis& diagnosis);
+
+// A diagnosis as a page: `bascule doctor --html`. One file that loads nothing; pictures of examples are in it, scaled
+// down.
+
+// Whether a file is such a page: nothing else is written over.
+bool is_diagnosis_page(const std::string& file);
+
+// Reads the pictures of examples; one that cannot be decoded has none.
+std::string diagnosis_html(const Diagnosis& diagnosis);
 
 }  // namespace bascule

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/doctor/labels.h"
+#include "src/doctor/doctor.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "src/base/utf8.h"
-#include "src/doctor/first_ones.h"
-#include "src/doctor/say.h"
+#include "src/doctor/finding.h"
 #include "src/loader/loader_parts.h"
 #include "src/settings/nearest_key.h"
 

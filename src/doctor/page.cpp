@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/doctor/page.h"
+#include "src/doctor/document.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,13 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "src/answer/html_cells.h"
-#include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
-#include "src/base/shown_path.h"
-#include "src/doctor/histogram.h"
-#include "src/doctor/say.h"
-#include "src/doctor/terminal.h"
+#include "src/base/paths.h"
+#include "src/doctor/finding.h"
+#include "src/doctor/texts.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/png_file.h"
 
@@ -168,34 +165,31 @@ std::string lengths_section(const Diagnosis& diagnosis) {
   return tables.empty() ? "" : "<section><h2>Lengths</h2>\n<div class=\"card\">" + tables + "</div></section>\n";
 }
 
-constexpr char kBegin[] =
-    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" "
-    "content=\"bascule doctor\">\n";
+constexpr char kGenerator[] = "bascule doctor";
 
 }  // namespace
 
 bool is_diagnosis_page(const std::string& file) {
-  char begin[sizeof kBegin - 1] = {};
-  std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
-  return std::string_view(begin, sizeof begin) == kBegin;
+  const std::string wanted = html_begin(kGenerator);
+  std::string begin(wanted.size(), '\0');
+  std::ifstream(file, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin == wanted;
 }
 
 std::string diagnosis_html(const Diagnosis& diagnosis) {
   Shown shown;
   std::string findings;
   for (const Finding& finding : diagnosis.findings) findings += finding_html(finding, &shown);
-  const std::string title = html_escape(diagnosis.settings_file);
-  return std::string(kBegin) +
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
-         "'unsafe-inline'\">\n<title>" +
-         title + " · Bascule doctor</title>\n<style>" + html_style() + kStyle +
-         "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">Bascule doctor</div>\n<h1>" + title +
-         "</h1>\n<p class=\"sub\">" + html_escape(verdict_of(diagnosis)) + "</p>\n</header>\n<main>\n" +
-         (findings.empty() ? "" : "<section><h2>Findings</h2>\n" + findings + "</section>\n") +
-         data_section(diagnosis) + classes_table(diagnosis.splits) + lengths_section(diagnosis) +
-         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and loads nothing from the "
-         "network.</footer>\n</body>\n</html>\n";
+  HtmlPage page;
+  page.product = "Bascule doctor";
+  page.generator = kGenerator;
+  page.title = html_escape(diagnosis.settings_file);
+  page.style = kStyle;
+  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule doctor</div>\n<h1>" + page.title +
+                "</h1>\n<p class=\"sub\">" + html_escape(verdict_of(diagnosis)) + "</p>\n</header>\n";
+  page.main = (findings.empty() ? "" : "<section><h2>Findings</h2>\n" + findings + "</section>\n") +
+              data_section(diagnosis) + classes_table(diagnosis.splits) + lengths_section(diagnosis);
+  return html_page(page);
 }
 
 }  // namespace bascule

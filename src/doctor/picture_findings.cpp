@@ -4,13 +4,13 @@
 #include <functional>
 #include <system_error>
 
-#include "src/base/shown_path.h"
-#include "src/doctor/across_splits.h"
+#include "src/base/paths.h"
+#include "src/doctor/equal_rows.h"
+#include "src/doctor/finding.h"
 #include "src/doctor/pictures.h"
-#include "src/doctor/say.h"
-#include "src/files/regular_file.h"
+#include "src/files/input_file.h"
 #include "src/loader/media.h"
-#include "src/text/name_forms.h"
+#include "src/text/nfc.h"
 
 namespace bascule {
 namespace {

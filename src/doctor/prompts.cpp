@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/doctor/prompts.h"
+#include "src/doctor/doctor.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/utf8.h"
-#include "src/doctor/say.h"
+#include "src/doctor/finding.h"
 #include "src/doctor/training_time.h"
 #include "src/record/check_fits.h"
 #include "src/record/recorded_draw_run.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "src/base/shown_path.h"
-#include "src/doctor/across_splits.h"
-#include "src/doctor/say.h"
+#include "src/base/paths.h"
+#include "src/doctor/equal_rows.h"
+#include "src/doctor/finding.h"
 #include "src/doctor/texts.h"
 #include "src/judge/evaluation_figure.h"
 #include "src/judge/rouge.h"

@@ -1,15 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the texts of a split as a run does, but for their cut, and counts tokens. Before the seal. Memory: 8 bytes for
-// each text.
+// Lengths of texts in at most a dozen bars.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/doctor/data.h"
 #include "src/doctor/equal_rows.h"
+#include "src/doctor/finding.h"
+#include "src/text/tokenizer.h"
 
 namespace bascule {
+
+struct LengthBar {
+  std::int64_t from = 0, to = 0;    // tokens, both included
+  std::int64_t texts = 0, cut = 0;  // cut: those of them that are
+};
+
+// Bars of equal width (1, 2 or 5 times a power of ten) from the shortest text to the longest that has a count of its
+// own; the last also has all longer ones.
+std::vector<LengthBar> length_bars(const TextFigures& figures);
+
+// Counts texts by their tokens. Where a text is longer than may be, the digest is that of the tokens that are left.
+
+// The greatest length with a count of its own.
+inline constexpr std::int64_t kLongestCounted = 65536;
+
+class TextCounter {
+ public:
+  // special: the special tokens of a text.
+  TextCounter(const Tokenizer& tokenizer, std::int64_t special, TextFigures* figures)
+      : unknown_id_(tokenizer.unknown_id()), special_(special), figures_(*figures) {}
+
+  struct Text {
+    std::int64_t unknown = 0;
+    bool is_cut = false, is_empty = false, is_all_unknown = false;
+  };
+  // ids: all of a text's tokens, special ones too. is_blank: it has nothing but spaces, which may be tokens.
+  Text add(Span<const std::int32_t> ids, bool is_blank = false);
+
+ private:
+  std::int32_t unknown_id_;
+  std::int64_t special_;
+  TextFigures& figures_;
+};
+
+// Reads the texts of a split as a run does, but for their cut, and counts tokens. Before the seal. Memory: 8 bytes for
+// each text.
 
 // A text worth showing: the row, and a number to say.
 struct NotedText {

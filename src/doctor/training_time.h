@@ -14,7 +14,7 @@
 #include "src/base/error.h"
 #include "src/bringup/bring_up.h"
 #include "src/bringup/machine_limits.h"
-#include "src/doctor/diagnosis.h"
+#include "src/doctor/finding.h"
 #include "src/machine/process_limits.h"
 #include "src/record/recorded_run.h"
 

@@ -4,14 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "src/models/clip_text_config.h"
-#include "src/models/unet_config.h"
-#include "src/models/vae_config.h"
+#include "src/models/clip_text.h"
+#include "src/models/pipeline_configs.h"
 #include "src/session/model_folder.h"
 #include "src/session/session.h"
+#include "src/text/tokenizer.h"
 
 namespace bascule {
 
@@ -45,5 +46,26 @@ void check_picture_side(const Pipeline& pipeline, std::int64_t side, const std::
 // fresh: makes them by the laws of fresh values instead.
 std::vector<std::string> load_pipeline(StartWork* work, const Pipeline& pipeline, const ParameterMemory& memory,
                                        std::uint64_t seed, bool fresh, std::vector<TensorSource>* sources);
+
+// The tokenizer of a pipeline's folder, for prompts of the length that its text encoder reads. Before the seal.
+
+class PromptTokenizer {
+ public:
+  // folder: of a tokenizer in place of the pipeline's own; "": its own. Throws Error kData, also where the tokenizer
+  // has ids that the text encoder does not.
+  explicit PromptTokenizer(const Pipeline& pipeline, const std::string& folder = "");
+
+  // where: for the error of a text that is not UTF-8.
+  EncodedPrompt encode(const std::string& text, const std::string& where) const;
+
+  // Equal for tokenizers whose files say the same.
+  std::uint64_t digest() const noexcept { return tokenizer_->digest(); }
+
+ private:
+  const std::int64_t length_;
+  const std::string folder_;
+  const std::unique_ptr<const Tokenizer> tokenizer_;
+  const std::unique_ptr<const TokenDecoder> decoder_;
+};
 
 }  // namespace bascule

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/draw/noise_schedule.h"
-#include "src/draw/sampler.h"
+#include "src/draw/samplers.h"
 #include "src/json/json.h"
 
 namespace bascule {

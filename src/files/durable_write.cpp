@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/files/durable_write.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -11,15 +16,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/open_files.h"
-#include "src/files/temporary_name.h"
 
 namespace bascule {
 namespace {

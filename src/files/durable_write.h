@@ -115,4 +115,9 @@ void make_folders(const std::string& path);
 // write_durably() at a path. Replaces regular files only. Throws Error{kDisk} with the path and the system's reason.
 void write_output_file(const std::string& path, const std::string& content);
 
+// How files are called while they are being written: what a killed program leaves is known by it, and cleared away.
+
+// .tmp-bascule-config.json becomes config.json. Long enough that nobody else's file begins so.
+inline constexpr char kTemporaryPrefix[] = ".tmp-bascule-";
+
 }  // namespace bascule

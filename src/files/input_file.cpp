@@ -5,13 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/open_files.h"
-#include "src/files/regular_file.h"
 
 namespace bascule {
 
@@ -57,6 +60,64 @@ std::string text_of_file(const std::string& path, std::int64_t max_bytes) {
 std::string read_problem(const Status& status) {
   const int code = static_cast<int>(status.detail[1]);
   return code == 0 ? "the file is truncated" : std::string("cannot be read: ") + std::strerror(code);
+}
+
+// O_NONBLOCK: opening a pipe would wait for its writer. It has no effect on regular files.
+int open_regular_file(int folder, const char* path) noexcept {
+  const int file = ::openat(folder, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file < 0) return -errno;
+  struct stat facts = {};
+  const int reason = ::fstat(file, &facts) != 0 ? errno
+                     : S_ISREG(facts.st_mode)   ? 0
+                     : S_ISDIR(facts.st_mode)   ? EISDIR
+                                                : kNotAFile;
+  if (reason == 0) return file;
+  ::close(file);
+  return -reason;
+}
+
+std::string file_problem(int reason) {
+  if (reason == kNotAFile) return "is not a file";
+  return "cannot be read: " + std::generic_category().message(reason);
+}
+
+std::string sha256_of_file(const std::string& path) {
+  const InputFile file(path);
+  std::vector<char> block(std::size_t{1} << 20);
+  Sha256 sum;
+  for (std::int64_t done = 0; done < file.size();) {
+    const auto part = std::min<std::int64_t>(file.size() - done, static_cast<std::int64_t>(block.size()));
+    file.read(block.data(), done, static_cast<std::size_t>(part));
+    sum.add(block.data(), static_cast<std::size_t>(part));
+    done += part;
+  }
+  return sum.hex();
+}
+
+namespace fs = std::filesystem;
+
+void InputList::add(const std::string& folder, std::string file) {
+  folders_[fs::path(folder.empty() ? "." : folder).lexically_normal().string()].push_back(std::move(file));
+}
+
+void InputList::add_path(const std::string& written) {
+  const fs::path path(written);
+  add(path.parent_path().string(), path.filename().string());
+}
+
+bool InputList::is_there(const std::string& folder, const char* name) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder + "/" + name, ignored);
+}
+
+std::vector<InputFolder> InputList::sorted() const {
+  std::vector<InputFolder> folders;
+  for (auto [folder, files] : folders_) {
+    std::sort(files.begin(), files.end());
+    files.erase(std::unique(files.begin(), files.end()), files.end());
+    folders.push_back({folder, std::move(files)});
+  }
+  return folders;
 }
 
 }  // namespace bascule

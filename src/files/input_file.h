@@ -2,10 +2,13 @@
 // A file open for reading, anywhere in it and by many threads at once.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "src/base/descriptor.h"
 #include "src/base/status.h"
@@ -35,5 +38,53 @@ std::string text_of_file(const std::string& path, std::int64_t max_bytes = std::
 
 // For messages, of a status that try_read() returned: "the file is truncated", "cannot be read: Input/output error".
 std::string read_problem(const Status& status);
+
+// Opening what is to be a regular file. A pipe or device that stands in its place is refused, not waited for.
+
+// The error of open_regular_file() for anything that is neither a regular file nor a folder.
+constexpr int kNotAFile = EINVAL;
+
+// For reading; relative paths start from `folder`, a descriptor or AT_FDCWD. A descriptor, or -errno: -EISDIR for a
+// folder, -kNotAFile. Allocates nothing.
+int open_regular_file(int folder, const char* path) noexcept;
+
+// For messages: "is not a file", "cannot be read: Permission denied". Allocates.
+std::string file_problem(int reason);
+
+// SHA-256 of whole files. Before the seal or after the last step.
+
+// 64 hexadecimal digits. Throws Error{kData} where it is no file that can be read.
+std::string sha256_of_file(const std::string& path);
+
+// The files that a run reads: what must be on another machine for the same run. Before the seal.
+
+// Files of a folder, sorted; each once.
+struct InputFolder {
+  std::string folder;              // as the settings name it: relative to where their paths start, or absolute
+  std::vector<std::string> files;  // relative to it, or absolute, as manifests name pictures
+};
+
+class InputList {
+ public:
+  // A file of a folder; "": where the paths of the settings start.
+  void add(const std::string& folder, std::string file);
+  // A file with its folder, as it is written.
+  void add_path(const std::string& written);
+  // Those of the names that are there. folder: as written; resolved: the same folder, where it is.
+  template <typename Names>
+  void add_found(const std::string& folder, const std::string& resolved, const Names& names) {
+    for (const char* const name : names) {
+      if (is_there(resolved, name)) add(folder, name);
+    }
+  }
+
+  // By folder.
+  std::vector<InputFolder> sorted() const;
+
+ private:
+  static bool is_there(const std::string& folder, const char* name);
+
+  std::map<std::string, std::vector<std::string>> folders_;
+};
 
 }  // namespace bascule

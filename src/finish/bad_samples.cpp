@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/seal/sealed_run.h"
 
 namespace bascule {

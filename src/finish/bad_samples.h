@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/answer/report.h"
-#include "src/loader/replacements.h"
+#include "src/loader/stream.h"
 #include "src/record/recorded_run.h"
 
 namespace bascule {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/finish/contracts.h"
 
+#include <cstddef>
 #include <cstdio>
+#include <string>
 
-#include "src/base/count_of.h"
+#include "src/base/messages.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
@@ -146,6 +148,17 @@ std::vector<ContractResult> judge_contracts(const ContractFigures& figures, cons
           durability(pictures),
           no_errors(),
           honest_figures(pictures)};
+}
+
+std::vector<MemoryCategory> planned_memory(const MemoryPlan& plan) {
+  const std::size_t ranks = plan.ranks;
+  const std::string note = ranks > 1 ? std::to_string(ranks) + " ranks together" : "";
+  std::vector<MemoryCategory> memory;
+  for (const PlannedRange& range : plan.categories)
+    memory.push_back({range.name, range.shared ? range.bytes : ranks * range.bytes, range.shared ? "" : note});
+  memory.push_back({"index of the data", ranks * plan.index_bytes, note});
+  memory.push_back({"program and libraries", plan.program_of_ranks(), "estimated"});
+  return memory;
 }
 
 }  // namespace bascule

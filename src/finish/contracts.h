@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/answer/report.h"
+#include "src/plan/memory_plan.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -44,5 +45,10 @@ struct DrawnPictures {
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures);
 // Of a run that draws. Of the figures only those of Memory, Sealed and Bits count.
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures, const DrawnPictures& pictures);
+
+// The memory of a run as its report lists it: by category, of all ranks of this machine together.
+
+// In the order of the plan; then what the processes hold beside the arena.
+std::vector<MemoryCategory> planned_memory(const MemoryPlan& plan);
 
 }  // namespace bascule

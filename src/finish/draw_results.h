@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run that draws leaves beside its pictures: all_results.json, and a summary for people.
+// README.md of a run that draws: which pipeline drew the pictures, which parts of it were not used, and the settings.
+// Finish phase.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/answer/draw_page.h"
 #include "src/bringup/machine_limits.h"
+#include "src/record/recorded_draw_run.h"
 #include "src/replay/draw_loop.h"
 
 namespace bascule {
+
+// Notes as lines for the pages of a run, which prompts that were cut, long or many, do not make large: the first 20, of
+// at most 400 bytes each, and how many more there are.
+std::vector<std::string> short_notes(const std::vector<std::string>& notes);
+
+// Markdown. The same for every run of the settings on one machine: it has no times.
+std::string draw_card(const RecordedDrawRun& run);
+
+// What a run that draws leaves beside its pictures: all_results.json, and a summary for people.
 
 // What report.html compares operations with. Before the seal. Zeros where it would show none, where drawing the missing
 // pictures is less than 20 times the work of measuring, or where measuring needs more memory than the plan.

@@ -17,22 +17,17 @@
 #include <utility>
 #include <vector>
 
-#include "src/answer/html.h"
-#include "src/answer/model_card.h"
 #include "src/answer/results.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
-#include "src/checkpoint/state_file.h"
 #include "src/files/durable_write.h"
-#include "src/files/temporary_name.h"
 #include "src/finish/contracts.h"
-#include "src/finish/planned_memory.h"
 #include "src/json/json.h"
 #include "src/judge/predictions.h"
 #include "src/logs/readable.h"
 #include "src/machine/process_limits.h"
-#include "src/pictures/thumbnail.h"
+#include "src/pictures/picture_bytes.h"
 #include "src/plan/draw_arena.h"
 
 namespace bascule {

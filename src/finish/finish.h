@@ -9,7 +9,7 @@
 
 #include "src/answer/report.h"
 #include "src/finish/bad_samples.h"
-#include "src/record/run_facts.h"
+#include "src/record/run_inputs.h"
 #include "src/seal/sealed_run.h"
 
 namespace bascule {

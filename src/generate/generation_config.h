@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/generate/search_options.h"
+#include "src/generate/token_search.h"
 #include "src/json/value.h"
 
 namespace bascule {

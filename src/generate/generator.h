@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts that a model writes: one replay encodes the sources of a batch, then each replay of another tape decodes the
-// next token of every row that has not ended, until none is left. Caches of keys and values are states of the session.
-//
-//   generation = record_generation(&session, model, bounds, options, precision)   record
-//   Generator generator(generation, options); generator.bytes()                   plan
-//   generator.seal(memory, session)                                               seal
-//   generator.run(batch, threads); generator.search().generated(sample)           replay
+// The texts of a batch as ids, for whoever judges them: by sample of the batch.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "src/generate/decoding_watch.h"
 #include "src/generate/token_search.h"
 #include "src/graph/operations.h"
 #include "src/models/model.h"
@@ -23,6 +16,48 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+class GeneratedRows {
+ public:
+  // most_ids: of one text, without the start token.
+  GeneratedRows(std::int64_t samples, std::int64_t most_ids) : samples_(samples), most_ids_(most_ids) {}
+
+  std::size_t bytes() const noexcept;
+  // memory: bytes(), 64-byte aligned.
+  void seal(std::byte* memory) noexcept;
+
+  // After the seal. clear(): no text was generated.
+  void take(const TokenSearch& search, std::int64_t samples) noexcept;
+  void clear() noexcept;
+
+  std::int64_t most_ids() const noexcept { return most_ids_; }
+  const std::int32_t* ids() const noexcept { return ids_; }        // (samples, most_ids)
+  const std::int32_t* counts() const noexcept { return counts_; }  // of ids; below 0: no text was generated
+  const float* scores() const noexcept { return scores_; }
+
+ private:
+  const std::int64_t samples_, most_ids_;
+  std::int32_t *ids_ = nullptr, *counts_ = nullptr;
+  float* scores_ = nullptr;
+};
+
+// Who follows a generation, which may take minutes.
+
+class DecodingWatch {
+ public:
+  virtual ~DecodingWatch() = default;
+  // After each token of so many rows; ended: samples of the batch that are done. Returns 0, or the number of a signal
+  // for which decoding ends at once. Sealed.
+  virtual int decoded(std::int64_t rows, std::int64_t ended) noexcept = 0;
+};
+
+// Texts that a model writes: one replay encodes the sources of a batch, then each replay of another tape decodes the
+// next token of every row that has not ended, until none is left. Caches of keys and values are states of the session.
+//
+//   generation = record_generation(&session, model, bounds, options, precision)   record
+//   Generator generator(generation, options); generator.bytes()                   plan
+//   generator.seal(memory, session)                                               seal
+//   generator.run(batch, threads); generator.search().generated(sample)           replay
 
 // The graphs of a session that generate, and what is read of them.
 struct RecordedGeneration {
@@ -77,7 +112,7 @@ class Generator {
   std::int64_t vocabulary_size_;
   std::int64_t decoded_rows_ = 0, decoded_steps_ = 0;
   bool saw_not_finite_ = false;
-  // The fields of a decoding batch (models/decoding.h) that are not the search's own.
+  // The fields of a decoding batch (models/model.h) that are not the search's own.
   std::int32_t *next_places_ = nullptr, *past_places_ = nullptr, *past_counts_ = nullptr, *live_offsets_ = nullptr,
                *source_places_ = nullptr, *source_counts_ = nullptr;
 };

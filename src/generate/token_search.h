@@ -1,4 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
+// The options of a search for tokens, with the meaning that they have in Transformers' generation_config.json.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/runtime/threads.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct SearchOptions {
+  std::int64_t vocabulary_size = 0;
+  std::int64_t num_beams = 1;   // 1: greedy search
+  std::int64_t max_length = 0;  // ids of a row, its start token among them; >= 1
+  // A row of fewer ids than these, its start token among them, cannot end. min_new_tokens n is min_length n + 1.
+  std::int64_t min_length = 0;
+  double length_penalty = 1.0;  // a finished sequence's score is its log p / length^length_penalty
+  EarlyStopping early_stopping = EarlyStopping::kNo;
+  std::int64_t no_repeat_ngram_size = 0;  // no row has the same n-gram twice; 0: it may
+  std::int32_t start_id = 0;
+  std::int32_t pad_id = 0;            // for whoever lays results out in rows: the search itself pads nothing
+  std::vector<std::int32_t> end_ids;  // at least one
+
+  // How many of a sample's best continuations beam search looks at: even if every end token is among them for every
+  // beam, num_beams of them go on.
+  std::int64_t candidates() const { return (1 + static_cast<std::int64_t>(end_ids.size())) * num_beams; }
+};
+
+// The tokens that may not follow a sequence.
+
+// ids: the sequence, its start token included. Banned are
+// - the end tokens, while the sequence is shorter than min_length;
+// - tokens that would complete an n-gram, n = no_repeat_ngram_size, which the sequence already has.
+// banned: room for ids.size() + end_ids.size(); a token can stand there twice. Returns how many were written.
+// Source: MinLengthLogitsProcessor and NoRepeatNGramLogitsProcessor of Transformers 5.23.
+std::int64_t list_banned_tokens(std::int32_t* banned, Span<const std::int32_t> ids,
+                                const SearchOptions& options) noexcept;
+
+// The best continuations of a row, and of the rows of a sample together. Of equal scores the lower beam comes first,
+// then the lower token: where torch.topk may return either, the choice here is fixed.
+
+// One row's logits. The score of a token is ((logit - top) - log_sum) + running in float32: the log p of its row's
+// sequence with it, where top is the largest logit, log_sum = log sum exp(logits - top), and running the log p without.
+struct RowLogits {
+  const float* logits = nullptr;
+  std::int64_t vocabulary_size = 0;
+  float top = 0.0f, log_sum = 0.0f, running = 0.0f;
+};
+
+struct Candidate {
+  float score = 0.0f;
+  std::int32_t token = 0;
+};
+
+// best[0, most): the tokens with the best scores, the best first. The score of a banned token is -infinity, as is a
+// score that is not a number: such tokens come last. Returns how many there are: `most` or, of fewer tokens, all.
+std::int64_t best_tokens(Candidate* best, std::int64_t most, const RowLogits& row,
+                         Span<const std::int32_t> banned) noexcept;
+
+struct BeamCandidate {
+  float score = 0.0f;
+  std::int32_t beam = 0, token = 0;
+};
+
+// The candidates of one beam, best first, and how many of them are taken.
+struct BeamList {
+  const Candidate* candidates = nullptr;
+  std::int64_t count = 0, taken = 0;
+};
+
+// best[0, most): the best of all beams, the best first. There must be so many.
+void merge_beams(BeamCandidate* best, std::int64_t most, Span<BeamList> beams) noexcept;
+
 // The search of generation, greedy (num_beams 1) or by beams: which tokens are decoded next, what follows from their
 // logits, and which sequence is a sample's result. It knows no model: whoever decodes asks for the rows, computes their
 // logits and gives them back.
@@ -31,17 +107,6 @@
 // sequences, but with -1e9 added to their scores, which is no better than an empty one. Here it has no rows any more.
 //
 // Source: GenerationMixin._sample and ._beam_search of Transformers 5.23.
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-
-#include "src/base/span.h"
-#include "src/generate/candidates.h"
-#include "src/generate/search_options.h"
-#include "src/runtime/threads.h"
-
-namespace bascule {
 
 class TokenSearch {
  public:

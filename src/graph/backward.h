@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/graph/graph.h"
-#include "src/graph/tensor_index.h"
+#include "src/graph/operation.h"
 
 namespace bascule {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/graph/operation.h"
 #include "src/graph/operations.h"
-#include "src/graph/tensor_index.h"
 
 namespace bascule {
 namespace {

@@ -5,9 +5,34 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/graph/tensor_index.h"
+#include "src/base/span.h"
+#include "src/graph/operation.h"
 
 namespace bascule {
+
+int StateSet::add(State state) {
+  BASCULE_CHECK(state.rows > 0 && state.cols > 0);
+  for (int i = 0; i < size(); ++i) {
+    const State& known = (*this)[i];
+    if (known.name != state.name) continue;
+    BASCULE_CHECK(known.rows == state.rows && known.cols == state.cols && known.dtype == state.dtype);
+    return i;
+  }
+  states_.push_back(std::move(state));
+  return size() - 1;
+}
+
+StateLayout lay_out_states(const StateSet& states) {
+  StateLayout layout;
+  for (int i = 0; i < states.size(); ++i) {
+    const std::int64_t rows = align_up<std::int64_t>(states[i].rows, 16);
+    const std::size_t bytes =
+        align_up(static_cast<std::size_t>(rows * states[i].cols) * element_bytes(states[i].dtype), kCacheLine);
+    layout.places.push_back({layout.bytes, bytes});
+    layout.bytes += bytes;
+  }
+  return layout;
+}
 
 Tensor Graph::add_tensor(TensorInfo info) {
   tensors_.push_back(std::move(info));

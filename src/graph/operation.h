@@ -5,6 +5,7 @@
 // gradient.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -109,5 +110,10 @@ struct Node {
   bool again = false;          // computes results of a forward node once more
   bool bf16_products = false;  // its matrix products round their operands to bf16 (kernels/gemm_tile.h)
 };
+
+// The place of a tensor in an array that has one element for each tensor of its graph.
+
+// tensor: not none.
+constexpr std::size_t index_of(Tensor tensor) { return static_cast<std::size_t>(tensor.index); }
 
 }  // namespace bascule

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/activation.h"
-#include "kernels/gate.h"
 #include "src/graph/graph.h"
 
 namespace bascule {
@@ -214,7 +213,7 @@ struct LatentSlots {
 LatentSlots latent_slots(Graph& graph, const std::string& name, std::int64_t slots, std::int64_t pictures,
                          std::int64_t pixels, std::int64_t channels);
 
-// One call of a program over slots (src/draw/sampling_program.h), commonly two fields of the batch. scales (1, 1 +
+// One call of a program over slots (src/draw/samplers.h), commonly two fields of the batch. scales (1, 1 +
 // slots): input_scale and the weights. numbers (1, 4), int32: x, output, next, and the picture that the batch begins
 // with.
 struct SamplingFields {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/base/align.h"
 #include "src/base/check.h"
+#include "src/base/span.h"
 
 namespace bascule {
 

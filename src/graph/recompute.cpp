@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
-#include "src/graph/tensor_index.h"
+#include "src/graph/operation.h"
 
 namespace bascule {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
-#include "src/base/picture_endings.h"
-#include "src/files/regular_file.h"
-#include "src/index/foreign_data.h"
+#include "src/base/paths.h"
+#include "src/files/input_file.h"
 #include "src/index/manifest_readers.h"
+#include "src/index/open_manifest.h"
 
 namespace bascule {
 namespace {

@@ -14,12 +14,9 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/program_file.h"
-#include "src/base/shard_list.h"
+#include "src/base/paths.h"
 #include "src/files/model_file_names.h"
 #include "src/index/glob.h"
-#include "src/index/run_names.h"
-#include "src/index/shard_names.h"
 
 namespace bascule {
 namespace {

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a split is read from: what paths, patterns of shards ("shard-{000..127}.tar") and globs
-// ("part-*.jsonl") stand for, in the order written. Before the seal.
-//
-// - A path that exists stands for itself, whatever signs are in it.
-// - All files are manifests, or all are shards. None comes twice.
-// - Pictures lie relative to the manifest that names them. Where manifests lie in several folders, paths of pictures
-//   are written relative to the folder that all of those are in, so that one picture has one path.
+// The names of what a run writes into output_dir, by which a pattern of data that would match one of them is refused.
+// tests/faults/test_several_files.py compares them with the folder of a run.
 #pragma once
 
 #include <string>
@@ -15,6 +10,52 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// Their numbers stand for any number.
+inline constexpr const char* kRunFolders[] = {"checkpoint-1", "checkpoint-10", "checkpoint-100",
+                                              "ema",          "last_state",    "runs"};
+
+// In output_dir alone.
+inline constexpr const char* kResultFiles[] = {"README.md",
+                                               "all_results.json",
+                                               "bascule.json",
+                                               "bascule.prom",
+                                               "embeddings.safetensors",
+                                               "generated_predictions.txt",
+                                               "log.jsonl",
+                                               "mlperf_log.txt",
+                                               "pictures.xxh3",
+                                               "predictions.jsonl",
+                                               "report.html",
+                                               "search.html",
+                                               "status.json",
+                                               "tensor_hashes.bin",
+                                               "test_results.json",
+                                               "trace.json",
+                                               "train_results.json",
+                                               "trainer_state.json",
+                                               "validation_results.json"};
+
+// In folders of output_dir; those of a model in output_dir too, and the files that src/files/model_file_names.h has.
+inline constexpr const char* kModelAndStateFiles[] = {"averaged_evaluation_records.bin",
+                                                      "bascule_state.json",
+                                                      "config.json",
+                                                      "evaluation_records.bin",
+                                                      "events.out.tfevents.1700000000.host.1.0",
+                                                      "model-00001-of-00002.safetensors",
+                                                      "model.safetensors",
+                                                      "model.safetensors.index.json",
+                                                      "picture_digests.bin",
+                                                      "step_records.bin",
+                                                      "training_state.safetensors"};
+
+// The files that a split is read from: what paths, patterns of shards ("shard-{000..127}.tar") and globs
+// ("part-*.jsonl") stand for, in the order written. Before the seal.
+//
+// - A path that exists stands for itself, whatever signs are in it.
+// - All files are manifests, or all are shards. None comes twice.
+// - Pictures lie relative to the manifest that names them. Where manifests lie in several folders, paths of pictures
+//   are written relative to the folder that all of those are in, so that one picture has one path.
 
 // The names of files that list the pictures of their folder, as Hugging Face has them. The last one is not read.
 inline constexpr const char* kMetadataFiles[] = {"metadata.jsonl", "metadata.csv", "metadata.parquet"};

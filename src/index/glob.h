@@ -25,4 +25,11 @@ bool matches_glob(std::string_view pattern, std::string_view name);
 // kSettings for `**`, kData for a folder that cannot be read.
 std::vector<std::string> expand_glob(const std::string& pattern, const std::string& start = "");
 
+// "shard-{000..127}.tar": the names of tar shards that a setting stands for. Before the seal.
+
+// {a..b} counts (with leading zeros where a bound has them), {a,b} lists, both nest and may come several times; commas
+// outside of braces separate names. In order, the first braces slowest. Throws Error (kSettings) for braces that do not
+// fit, ranges that count down, an empty name, a name twice, more than 100,000 names.
+std::vector<std::string> expand_shards(const std::string& path);
+
 }  // namespace bascule

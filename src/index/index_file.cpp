@@ -16,12 +16,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "src/base/align.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
+#include "src/base/span.h"
 #include "src/files/durable_write.h"
-#include "src/files/regular_file.h"
-#include "src/files/temporary_name.h"
+#include "src/files/input_file.h"
 
 namespace bascule {
 namespace {

@@ -10,9 +10,8 @@
 #include <cstring>
 
 #include "src/base/error.h"
-#include "src/base/line_break.h"
-#include "src/base/open_files.h"
-#include "src/files/regular_file.h"
+#include "src/base/utf8.h"
+#include "src/files/input_file.h"
 
 namespace bascule {
 namespace {

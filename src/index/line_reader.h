@@ -22,7 +22,7 @@ class LineReader {
   // whole.
   explicit LineReader(const std::string& path, std::size_t longest = kAnyLength);
 
-  // The next line without its line break, which src/base/line_break.h tells; a byte order mark at the front of the file
+  // The next line without its line break, which src/base/utf8.h tells; a byte order mark at the front of the file
   // is left out. False after the last line. The view holds until the next call. Throws Error (kData) if reading fails,
   // or the file is UTF-16.
   bool next(std::string_view* line);

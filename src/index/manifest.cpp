@@ -14,17 +14,16 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/count_of.h"
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/open_files.h"
-#include "src/base/shown_path.h"
-#include "src/index/foreign_data.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/index/index_file.h"
 #include "src/index/manifest_builder.h"
 #include "src/index/manifest_readers.h"
-#include "src/text/name_forms.h"
+#include "src/index/open_manifest.h"
+#include "src/text/nfc.h"
 
 namespace bascule {
 namespace {

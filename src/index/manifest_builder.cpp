@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/index/manifest_builder.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -10,8 +8,10 @@
 #include <limits>
 #include <utility>
 
+#include <xxhash.h>
+
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/index/index_file.h"
 #include "src/index/manifest_readers.h"

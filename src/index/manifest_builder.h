@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the readers of every kind of manifest put their rows: checks them, gives equal pictures one id, packs the
-// index.
+// Rows that a manifest refuses, for those that look at data which a run would not take: they are left out, and kept
+// here. Allocates.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,26 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/index/manifest.h"
 
 namespace bascule {
+
+struct RefusedRows {
+  static constexpr std::size_t kMostErrors = 6;
+
+  void add(const Error& error) {
+    if (errors.size() < most) errors.push_back(error);
+    ++count;
+  }
+
+  std::size_t most = kMostErrors;  // that are kept
+  std::int64_t count = 0;
+  std::vector<Error> errors;  // of the first ones
+};
+
+// Where the readers of every kind of manifest put their rows: checks them, gives equal pictures one id, packs the
+// index.
 
 // A class number or a name, or where labels may be values any number; or none.
 struct ManifestLabel {

@@ -8,7 +8,6 @@
 #include "src/base/utf8.h"
 #include "src/index/line_reader.h"
 #include "src/index/manifest_readers.h"
-#include "src/index/manifest_words.h"
 #include "src/json/json.h"
 #include "src/json/plain_object.h"
 
@@ -153,9 +152,9 @@ bool is_open(std::string_view line) {
 
 // Cuts an array into its elements without building it: only brackets, strings and commas matter here, the rest is left
 // to the parser of each element.
-class ArrayCutter {
+class JsonArrayCutter {
  public:
-  ArrayCutter(const std::string& file, const ManifestColumns& columns, RowReader* rows)
+  JsonArrayCutter(const std::string& file, const ManifestColumns& columns, RowReader* rows)
       : file_(file), columns_(columns), rows_(rows) {}
 
   // One line of the file with its line break.
@@ -344,7 +343,7 @@ std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& co
 std::uint64_t read_json_array(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder) {
   LineReader lines(file);
   RowReader rows(file, columns, builder);
-  ArrayCutter cutter(file, columns, &rows);
+  JsonArrayCutter cutter(file, columns, &rows);
   std::string_view line;
   bool more = lines.next(&line);
   while (more && is_blank(line)) more = lines.next(&line);

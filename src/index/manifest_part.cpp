@@ -10,7 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/base/digest.h"
-#include "src/index/picture_digests.h"
+#include "src/index/picture_folder.h"
 
 namespace bascule {
 namespace {

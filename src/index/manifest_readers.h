@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/span.h"
 #include "src/index/manifest.h"
 #include "src/index/manifest_builder.h"
-#include "src/index/refused_rows.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -63,5 +63,22 @@ Error missing_column(const std::string& where, const std::string& column, const 
                      const std::vector<std::string>& present);
 // A name or value in quotes, cut where it is long.
 std::string quoted_text(std::string_view text);
+
+// The words of a row and their tags, from its JSON.
+
+class WordReader {
+ public:
+  // words: a list of strings; tags: a list of as many strings or class numbers; null, or none of them a tag where that
+  // may be: the row has none. Both outlive what is read. Throws Error (kData) at `where`.
+  void read(const Json& words, const Json* tags, const ManifestColumns& columns, const std::string& where);
+
+  // Those of the row that was read last: all words, each followed by a zero byte, and a tag of each or none.
+  const std::string& text() const { return text_; }
+  Span<const ManifestLabel> tags() const { return tags_; }
+
+ private:
+  std::string text_;
+  std::vector<ManifestLabel> tags_;
+};
 
 }  // namespace bascule

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "src/base/digest.h"
-#include "src/base/picture_endings.h"
+#include "src/base/paths.h"
 #include "src/index/manifest_readers.h"
 #include "src/index/tar_reader.h"
 #include "src/json/json.h"

@@ -2,21 +2,24 @@
 #include "src/index/open_manifest.h"
 
 #include <sys/stat.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "src/base/count_of.h"
-#include "src/base/shown_path.h"
+#include <xxhash.h>
+
+#include "src/base/error.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/index/index_file.h"
-#include "src/index/refused_rows.h"
+#include "src/index/manifest_builder.h"
 
 namespace bascule {
 namespace {
@@ -148,6 +151,52 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
                     ? what + " is cached in " + index + " (" + megabytes(opened.manifest.resident_bytes()) + ")"
                     : what + " cannot be cached in " + index + ": " + problem;
   return opened;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDeepest = 2;                                                        // folders: data/train
+constexpr const char* kSavedFiles[] = {"dataset_dict.json", "dataset_info.json"};  // by save_to_disk
+
+std::string kind_of_table(const fs::path& path) {
+  const std::string ending = path.extension().string();
+  return ending == ".parquet" ? "Parquet" : ending == ".arrow" ? "Arrow" : "";
+}
+
+// What a folder holds of these forms, or nothing.
+std::string found_in(const std::string& folder) {
+  std::error_code failed;
+  if (std::any_of(std::begin(kSavedFiles), std::end(kSavedFiles),
+                  [&](const char* file) { return fs::exists(folder + "/" + file, failed); }))
+    return "is a data set that save_to_disk wrote";
+  for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    if (entry.depth() == kDeepest) entry.disable_recursion_pending();
+    const std::string kind = kind_of_table(entry->path());
+    if (!kind.empty()) return "holds " + kind + " files";
+  }
+  return "";
+}
+
+}  // namespace
+
+void refuse_foreign_data(const std::string& path) {
+  const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
+    throw Error(ErrorKind::kData, path, what, what_to_do);
+  };
+  std::error_code failed;
+  if (!fs::exists(path, failed) && !failed) {
+    refuse(
+        "there is no such file or folder",
+        "data are local files, and Bascule downloads nothing: tools/export_dataset.py NAME --output FOLDER downloads "
+        "and converts a data set of the hub");
+  }
+  const std::string kind = kind_of_table(path);
+  const std::string found = fs::is_directory(path, failed) ? found_in(path)
+                            : kind.empty()                 ? ""
+                                                           : "is a file of " + kind;
+  if (!found.empty()) refuse(found, "convert it: tools/export_dataset.py " + path + " --output FOLDER");
 }
 
 }  // namespace bascule

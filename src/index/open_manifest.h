@@ -48,4 +48,10 @@ struct OpenedManifest {
 OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache,
                              MissingPictures missing = MissingPictures::kAreRefused, std::int64_t most_rows = 0);
 
+// Data sets that are not read here: Parquet and Arrow files, what `save_to_disk` wrote, and names of the hub.
+
+// Throws Error kData, which names the tool that converts it, where the path of a split is a data set of these forms or
+// missing.
+void refuse_foreign_data(const std::string& path);
+
 }  // namespace bascule

@@ -3,6 +3,7 @@
 // that is opened once. In shards: one read at the picture's place, each shard being opened once.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "src/base/descriptor.h"
 #include "src/base/span.h"
 #include "src/index/manifest.h"
+#include "src/index/open_manifest.h"
 
 namespace bascule {
 
@@ -35,5 +37,22 @@ class PictureFolder {
   const Manifest& manifest_;
   std::vector<Descriptor> open_;  // the folder, or the shards in order
 };
+
+// The digest of a picture's file, as runs record it.
+
+// XXH3 of the bytes. Never 0, which stands for a picture that was not read. noexcept, allocates nothing.
+std::uint64_t picture_digest(const void* file, std::size_t bytes) noexcept;
+
+// The digest of a picture, taken when a worker first reads it; 0: not read yet. Ranks that share memory share these.
+using PictureDigest = std::atomic<std::uint64_t>;
+
+// The digests of all pictures of a manifest. Reading them all takes as long as reading the files does, so the answer is
+// cached beside the index (open_manifest.h) of as many rows as that, and holds while the index does: as long as the
+// manifest and the sizes of its pictures are the same; of a folder of classes, as long as no picture changes. Before
+// the seal.
+
+// By picture; of a missing one the digest of its path. The manifest is measured. Throws Error{kData} naming the row
+// whose picture cannot be read.
+std::vector<std::uint64_t> picture_digests(const Manifest& manifest, const IndexCache& cache);
 
 }  // namespace bascule

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "src/base/count_of.h"
+#include "src/base/messages.h"
 
 namespace bascule {
 namespace {

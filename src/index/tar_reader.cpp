@@ -11,8 +11,8 @@
 #include <cstring>
 #include <limits>
 
-#include "src/base/open_files.h"
-#include "src/files/regular_file.h"
+#include "src/base/error.h"
+#include "src/files/input_file.h"
 
 namespace bascule {
 namespace {

@@ -275,4 +275,29 @@ std::vector<std::string> get_strings(const Json& object, const std::string& key,
   return elements<std::string>(object, key, where, as_string);
 }
 
+namespace {
+
+const char* word_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInternal: return "bug";
+    case ErrorKind::kSettings: return "settings";
+    case ErrorKind::kData: return "data";
+    case ErrorKind::kMemory: return "memory";
+    case ErrorKind::kRank: return "rank";
+    case ErrorKind::kDisk: return "disk";
+    case ErrorKind::kNotAsRecorded: return "not_as_recorded";
+  }
+  return "";
+}
+
+}  // namespace
+
+Json error_json(const Error& error) {
+  return {{"kind", word_of(error.kind())},
+          {"exit_code", exit_code(error.kind())},
+          {"where", error.where()},
+          {"what", error.problem()},
+          {"what_to_do", error.what_to_do()}};
+}
+
 }  // namespace bascule

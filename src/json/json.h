@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/json/value.h"
 
 namespace bascule {
@@ -51,5 +52,10 @@ const Json& get_array(const Json& object, const std::string& key, const std::str
 std::vector<std::int64_t> get_ints(const Json& object, const std::string& key, const std::string& where);
 std::vector<double> get_numbers(const Json& object, const std::string& key, const std::string& where);
 std::vector<std::string> get_strings(const Json& object, const std::string& key, const std::string& where);
+
+// An error as JSON, as every command that prints a document has it.
+
+// {"exit_code", "kind", "what", "what_to_do", "where"}: the value of "error" in a document. Texts may be empty.
+Json error_json(const Error& error);
 
 }  // namespace bascule

@@ -2,6 +2,11 @@
 #include "src/judge/classified_rows.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "src/base/nearest.h"
+#include "src/judge/judge.h"
+#include "src/judge/statistics.h"
 
 namespace bascule {
 namespace {
@@ -62,5 +67,121 @@ void ClassifiedRows::take_rows(const Batch& batch, const Manifest&, Sums* sums) 
     predict_classes(logits_of(s), classes_, best_ + row * kBest, kBest);
   }
 }
+
+// Judges a classifier of pictures: the share of rows whose class has the largest logit, or one of the five largest.
+
+namespace {
+
+constexpr Metric kTop5Accuracy = {"top5_accuracy", "accuracy among the five best", 7, true, false, 2, 2};
+constexpr Metric kClassMetrics[] = {kAccuracy, kTop5Accuracy};
+
+class Classes final : public ClassifiedRows {
+ public:
+  explicit Classes(const JudgeShape& shape) : ClassifiedRows(shape, {}) {
+    plan(Part::kRows, &is_among_best_, shape.max_rows);
+  }
+
+ protected:
+  void take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept override {
+    ClassifiedRows::take_rows(batch, manifest, sums);
+    const std::int32_t* const labels = labels_of(batch);
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
+      const float* const logits = logits_of(s);
+      // Logits as large as the label's are taken to come before it; of NaN too.
+      const float own = logits[labels[s]];
+      const std::int64_t rank = std::count_if(logits, logits + classes(), [own](float x) { return !(x < own); });
+      is_among_best_[batch.rows[s]] = rank <= 5 ? 1 : 0;
+    }
+  }
+
+  void move_row(std::int64_t to, std::int64_t from) noexcept override { is_among_best_[to] = is_among_best_[from]; }
+
+  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
+    (*record)[kAccuracy] = sums->share_right();
+    const std::int64_t among = std::count(is_among_best_, is_among_best_ + record->samples, 1);
+    (*record)[kTop5Accuracy] = static_cast<double>(among) / static_cast<double>(record->samples);
+  }
+
+ private:
+  std::uint8_t* is_among_best_ = nullptr;  // by row
+};
+
+}  // namespace
+
+extern const JudgeKind kClasses;
+const JudgeKind kClasses = {
+    "classes", {kClassMetrics, std::size(kClassMetrics)}, true, "", [](const JudgeShape& shape) {
+      return std::unique_ptr<Judge>(new Classes(shape));
+    }};
+
+// Judges a classifier of texts: the figures of run_glue.py, and the mean of F1 over the classes.
+
+namespace {
+
+constexpr Metric kMacroF1 = {"macro_f1", "F1, mean over the classes", 0, true, false, 2, 2};
+constexpr Metric kMatthews = {"matthews_correlation", "Matthews' correlation", 1, false, false, 3, 3};
+constexpr Metric kF1OfClass1 = {"f1", "F1 of class 1", 2, true, false, 0, 0, false, true, 2};
+constexpr Metric kMeanOfAccuracyAndF1 = {
+    "combined_score", "mean of accuracy and F1", 3, true, false, 0, 0, false, true, 2};
+constexpr Metric kSequenceClassMetrics[] = {kAccuracy, kMacroF1, kMatthews, kF1OfClass1, kMeanOfAccuracyAndF1};
+
+constexpr char kSequenceClassNote[] =
+    "`accuracy`, `f1` (of class 1 in `config.json`, where there are two), `matthews_correlation` and `combined_score`, "
+    "the mean of the first two, are those of `run_glue.py`. `macro_f1` is the mean of F1 over the classes that a row "
+    "has as its label or its prediction.";
+
+struct ClassifiedSequence {
+  std::int32_t label = 0, predicted = 0;
+};
+
+class SequenceClasses final : public ClassifiedRows {
+ public:
+  explicit SequenceClasses(const JudgeShape& shape) : ClassifiedRows(shape, {"text", "text_pair"}) {
+    plan(Part::kRows, &judged_, shape.max_rows);
+    plan(Part::kScratch, &counts_, classes());
+  }
+
+ protected:
+  void take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept override {
+    ClassifiedRows::take_rows(batch, manifest, sums);
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
+      ClassifiedSequence& row = judged_[batch.rows[s]];
+      row.label = labels_of(batch)[s];
+      places_of_largest(logits_of(s), classes(), &row.predicted, 1);
+    }
+  }
+
+  void move_row(std::int64_t to, std::int64_t from) noexcept override { judged_[to] = judged_[from]; }
+
+  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
+    std::fill_n(counts_, classes(), LabelCounts());
+    for (std::int64_t i = 0; i < record->samples; ++i) {
+      ++counts_[judged_[i].label].labelled;
+      ++counts_[judged_[i].predicted].predicted;
+      if (judged_[i].label == judged_[i].predicted) ++counts_[judged_[i].label].both;
+    }
+    const double accuracy = sums->share_right();
+    (*record)[kAccuracy] = accuracy;
+    (*record)[kMacroF1] = macro_f1(counts_, classes());
+    (*record)[kMatthews] = matthews_correlation(counts_, classes());
+    if (classes() != kF1OfClass1.classes) return;
+    (*record)[kF1OfClass1] = counts_[1].f1();
+    (*record)[kMeanOfAccuracyAndF1] = (accuracy + counts_[1].f1()) / 2.0;
+  }
+
+ private:
+  ClassifiedSequence* judged_ = nullptr;  // by row
+  LabelCounts* counts_ = nullptr;         // by class
+};
+
+}  // namespace
+
+extern const JudgeKind kSequenceClasses;
+const JudgeKind kSequenceClasses = {
+    "sequence_classes",
+    {kSequenceClassMetrics, std::size(kSequenceClassMetrics)},
+    true,
+    kSequenceClassNote,
+    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new SequenceClasses(shape)); }};
 
 }  // namespace bascule

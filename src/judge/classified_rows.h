@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "src/judge/class_examples.h"
+#include "src/judge/examples.h"
 #include "src/judge/judge.h"
 #include "src/judge/predictions.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "src/base/word_list.h"
+#include "src/base/messages.h"
 
 namespace bascule {
 namespace {

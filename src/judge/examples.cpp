@@ -2,8 +2,14 @@
 #include "src/judge/examples.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
+
+#include "src/base/nearest.h"
 
 namespace bascule {
 
@@ -27,6 +33,200 @@ std::size_t PictureShelf::add(std::int64_t row) {
   picture.file.assign(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(bytes));
   report_->pictures.push_back(std::move(picture));
   return place->second;
+}
+
+namespace {
+
+constexpr std::int64_t kPictures = 12;
+constexpr std::size_t kConfusions = 10, kMistakes = 12;
+
+std::string class_name(std::int32_t id, const std::vector<std::string>& names) {
+  const std::size_t at = static_cast<std::size_t>(id);
+  return at < names.size() ? names[at] : std::to_string(id);
+}
+
+// The least accurate first; classes without a row are left out.
+void add_accuracies(Report* report, const JudgedClasses& judged, const std::vector<std::string>& names) {
+  std::map<std::int32_t, ClassAccuracy> classes;
+  for (const std::int32_t row : judged.rows) {
+    const std::int32_t label = judged.labels[row];
+    ClassAccuracy& one = classes[label];
+    ++one.rows;
+    one.right += judged.best[row * judged.stride].id == label ? 1 : 0;
+  }
+  for (auto& [id, one] : classes) {
+    one.name = class_name(id, names);
+    report->class_accuracies.push_back(std::move(one));
+  }
+  std::stable_sort(report->class_accuracies.begin(), report->class_accuracies.end(),
+                   [](const ClassAccuracy& a, const ClassAccuracy& b) { return a.right * b.rows < b.right * a.rows; });
+}
+
+void add_confusions(Report* report, const JudgedClasses& judged, const std::vector<std::string>& names) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> counts;
+  for (const std::int32_t row : judged.rows) {
+    const std::int32_t label = judged.labels[row], predicted = judged.best[row * judged.stride].id;
+    if (label != predicted) ++counts[{label, predicted}];
+  }
+  for (const auto& [pair, rows] : counts)
+    report->confusions.push_back({class_name(pair.first, names), class_name(pair.second, names), rows});
+  std::stable_sort(report->confusions.begin(), report->confusions.end(),
+                   [](const Confusion& a, const Confusion& b) { return a.rows > b.rows; });
+  if (report->confusions.size() > kConfusions) report->confusions.resize(kConfusions);
+}
+
+std::vector<Guess> guesses_of(const JudgedClasses& judged, std::int64_t row, const std::vector<std::string>& names) {
+  std::vector<Guess> guesses;
+  for (std::int64_t i = 0; i < judged.shown; ++i) {
+    const ClassPrediction& one = judged.best[row * judged.stride + i];
+    guesses.push_back({class_name(one.id, names), static_cast<double>(one.probability), one.id == judged.labels[row]});
+  }
+  return guesses;
+}
+
+void add_pictures(Report* report, const JudgedClasses& judged, const Manifest& manifest,
+                  const std::vector<std::string>& names) {
+  PictureShelf shelf(report, manifest);
+  for (const std::int64_t row : evenly_spaced({judged.rows.begin(), judged.rows.end()}, kPictures))
+    report->class_examples.push_back(
+        {shelf.add(row), class_name(judged.labels[row], names), guesses_of(judged, row, names)});
+}
+
+void add_mistakes(Report* report, const JudgedClasses& judged, const Manifest& manifest,
+                  const std::vector<std::string>& names) {
+  const auto best = [&](std::int32_t row) -> const ClassPrediction& { return judged.best[row * judged.stride]; };
+  std::vector<std::int32_t> wrong;
+  std::copy_if(judged.rows.begin(), judged.rows.end(), std::back_inserter(wrong),
+               [&](std::int32_t row) { return best(row).id != judged.labels[row]; });
+  std::stable_sort(wrong.begin(), wrong.end(),
+                   [&](std::int32_t a, std::int32_t b) { return best(a).probability > best(b).probability; });
+  wrong.resize(std::min(wrong.size(), kMistakes));
+  for (const std::int32_t row : wrong) {
+    const ManifestRow texts = manifest.row(row);
+    report->text_mistakes.push_back({std::string(texts.text), std::string(texts.second_text.value_or("")),
+                                     class_name(judged.labels[row], names), guesses_of(judged, row, names)});
+  }
+}
+
+}  // namespace
+
+void add_class_examples(Report* report, const JudgedClasses& judged, const Manifest& manifest,
+                        const std::vector<std::string>& names) {
+  add_accuracies(report, judged, names);
+  add_confusions(report, judged, names);
+  if (manifest.has_pictures()) {
+    add_pictures(report, judged, manifest, names);
+  } else {
+    add_mistakes(report, judged, manifest, names);
+  }
+}
+
+namespace {
+
+constexpr std::int64_t kExamples = 8, kAnswers = 5;
+
+// The judged rows, and which rows show which picture.
+struct Judged {
+  Judged(const RowEmbeddings& embeddings, const Manifest& of_manifest) : of(embeddings), manifest(of_manifest) {
+    std::set<std::int64_t> seen;
+    for (std::size_t place = 0; place < of.rows.size(); ++place) {
+      captions.push_back(static_cast<std::int64_t>(place));
+      if (seen.insert(picture(captions.back())).second) pictures.push_back(captions.back());
+    }
+  }
+  Span<const float> embedding(const float* embeds, std::int64_t place) const {
+    return {embeds + place * of.width, static_cast<std::size_t>(of.width)};
+  }
+  std::int64_t row(std::int64_t place) const { return of.rows[static_cast<std::size_t>(place)]; }
+  std::int64_t picture(std::int64_t place) const { return manifest.image_id(row(place)); }
+  std::string caption(std::int64_t place) const { return std::string(manifest.row(row(place)).text); }
+
+  const RowEmbeddings& of;
+  const Manifest& manifest;
+  std::vector<std::int64_t> captions;  // every place
+  std::vector<std::int64_t> pictures;  // the first place of each distinct picture
+};
+
+CaptionExample search_by_caption(const Judged& judged, std::int64_t place, PictureShelf& shelf) {
+  CaptionExample example;
+  example.caption = judged.caption(place);
+  std::int64_t rank = 0;
+  for (const Neighbour& answer : nearest(judged.embedding(judged.of.text, place), judged.of.image, judged.pictures)) {
+    const bool right = judged.picture(answer.row) == judged.picture(place);
+    if (++rank > kAnswers && !right) continue;
+    const PictureHit hit{shelf.add(judged.row(answer.row)), answer.score, right};
+    if (rank <= kAnswers) example.hits.push_back(hit);
+    if (right) {
+      example.right_hit = hit;
+      example.right_rank = rank;
+    }
+  }
+  return example;
+}
+
+PictureExample search_by_picture(const Judged& judged, std::int64_t place, PictureShelf& shelf) {
+  PictureExample example;
+  example.picture = shelf.add(judged.row(place));
+  std::int64_t rank = 0;
+  for (const Neighbour& answer : nearest(judged.embedding(judged.of.image, place), judged.of.text, judged.captions)) {
+    const bool right = judged.picture(answer.row) == judged.picture(place);
+    const CaptionHit hit{judged.caption(answer.row), answer.score, right};
+    if (++rank <= kAnswers) example.hits.push_back(hit);
+    if (right && example.right_rank == 0) {
+      example.right_hit = hit;
+      example.right_rank = rank;
+    }
+  }
+  return example;
+}
+
+}  // namespace
+
+void add_retrieval_examples(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest) {
+  const Judged judged(embeddings, manifest);
+  PictureShelf shelf(report, manifest);
+  for (const std::int64_t place : evenly_spaced(judged.captions, kExamples))
+    report->caption_examples.push_back(search_by_caption(judged, place, shelf));
+  for (const std::int64_t place : evenly_spaced(judged.pictures, kExamples))
+    report->picture_examples.push_back(search_by_picture(judged, place, shelf));
+}
+
+void add_embedding_map(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest) {
+  MapSource source;
+  source.rows = static_cast<std::int64_t>(embeddings.rows.size());
+  source.width = embeddings.width;
+  source.text = embeddings.text;
+  source.image = embeddings.image;
+  source.row = [&](std::int64_t place) {
+    const ManifestRow row = manifest.row(embeddings.rows[static_cast<std::size_t>(place)]);
+    return MapRow{manifest.picture_location(row.image_id), std::string(row.text)};
+  };
+  report->map = make_embedding_map(source);
+}
+
+namespace {
+
+std::string token_name(std::int32_t id, const std::vector<std::string>& names) {
+  const std::size_t at = static_cast<std::size_t>(id);
+  return at < names.size() && !names[at].empty() ? names[at] : std::to_string(id);
+}
+
+}  // namespace
+
+SentenceExample sentence_example(const KeptSentence& kept, const std::vector<std::string>& names) {
+  SentenceExample example;
+  for (std::int64_t i = 0; i < kept.tokens; ++i) example.tokens.push_back({token_name(kept.ids[i], names), "", {}});
+  for (std::int64_t i = 0; i < kept.masked_tokens; ++i) {
+    const TokenGuesses& masked = kept.masked[i];
+    ShownToken& token = example.tokens[static_cast<std::size_t>(masked.position)];
+    token.expected = token_name(masked.expected, names);
+    for (std::int64_t g = 0; g < kept.guesses; ++g) {
+      const std::int32_t id = masked.ids[g];
+      token.guesses.push_back(
+          {token_name(id, names), static_cast<double>(masked.probabilities[g]), id == masked.expected});
+    }
+  }
+  return example;
 }
 
 }  // namespace bascule

@@ -5,11 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "src/answer/report.h"
+#include "src/base/span.h"
 #include "src/index/manifest.h"
 #include "src/index/picture_folder.h"
+#include "src/judge/statistics.h"
 
 namespace bascule {
 
@@ -29,5 +32,72 @@ class PictureShelf {
   PictureFolder folder_;
   std::map<std::int64_t, std::size_t> index_;
 };
+
+// A classifier's rows for report.html: the accuracy of each class, the most frequent confusions, and pictures, or the
+// texts that it was surest of and wrong. Finish phase.
+
+struct JudgedClasses {
+  Span<const std::int32_t> rows;          // the manifest rows that were judged
+  const std::int32_t* labels = nullptr;   // by manifest row
+  const ClassPrediction* best = nullptr;  // by manifest row, best first
+  std::int64_t stride = 0;                // of `best`
+  std::int64_t shown = 0;                 // how many of them there are
+};
+
+// names: of the classes, by number; empty: they are called by their numbers.
+void add_class_examples(Report* report, const JudgedClasses& judged, const Manifest& manifest,
+                        const std::vector<std::string>& names);
+
+// Examples for report.html: captions with the pictures that the model finds for them, and the other way round; and
+// the map of the embeddings. Finish phase.
+
+// The embeddings of the judged rows.
+struct RowEmbeddings {
+  Span<const std::int32_t> rows;                  // the manifest row that each of them is
+  const float *text = nullptr, *image = nullptr;  // (rows, width)
+  std::int64_t width = 0;
+};
+
+// Eight evenly spaced captions, each with the five distinct pictures that are nearest, and eight evenly spaced distinct
+// pictures, each with the five nearest captions.
+void add_retrieval_examples(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest);
+
+// Report::map, without thumbnails.
+void add_embedding_map(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest);
+
+// Sentences with masked tokens for report.html: while the predicted split is judged, the tokens of a few evenly spaced
+// rows are kept, with the best predictions for those that are masked.
+
+inline constexpr std::int64_t kSentenceExamples = 8, kTokenGuesses = 5;
+
+// A masked token, and the tokens that the model holds most probable, best first.
+struct TokenGuesses {
+  std::int32_t position = 0;  // among the text's tokens, the special one before them at 0
+  std::int32_t expected = 0;
+  float probability = 0.0f;  // of the expected one
+  std::int32_t ids[kTokenGuesses] = {};
+  float probabilities[kTokenGuesses] = {};
+};
+
+// Which example a row of a split is; -1: none.
+inline std::int64_t example_of_row(std::int64_t row, std::int64_t rows) {
+  const std::int64_t shown = rows < kSentenceExamples ? rows : kSentenceExamples;
+  for (std::int64_t i = 0; i < shown; ++i) {
+    if (i * rows / shown == row) return i;
+  }
+  return -1;
+}
+
+// One kept row.
+struct KeptSentence {
+  const std::int32_t* ids = nullptr;  // as the model saw them
+  std::int64_t tokens = 0;
+  const TokenGuesses* masked = nullptr;
+  std::int64_t masked_tokens = 0;
+  std::int64_t guesses = 0;  // for each of them
+};
+
+// names: of the tokens by id; a token without a name is shown by its number.
+SentenceExample sentence_example(const KeptSentence& kept, const std::vector<std::string>& names);
 
 }  // namespace bascule

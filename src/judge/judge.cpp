@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
-#include "src/base/align.h"
 #include "src/base/check.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {
@@ -125,5 +126,29 @@ void Judge::finish(Threads& threads, EvaluationRecord* record) noexcept {
     record->loss = std::nan("");  // a mean of nothing, as where no token is masked
   judge_rows(threads, all, record);
 }
+
+extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses, kPretraining, kTargetTokens,
+    kSequenceClasses, kSequenceValues, kTokenTags;  // each in its own file
+
+namespace {
+
+std::vector<const JudgeKind*>& judges() {
+  static std::vector<const JudgeKind*> all = {
+      &kContrastiveRetrieval, &kMatching,        &kMaskedTokens,   &kClasses,  &kPretraining,
+      &kTargetTokens,         &kSequenceClasses, &kSequenceValues, &kTokenTags};
+  return all;
+}
+
+}  // namespace
+
+const JudgeKind& judge_named(std::string_view name) {
+  const auto found =
+      std::find_if(judges().begin(), judges().end(), [&](const JudgeKind* kind) { return kind->name == name; });
+  BASCULE_CHECK(found != judges().end());
+  for (const Metric& metric : (*found)->metrics) BASCULE_CHECK(metric.slot >= 0 && metric.slot < kMetricSlots);
+  return **found;
+}
+
+void add_judge(const JudgeKind& kind) { judges().push_back(&kind); }
 
 }  // namespace bascule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A judge makes figures of an evaluation: it takes what each replay computed for the rows of its batch, and gives the
-// loss over the split and metrics of its own. One judge is one file; judges.h finds it by its name. It knows no tape
+// loss over the split and metrics of its own. find_judge() gives it by its name. It knows no tape
 // and no stream.
 //
 // Rows that were left out for a bad picture are in no figure: loss and metrics are of the rows judged, each batch's
@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,7 @@
 #include "src/index/manifest.h"
 #include "src/logs/step_record.h"
 #include "src/runtime/threads.h"
-#include "src/text/token_decoder.h"
+#include "src/text/tokenizer.h"
 
 namespace bascule {
 
@@ -178,5 +179,28 @@ class Judge {
   std::int32_t* judged_ = nullptr;
   std::int64_t rows_ = 0;
 };
+
+// Metrics that several judges give.
+
+inline constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
+// The exponential of the loss.
+inline constexpr Metric kPerplexity = {"perplexity", "perplexity", 8, false, true, 2};
+
+// The judges by name. A model names the one that judges it (models/families.h).
+
+struct JudgeKind {
+  const char* name;
+  Metrics metrics;
+  // Whether it can keep something of each row of the test file; then the model is recorded with its predictions.
+  bool predicts;
+  const char* note;  // Markdown for the model card: how a metric is defined; may be empty
+  std::unique_ptr<Judge> (*make)(const JudgeShape& shape);
+};
+
+// A name that no judge has is a mistake in the family that names it.
+const JudgeKind& judge_named(std::string_view name);
+
+// A judge from outside src/: before main's command runs. The kind is kept by reference.
+void add_judge(const JudgeKind& kind);
 
 }  // namespace bascule

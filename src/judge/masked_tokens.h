@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "src/json/json_stream.h"
+#include "src/judge/examples.h"
 #include "src/judge/judge.h"
-#include "src/judge/sentence_examples.h"
 
 namespace bascule {
 

@@ -3,12 +3,11 @@
 // Leaves predictions.jsonl.
 #include <algorithm>
 
-#include "src/base/align.h"
 #include "src/base/elementary.h"
-#include "src/judge/area_under_curve.h"
-#include "src/judge/judges.h"
+#include "src/base/span.h"
+#include "src/judge/judge.h"
 #include "src/judge/predictions.h"
-#include "src/judge/shared_metrics.h"
+#include "src/judge/statistics.h"
 
 namespace bascule {
 namespace {

@@ -2,7 +2,6 @@
 #include "src/judge/predictions.h"
 
 #include "src/files/durable_write.h"
-#include "src/files/temporary_name.h"
 
 namespace bascule {
 namespace {

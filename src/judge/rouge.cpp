@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "src/base/align.h"
-#include "src/base/array_cutter.h"
 #include "src/base/check.h"
+#include "src/base/span.h"
 #include "src/judge/porter_stemmer.h"
 
 namespace bascule {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/base/as_written.h"
-#include "src/judge/correlation.h"
-#include "src/judge/judges.h"
+#include "src/base/messages.h"
+#include "src/judge/judge.h"
 #include "src/judge/predictions.h"
+#include "src/judge/statistics.h"
 
 namespace bascule {
 namespace {

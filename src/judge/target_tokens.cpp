@@ -9,9 +9,8 @@
 
 #include "src/base/elementary.h"
 #include "src/files/durable_write.h"
-#include "src/judge/judges.h"
+#include "src/judge/judge.h"
 #include "src/judge/predictions.h"
-#include "src/judge/shared_metrics.h"
 
 namespace bascule {
 namespace {

@@ -4,12 +4,10 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/judge/class_figures.h"
-#include "src/judge/class_predictions.h"
 #include "src/judge/entities.h"
-#include "src/judge/judges.h"
+#include "src/judge/judge.h"
 #include "src/judge/predictions.h"
-#include "src/judge/tagged_examples.h"
+#include "src/judge/statistics.h"
 
 namespace bascule {
 namespace {

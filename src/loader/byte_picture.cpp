@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/loader/blend_bytes.h"
-
 namespace bascule {
 namespace {
 

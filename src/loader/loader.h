@@ -26,7 +26,7 @@
 #include "src/corpus/corpus.h"
 #include "src/index/manifest.h"
 #include "src/index/open_manifest.h"
-#include "src/index/picture_digest.h"
+#include "src/index/picture_folder.h"
 #include "src/loader/augmenting.h"
 #include "src/loader/label_count.h"
 #include "src/loader/media.h"

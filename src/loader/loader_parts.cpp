@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "src/base/align.h"
-#include "src/loader/text_lengths.h"
+#include "src/base/span.h"
+#include "src/loader/label_count.h"
 
 namespace bascule {
 

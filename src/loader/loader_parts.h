@@ -6,10 +6,10 @@
 #include <cstdint>
 
 #include "src/loader/augmenting.h"
-#include "src/loader/batch_order.h"
 #include "src/loader/loader.h"
 #include "src/loader/media.h"
 #include "src/loader/sample.h"
+#include "src/loader/sampler.h"
 #include "src/loader/slot.h"
 
 namespace bascule {

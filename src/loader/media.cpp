@@ -9,11 +9,10 @@
 #include <iterator>
 #include <string>
 
-#include "src/base/align.h"
-#include "src/base/count_of.h"
 #include "src/base/error.h"
+#include "src/base/messages.h"
 #include "src/base/philox.h"
-#include "src/loader/picture_reason.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {

@@ -1,4 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sleeping until something changes, without a lock: a counter that is raised at every change, and a futex under it. No
+// call allocates; usable after the seal from any thread.
+//
+//   const std::uint32_t seen = event.count();
+//   if (!condition()) event.wait_beyond(seen);   // a change between the two lines is not lost; look again afterwards
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "src/base/span.h"
+#include "src/loader/sampler.h"
+
+namespace bascule {
+
+class Event {
+ public:
+  std::uint32_t count() const noexcept { return count_.load(); }
+  // Call after the change: wakes all that wait.
+  void raise() noexcept;
+  // Returns when count() is not `seen` any more, and sometimes for no reason.
+  void wait_beyond(std::uint32_t seen) noexcept;
+
+ private:
+  alignas(kCacheLine) std::atomic<std::uint32_t> count_{0};
+  std::atomic<std::int32_t> sleepers_{0};
+};
+
 // The hand-over between workers and step: which slots are open for filling, which sample is claimed next, which batch
 // is ready. It knows numbers only, no contents. Lock-free; nothing allocates after the constructor; all but the
 // constructor is for after the seal.
@@ -9,16 +38,6 @@
 //
 // Consumer functions belong to one thread. Data that a thread wrote before open, finish_sample or publish is visible to
 // the threads that take the slot after it.
-#pragma once
-
-#include <atomic>
-#include <cstdint>
-#include <memory>
-
-#include "src/loader/batch_order.h"
-#include "src/loader/event.h"
-
-namespace bascule {
 
 struct SampleClaim {
   std::int64_t number = 0;  // of the batch

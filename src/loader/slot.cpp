@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/loader/slot.h"
 
-#include "src/base/array_cutter.h"
 #include "src/base/check.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {

@@ -8,7 +8,7 @@
 #include "src/base/batch.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
-#include "src/loader/batch_order.h"
+#include "src/loader/sampler.h"
 
 namespace bascule {
 

@@ -8,7 +8,6 @@
 #include "src/base/clock.h"
 #include "src/loader/label_count.h"
 #include "src/loader/sample.h"
-#include "src/loader/stream_state.h"
 #include "src/loader/workers.h"
 
 namespace bascule {

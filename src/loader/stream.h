@@ -1,18 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of batches as the step sees it: those of epoch 0, then those of epoch 1, and so on, without a gap. Batch
-// `number` of a stream is batch number % batches_per_epoch() of epoch number / batches_per_epoch(). One thread at a
-// time may call a stream; all but restore_replacements() may be called after the seal.
+// Samples that were bad, and those that stand in for them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "src/base/batch.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
-#include "src/loader/replacements.h"
+#include "src/index/manifest.h"
+#include "src/index/picture_folder.h"
+#include "src/loader/augmenting.h"
+#include "src/loader/media.h"
+#include "src/loader/mixing.h"
+#include "src/loader/ring.h"
+#include "src/loader/sample.h"
+#include "src/loader/sampler.h"
+#include "src/loader/slot.h"
 
 namespace bascule {
+
+// In place of a row: none was taken.
+inline constexpr std::int64_t kNoRow = -1;
+
+// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place,
+// or none was: an evaluation leaves the sample out, and where nothing is skipped it ends the run.
+struct ReplacedSample {
+  std::int64_t epoch = 0;
+  std::int64_t position = 0;
+  std::int64_t row = 0;
+  std::int64_t bad_row = 0;
+  std::int64_t reason = 0;  // picture_reason(), or a mark of worker.h
+};
+
+// The state of one stream that workers and step share. Constant but for the slots, whose owner the ring decides.
+
+struct StreamState {
+  // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
+  StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const SampleSettings& sample_settings,
+              bool has_pictures, const RandomCrops& of_crops, const Augmenting& of_changes,
+              const MixSettings& mix_settings, std::vector<Slot> of_slots, Span<PictureDigest> of_pictures)
+      : manifest(of_manifest),
+        order(dealing),
+        samples(sample_settings),
+        crops(of_crops),
+        augmenting(of_changes),
+        mix(mix_settings),
+        slots(std::move(of_slots)),
+        ring(order, static_cast<std::int64_t>(slots.size())),
+        digests(of_pictures) {
+    if (has_pictures) folder.emplace(of_manifest);
+  }
+
+  Slot& slot(std::int64_t number) noexcept { return slots[ring.slot_of(number)]; }
+
+  const Manifest& manifest;
+  const BatchOrder order;
+  const SampleSettings samples;
+  const RandomCrops crops;
+  const Augmenting augmenting;
+  const MixSettings mix;
+  std::optional<PictureFolder> folder;  // none where samples have no pictures
+  std::vector<Slot> slots;
+  Ring ring;
+  const Span<PictureDigest> digests;  // by image id; empty: none are kept
+  // By all workers, so far: samples that were loaded or left out, and what that took (see StreamStatistics).
+  std::atomic<std::int64_t> loaded_samples{0};
+  std::atomic<std::int64_t> busy_ns{0};
+};
+
+// A stream of batches as the step sees it: those of epoch 0, then those of epoch 1, and so on, without a gap. Batch
+// `number` of a stream is batch number % batches_per_epoch() of epoch number / batches_per_epoch(). One thread at a
+// time may call a stream; all but restore_replacements() may be called after the seal.
 
 struct StreamStatistics {
   std::int64_t batches = 0;  // that next() gave

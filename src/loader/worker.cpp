@@ -5,7 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/index/picture_digest.h"
+#include "src/index/picture_folder.h"
 
 namespace bascule {
 namespace {

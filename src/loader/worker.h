@@ -14,10 +14,10 @@
 
 #include "src/base/span.h"
 #include "src/base/status.h"
-#include "src/loader/event.h"
 #include "src/loader/media.h"
+#include "src/loader/ring.h"
 #include "src/loader/sample.h"
-#include "src/loader/stream_state.h"
+#include "src/loader/stream.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

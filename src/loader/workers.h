@@ -12,7 +12,7 @@
 #include "src/base/span.h"
 #include "src/loader/loader.h"
 #include "src/loader/media.h"
-#include "src/loader/stream_state.h"
+#include "src/loader/stream.h"
 #include "src/loader/worker.h"
 
 namespace bascule {

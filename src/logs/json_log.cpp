@@ -14,11 +14,10 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/open_files.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
-#include "src/logs/figures.h"
+#include "src/logs/step_record.h"
 
 namespace bascule {
 namespace {

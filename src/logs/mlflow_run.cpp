@@ -25,10 +25,9 @@
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/files/durable_write.h"
-#include "src/files/temporary_name.h"
 #include "src/json/json.h"
-#include "src/logs/figures.h"
 #include "src/logs/json_log.h"
+#include "src/logs/step_record.h"
 
 namespace bascule {
 namespace {

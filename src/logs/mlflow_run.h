@@ -26,7 +26,7 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/status.h"
-#include "src/logs/named_text.h"
+#include "src/logs/readable.h"
 #include "src/logs/step_record.h"
 
 namespace bascule {

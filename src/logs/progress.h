@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/logs/progress_step.h"
 #include "src/logs/run_status.h"
 #include "src/logs/step_record.h"
 

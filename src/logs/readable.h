@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "src/logs/step_record.h"
 
@@ -35,5 +36,11 @@ ShortText readable_metric(const Metric& metric, double value) noexcept;
 ShortText can_deliver(double samples_per_second) noexcept;
 // The current time in UTC, in a format of strftime.
 ShortText utc_now(const char* format) noexcept;
+
+// A fact for people: {"compiler", "g++ 12.2"}.
+struct NamedText {
+  std::string name;
+  std::string value;
+};
 
 }  // namespace bascule

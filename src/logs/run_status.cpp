@@ -14,7 +14,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/base/open_files.h"
 #include "src/files/durable_write.h"
 #include "src/json/json_stream.h"
 #include "src/logs/readable.h"

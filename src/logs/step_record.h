@@ -1,4 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
+// A figure that an evaluation gives beside the loss. A judge lists its own (src/judge); reports walk that list and know
+// none of them by name.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <type_traits>
+
+#include "src/base/check.h"
+#include "src/base/span.h"
+
+namespace bascule {
+
+struct Metric {
+  const char* key;    // in result files after "eval_"
+  const char* title;  // for people
+  int slot;           // of EvaluationRecord::metric; part of what checkpoints hold, so it never changes;
+                      // below kMetricSlots, different from those of the same judge
+  bool is_fraction;   // shown in percent
+  bool smaller_is_better = false;
+  // The place among the figures at the head of report.html and among the curves beside the loss, from 1; 0: not there.
+  int headline = 0, curve = 0;
+  bool is_of_generated = false;  // there only where texts are generated
+  bool has_best = true;          // false: a fact, of which neither more nor less is better
+  int classes = 0;               // there only where the model has so many; 0: always
+};
+using Metrics = Span<const Metric>;
+
 // The records of a run: fixed-size records that sealed code writes, and a log of them in memory given before
 // the seal. Progress, TensorBoard, the result files and the HTML report are all made from these records and nothing
 // else.
@@ -8,17 +38,6 @@
 //   sealed:           log.append(record);             // noexcept, allocates nothing; thins itself when full
 //   checkpoint:       save log.records(), log.appended() and log.stride(); log.restore(...) on resume
 //   finish:           report.steps.assign(log.records().begin(), log.records().end());
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
-
-#include "src/base/check.h"
-#include "src/base/span.h"
-#include "src/logs/metric.h"
-
-namespace bascule {
 
 // The phases of a step's wall time. The rest of it (logging, waiting for the lock step) is "other".
 enum class StepPhase : int { kWaitForData, kForward, kBackward, kReduction, kUpdate };
@@ -154,5 +173,34 @@ class RecordLog {
   std::uint64_t stride_ = 1;
   bool guest_ = false;
 };
+
+// The figures of a record under the keys that log.jsonl and MLflow have for them. noexcept, allocates nothing.
+
+// visit(key, value): a double or an integer. The key lives until visit() returns.
+template <typename Visit>
+void visit_figures(const StepRecord& record, const Visit& visit) noexcept {
+  visit("epoch", record.epoch);
+  visit("loss", record.loss);
+  visit("grad_norm", record.grad_norm);
+  visit("learning_rate", record.learning_rate);
+  visit("samples_per_second", record.samples_per_second);
+}
+
+template <typename Visit>
+void visit_figures(const EvaluationRecord& record, Metrics metrics, const Visit& visit) noexcept {
+  const char* const prefix = figure_prefix(record.split, record.averaged != 0);
+  char key[64];
+  const auto named = [&](const char* name) {
+    std::snprintf(key, sizeof key, "%s_%s", prefix, name);
+    return key;
+  };
+  visit("epoch", record.epoch);
+  if (!std::isnan(record.loss)) visit(named("loss"), record.loss);  // NaN: nothing had a label
+  visit(named("runtime"), record.seconds);
+  visit(named("samples"), record.samples);
+  for (const Metric& metric : metrics) {
+    if (!std::isnan(record[metric])) visit(named(metric.key), record[metric]);
+  }
+}
 
 }  // namespace bascule

@@ -18,7 +18,6 @@
 #include "src/base/error.h"
 #include "src/base/span.h"
 #include "src/files/durable_write.h"
-#include "src/files/temporary_name.h"
 #include "src/logs/event_encoding.h"
 
 namespace bascule {

@@ -136,4 +136,14 @@ Counters read_counters(const std::string& root = "");
 // The numbers of a list of cores or nodes: "0-3,8" has five. None where it is unknown or no list.
 std::vector<std::int64_t> numbers_of_list(const TextFact& list);
 
+// The facts of the file system that holds a folder. Before the seal.
+
+struct DiskFacts {
+  TextFact type, device, options;  // "ext4", "/dev/vda", "rw,relatime"
+  Fact bytes, free_bytes;          // free: for this user; unknown where the file system does not say
+};
+
+// root: where /proc/self/mountinfo lies, as in read_machine().
+DiskFacts read_disk(const std::string& folder, const std::string& root = "");
+
 }  // namespace bascule

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "src/graph/graph.h"
-#include "src/models/bridgetower_batch.h"
-#include "src/models/bridgetower_config.h"
 #include "src/models/towers.h"
 
 namespace bascule {

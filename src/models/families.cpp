@@ -2,12 +2,14 @@
 #include "src/models/families.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/base/model_folder.h"
-#include "src/base/word_list.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/json/json.h"
+#include "src/models/bridgetower.h"
 
 namespace bascule {
 
@@ -79,5 +81,89 @@ std::unique_ptr<Model> open_model(const ModelSource& source, const std::string& 
 }
 
 void add_family(const Family& family) { table().push_back(&family); }
+
+// Tensors in a class's checkpoint that its head's forward pass does not read. Source:
+// BridgeTowerModel.__init__.
+
+namespace {
+
+struct List {
+  std::vector<ParameterPiece> pieces;
+  void add(const std::string& name, std::vector<std::int64_t> shape, double deviation, float constant = 0.0f) {
+    ParameterPiece piece;
+    piece.name = name;
+    piece.elements = 1;
+    for (const std::int64_t n : shape) piece.elements *= n;
+    piece.shape = std::move(shape);
+    piece.initial = {constant, static_cast<float>(deviation)};
+    pieces.push_back(piece);
+  }
+  void dense(const std::string& name, std::int64_t out, std::int64_t in, double deviation) {
+    add(name + ".weight", {out, in}, deviation);
+    add(name + ".bias", {out}, 0.0);
+  }
+  void norm(const std::string& name, std::int64_t width) {
+    add(name + ".weight", {width}, 0.0, 1.0f);
+    add(name + ".bias", {width}, 0.0);
+  }
+};
+
+void add_resblock(List* list, const std::string& name, const BridgeTowerConfig::Vision& vision) {
+  const std::int64_t w = vision.hidden_size;
+  const double width = static_cast<double>(w), f = vision.initializer_factor;
+  const double out = f / std::sqrt(width) / std::sqrt(2.0 * static_cast<double>(vision.num_hidden_layers));
+  list->add(name + ".attn.in_proj_weight", {3 * w, w}, f / std::sqrt(width));
+  list->add(name + ".attn.in_proj_bias", {3 * w}, 0.0);
+  list->dense(name + ".attn.out_proj", w, w, out);
+  list->norm(name + ".ln_1", w);
+  list->dense(name + ".mlp.c_fc", 4 * w, w, f / std::sqrt(2.0 * width));
+  list->dense(name + ".mlp.c_proj", w, 4 * w, out);
+  list->norm(name + ".ln_2", w);
+}
+
+void add_cross_layer(List* list, const std::string& name, const BridgeTowerConfig& config) {
+  const std::int64_t d = config.hidden_size, f = config.text.intermediate_size;
+  const double deviation = 0.05 * config.initializer_factor;
+  for (const std::string& block : {name + ".attention", name + ".crossattention"}) {
+    for (const char* part : {".self.query", ".self.key", ".self.value", ".output.dense"})
+      list->dense(block + part, d, d, deviation);
+    list->norm(block + ".output.LayerNorm", d);
+  }
+  list->dense(name + ".intermediate.dense", f, d, deviation);
+  list->dense(name + ".output.dense", d, f, deviation);
+  list->norm(name + ".output.LayerNorm", d);
+}
+
+}  // namespace
+
+std::vector<ParameterPiece> unused_tensors(const BridgeTowerConfig& config, ModelHead head) {
+  const std::string prefix = head == ModelHead::kBase ? "" : "bridgetower.";
+  const std::int64_t d = config.hidden_size;
+  const double deviation = 0.05 * config.initializer_factor;
+  List list;
+  list.dense(prefix + "text_model.pooler.dense", d, d, deviation);
+  const std::string visual = prefix + "vision_model.visual.";
+  for (std::int64_t i = config.text.num_hidden_layers; i < config.vision.blocks(); ++i) {
+    add_resblock(&list, visual + "transformer.resblocks." + std::to_string(i), config.vision);
+  }
+  if (!config.vision.share_layernorm) {
+    for (std::int64_t i = 0; i < config.vision.num_hidden_layers; ++i)
+      list.norm(visual + "ln_separate." + std::to_string(i), config.vision.hidden_size);
+  }
+  if (config.share_link_tower_layers) {
+    for (const char* modality : {"text", "image"}) {
+      const std::string link = prefix + "cross_modal_" + modality + "_link_tower";
+      list.norm(link + ".LayerNorm", d);
+      if (config.link_tower_type == LinkTower::kScaledAdd) list.add(link + ".scaled_factor", {}, 0.0, 1.0f);
+      if (config.link_tower_type == LinkTower::kInterpolate) list.add(link + ".beta", {}, 0.0, 0.5f);
+    }
+  }
+  if (head == ModelHead::kMaskedLm) {
+    add_cross_layer(&list, prefix + "cross_modal_image_layers." + std::to_string(config.num_hidden_layers - 1), config);
+    for (const char* modality : {"text", "image"})
+      list.dense(prefix + "cross_modal_" + modality + "_pooler.dense", d, d, deviation);
+  }
+  return list.pieces;
+}
 
 }  // namespace bascule

@@ -14,7 +14,7 @@ namespace bascule {
 
 struct FamilyHead {
   HeadWords words;
-  const char* judge = "";         // of src/judge/judges.h
+  const char* judge = "";         // of src/judge/judge.h
   std::string architecture = {};  // the Hugging Face class of a model with it
   // The command that asks a finished model of this head: "search" (Use::kEmbedText and kEmbedPicture),
   // "classify" or "fill" (Recording::reference has "logits"), "generate" (kEncode and kDecode); empty: none.

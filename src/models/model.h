@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as those who train, evaluate, save and search see it: a family (families.h) opens one from a config.json and
-// a head. They know no family and no head. Before the seal.
+// What a model that generates reads beside its weights, one token of every row at a time, and how much of it there may
+// be. A generator fills these fields, not a loader. Its rows are beams of samples, or, without beams, samples.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,91 @@
 #include <string>
 #include <vector>
 
-#include "src/graph/file_names.h"
+#include "src/base/batch.h"
 #include "src/graph/graph.h"
+#include "src/graph/parameters.h"
 #include "src/json/value.h"
-#include "src/models/decoding.h"
-#include "src/models/drawing.h"
 
 namespace bascule {
+
+// Bounds of what is generated at once; states have these extents.
+struct DecodingShape {
+  std::int64_t slots = 0;           // rows
+  std::int64_t max_length = 0;      // tokens of a row, its start token too
+  std::int64_t source_rows = 0;     // tokens of all sources together
+  std::int64_t longest_source = 0;  // and of one
+};
+
+// A stream of Use::kDecode: the rows that have not ended. Its samples are those of which a row has not.
+inline constexpr int kLiveRows = kFirstModelStream;
+
+inline constexpr char kNextTokens[] = "next_tokens";      // (live rows): the token to read
+inline constexpr char kNextPlaces[] = "next_places";      // (live rows): the cache's row that keeps its key and value
+inline constexpr char kPastPlaces[] = "past_places";      // (live rows, max_length): the cache's rows of all its tokens
+inline constexpr char kPastCounts[] = "past_counts";      // (live rows): their number, this token with them
+inline constexpr char kLiveOffsets[] = "live_offsets";    // (samples + 1): the first row of each sample
+inline constexpr char kSourcePlaces[] = "source_places";  // (samples, longest_source): the source's rows in its cache
+inline constexpr char kSourceCounts[] = "source_counts";  // (samples): their number
+
+inline Fields decoding_fields(const DecodingShape& shape) {
+  const Extent live = rows_of_stream(kLiveRows), samples = rows_per_sample(1), offsets = {kSamples, 1, 1};
+  constexpr FieldSource kSource = FieldSource::kGenerator;
+  return {{kNextTokens, DType::kInt32, live, 1, kSource},
+          {kNextPlaces, DType::kInt32, live, 1, kSource},
+          {kPastPlaces, DType::kInt32, live, shape.max_length, kSource},
+          {kPastCounts, DType::kInt32, live, 1, kSource},
+          {kLiveOffsets, DType::kInt32, offsets, 1, kSource},
+          {kSourcePlaces, DType::kInt32, samples, shape.longest_source, kSource},
+          {kSourceCounts, DType::kInt32, samples, 1, kSource}};
+}
+
+// What the models of a pipeline that draws read beside their weights, and how much of it there may be. Whoever draws
+// fills these fields, not a loader.
+
+// Bounds of what is drawn at once; graphs and states have these extents.
+struct DrawingShape {
+  std::int64_t height = 0, width = 0;  // of latents
+  std::int64_t prompts = 0;            // whose keys and values are kept at a time
+  std::int64_t prompt_tokens = 0;      // of each; the last ones are padding
+};
+
+// Tensors that parts find by name, and that therefore have no scope. The tensor that a text encoder writes and a UNet
+// in the same graph reads: (samples * tokens, width).
+inline constexpr char kTextEmbeddings[] = "text_embeddings";
+// The tensors that a UNet reads and writes: (samples * pixels, channels). Whoever draws adds the first to its graph; it
+// may be of another stream, of which each row stands for as many samples, all first ones before all second ones.
+inline constexpr char kNoisyLatents[] = "noisy_latents", kModelOutput[] = "model_output";
+// The tensor that a decoder writes: (pixels, 3), about -1 to 1.
+inline constexpr char kPicture[] = "picture";
+
+// Inputs of graphs, written before a replay. Of Use::kPredictNoise, (1, width): the sines and cosines of a timestep. Of
+// Use::kDecodeLatents: (pixels, channels).
+inline constexpr char kTimeEmbedding[] = "timestep", kLatents[] = "latents";
+
+// Fields.
+inline constexpr char kPromptIds[] = "prompt_ids";              // Use::kEncodePrompt (tokens): the tokens of a prompt
+inline constexpr char kPromptPositions[] = "prompt_positions";  // (tokens): their positions, 0, 1, ...
+inline constexpr char kKeptPlaces[] = "kept_places";            // (tokens): the places that keep their keys and values
+inline constexpr char kPromptPlaces[] = "prompt_places";        // (samples, tokens): the places of each row's prompt
+inline constexpr char kPromptCounts[] = "prompt_counts";        // (samples): their number
+
+inline Fields prompt_fields(const DrawingShape& shape) {
+  const Extent tokens = rows_per_sample(shape.prompt_tokens);
+  constexpr FieldSource kSource = FieldSource::kGenerator;
+  return {{kPromptIds, DType::kInt32, tokens, 1, kSource},
+          {kPromptPositions, DType::kInt32, tokens, 1, kSource},
+          {kKeptPlaces, DType::kInt32, tokens, 1, kSource}};
+}
+
+inline Fields noise_fields(const DrawingShape& shape) {
+  const Extent samples = rows_per_sample(1);
+  constexpr FieldSource kSource = FieldSource::kGenerator;
+  return {{kPromptPlaces, DType::kInt32, samples, shape.prompt_tokens, kSource},
+          {kPromptCounts, DType::kInt32, samples, 1, kSource}};
+}
+
+// A model as those who train, evaluate, save and search see it: a family (families.h) opens one from a config.json and
+// a head. They know no family and no head. Before the seal.
 
 // Where a model comes from.
 struct ModelSource {
@@ -71,7 +149,7 @@ enum class Use {
   kEmbedPicture,  // outputs: "image_embeds", (samples, embedding_width()), of a picture alone
   kEncode,        // fills the states that kDecode reads of a source; a batch's fields are those of fields()
   kDecode,        // fields: decoding_fields(); outputs: "logits" (live rows, vocabulary) of each row's next token
-  // Parts of a pipeline that draws (drawing.h). The first two share a graph, in this order.
+  // Parts of a pipeline that draws. The first two share a graph, in this order.
   kEncodePrompt,  // fields: prompt_fields(); outputs: kTextEmbeddings
   kKeepPrompt,    // fills the states that kPredictNoise reads of a prompt
   kPredictNoise,  // fields: noise_fields(); outputs: kModelOutput for kNoisyLatents, which must be in the graph. Where
@@ -87,7 +165,7 @@ struct RecordOptions {
   bool mixed_labels = false;           // samples have two labels each, and the share of the first
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own side
   DecodingShape decoding;              // kEncode, kDecode
-  DrawingShape drawing;                // the uses of drawing.h
+  DrawingShape drawing;                // kEncodePrompt to kDecodeLatents
 };
 
 // How rows of a tensor stand to those of the reference, which pads texts and gives every row.

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "src/models/families.h"
-#include "src/models/label_heads.h"
-#include "src/models/masked_words.h"
-#include "src/models/text_head.h"
+#include "src/models/text_heads.h"
 
 namespace bascule {
 

@@ -7,7 +7,7 @@
 
 #include "src/models/diffusion_layers.h"
 #include "src/models/families.h"
-#include "src/models/unet_config.h"
+#include "src/models/pipeline_configs.h"
 
 namespace bascule {
 namespace {

@@ -3,7 +3,7 @@
 // Diffusers. The encoder's tensors in the same file are not read.
 #include "src/models/diffusion_layers.h"
 #include "src/models/families.h"
-#include "src/models/vae_config.h"
+#include "src/models/pipeline_configs.h"
 
 namespace bascule {
 namespace {

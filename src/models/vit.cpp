@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/models/class_labels.h"
 #include "src/models/config_values.h"
 #include "src/models/families.h"
-#include "src/models/pooled_vit_code.h"
 #include "src/models/recorder.h"
 #include "src/models/vit_config.h"
 

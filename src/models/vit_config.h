@@ -37,4 +37,11 @@ struct ViTConfig {
 // cannot be built.
 ViTConfig read_vit_config(const std::string& path, std::int64_t image_size = 0);
 
+// The Python file that lets Transformers load a ViT whose classifier reads the mean of the patches' rows.
+
+constexpr char kPooledViTFile[] = "modeling_pooled_vit.py";
+constexpr char kPooledViTClass[] = "PooledViTForImageClassification";
+constexpr char kPooledViTAutoClass[] = "AutoModelForImageClassification";
+extern const char* const kPooledViTCode;
+
 }  // namespace bascule

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picture files that are read and decoded one at a time, outside a loader. Not for the sealed phase: allocates, throws
-// Error.
+// [media_engine.simulation] as the options of the engine that this program was built with.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "firmware_shims/media_engine.h"
 #include "src/loader/media.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
+
+// Words as in media_engine_config::options; "" where the table is missing. Throws Error (kSettings, with line and
+// column) where the engine has no simulated device, or does not know a fault.
+std::string media_options(const SimulationSettings& simulation, const SettingsOrigin& origin,
+                          const media_engine_driver* engine);
+
+// Picture files that are read and decoded one at a time, outside a loader. Not for the sealed phase: allocates, throws
+// Error.
 
 // "data/shard-003.tar" of "data/shard-003.tar/000017.jpg", the name of a picture in a shard; "" for others.
 std::string shard_of_picture(const std::string& path);

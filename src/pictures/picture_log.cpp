@@ -13,7 +13,6 @@
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/open_files.h"
 #include "src/files/durable_write.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses what to recompute, so that a workspace fits the memory that it may have at the fewest repeated operations.
-//
-// The search (dynamic programming over the layers in forward order):
-//   * a state is the bytes that the layers decided so far keep, and the operations that they repeat. A layer's choice
-//   is
-//     possible where what is kept below it and its working set (layer_bytes.h) fit the limit;
-//   * of two states the one that has more of both is dropped; at the end the one that repeats least is taken;
-//   * the planner places it. Where placing takes more than lifetimes do, the search is repeated with a lower limit.
-// The result depends on the graph and the limit alone. The search is exact for lifetimes; as placing may cost more, a
-// bound is told beside it.
+// How a layer's memory depends on what is recomputed. Backward visits the layers in the opposite order of forward:
+// while a layer is under way, there is alive what the layers below it keep, and a working set that its own choice
+// decides.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +9,44 @@
 #include <vector>
 
 #include "src/graph/recompute.h"
-#include "src/plan/gradient_space.h"
-#include "src/plan/layer_bytes.h"
+#include "src/plan/gradient_ring.h"
 
 namespace bascule {
+
+inline constexpr std::size_t kRecomputeChoices = 3;  // values of Recompute
+
+// By choice.
+struct LayerBytes {
+  std::size_t kept[kRecomputeChoices] = {};     // while later layers run
+  std::size_t working[kRecomputeChoices] = {};  // while it runs itself, beside what the layers below it keep
+};
+
+// Bytes alive, by layer of layers_of(). Of the last layer, which is never recomputed, only what it works with counts.
+struct BytesOfLayers {
+  std::vector<LayerBytes> layers;
+  std::size_t last_working = 0;
+};
+
+// Whatever the choices of other layers are, the bytes lie between `least` and `most`. In most models both are the same.
+struct MeasuredLayers {
+  BytesOfLayers least, most;
+  std::vector<std::vector<double>> flops;  // repeated, by layer and choice, at the graph's bounds
+};
+
+// graph: of training, before recompute(). By the lifetimes of its tensors where all layers have the same choice.
+// layout: gradients count too, from their first write, with the rest of their range (gradient_ring.h); null: they do
+// not.
+MeasuredLayers measure_layers(const Graph& graph, const ParameterLayout* layout);
+
+// Chooses what to recompute, so that a workspace fits the memory that it may have at the fewest repeated operations.
+//
+// The search (dynamic programming over the layers in forward order):
+//   * a state is the bytes that the layers decided so far keep, and the operations that they repeat. A choice is
+//     possible where what is kept below it and its working set fit the limit;
+//   * of two states the one that has more of both is dropped; at the end the one that repeats least is taken;
+//   * the planner places it. Where placing takes more than lifetimes do, the search is repeated with a lower limit.
+// The result depends on the graph and the limit alone. The search is exact for lifetimes; as placing may cost more, a
+// bound is told beside it.
 
 // A choice, by layer of layers_of(), with its workspace, and what it repeats at the graph's bounds.
 struct RecomputePlan {

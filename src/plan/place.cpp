@@ -6,7 +6,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/graph/graph.h"
-#include "src/plan/gradient_space.h"
+#include "src/plan/gradient_ring.h"
 #include "src/plan/place.h"
 
 namespace bascule {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
-#include "src/base/align.h"
 #include "src/base/error.h"
+#include "src/base/span.h"
 #include "src/logs/readable.h"
 
 namespace bascule {

@@ -7,9 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "src/base/count_of.h"
 #include "src/base/error.h"
-#include "src/base/word_list.h"
+#include "src/base/messages.h"
 
 namespace bascule {
 namespace {

@@ -7,14 +7,12 @@
 #include <string_view>
 #include <system_error>
 
-#include "src/base/align.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/sha256.h"
+#include "src/base/span.h"
 #include "src/files/durable_write.h"
 #include "src/files/input_file.h"
-#include "src/files/temporary_name.h"
-#include "src/pictures/png_reader.h"
+#include "src/pictures/png_file.h"
 
 namespace bascule {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "src/base/span.h"
 #include "src/base/status.h"
-#include "src/distributed/drawn_queue.h"
+#include "src/distributed/shared_memory.h"
 #include "src/pictures/picture_log.h"
-#include "src/pictures/png_writer.h"
+#include "src/pictures/png_file.h"
 #include "src/record/picture_list.h"
 #include "src/settings/settings.h"
 

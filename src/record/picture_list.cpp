@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "src/base/count_of.h"
 #include "src/base/error.h"
-#include "src/base/line_break.h"
+#include "src/base/messages.h"
+#include "src/base/utf8.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
 

@@ -8,14 +8,11 @@
 #include "src/base/error.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/media.h"
-#include "src/pictures/media_options.h"
+#include "src/pictures/picture_decoder.h"
 #include "src/pictures/preprocessor.h"
 #include "src/record/data_classes.h"
-#include "src/record/held_out.h"
+#include "src/record/data_rows.h"
 #include "src/record/resume_check.h"
-#include "src/record/resume_files.h"
-#include "src/record/tagged_words.h"
-#include "src/record/targets.h"
 
 namespace bascule {
 namespace {

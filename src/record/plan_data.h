@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "firmware_shims/media_engine.h"
-#include "src/record/held_out.h"
+#include "src/record/data_rows.h"
 #include "src/record/recorded_run.h"
 
 namespace bascule {

@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/distributed/group.h"
 #include "src/draw/drawer.h"
+#include "src/files/input_file.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
 #include "src/record/picture_files.h"
@@ -60,5 +61,15 @@ std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const
 // would fit.
 void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits,
                         const std::string& own_limit = "machine.memory_limit_gib");
+
+// The files that a run that draws reads: what must be on another machine for the same pictures. Before the seal.
+
+// The files of every part of the pipeline, of the tokenizer, of prompts and of latents; not the settings file, and
+// nothing in output_dir. Reads the parts' indexes of weights and no weights. Throws Error kData where weights are
+// missing.
+std::vector<InputFolder> draw_inputs(const RecordedDrawRun& run);
+
+// The same files with their paths.
+std::vector<std::string> draw_input_paths(const RecordedDrawRun& run);
 
 }  // namespace bascule

@@ -11,25 +11,23 @@
 #include <string>
 #include <vector>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/corpus/corpus.h"
 #include "src/distributed/group.h"
-#include "src/generate/generated_rows.h"
 #include "src/generate/generator.h"
 #include "src/index/manifest.h"
 #include "src/judge/evaluation_figure.h"
-#include "src/judge/judges.h"
+#include "src/judge/judge.h"
 #include "src/loader/loader.h"
 #include "src/loader/sampler.h"
 #include "src/models/families.h"
 #include "src/record/opened_model.h"
 #include "src/record/recomputation.h"
-#include "src/record/training_control.h"
+#include "src/record/training_position.h"
 #include "src/session/session.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
-#include "src/text/token_decoder.h"
 #include "src/text/tokenizer.h"
 #include "src/update/schedule.h"
 

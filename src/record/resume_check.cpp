@@ -1,18 +1,224 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/record/resume_check.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
-#include "src/base/count_of.h"
+#include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
+#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/hf_folder.h"
+#include "src/index/row_digests.h"
+#include "src/json/json.h"
 #include "src/logs/readable.h"
+#include "src/pictures/preprocessor.h"
 #include "src/record/training_position.h"
 
 namespace bascule {
+namespace {
+
+constexpr char kModelFolder[] = "model.folder";
+constexpr char kModelPreprocessor[] = "model.preprocessor";
+constexpr char kModelKey[] = "model.model_name_or_path";
+constexpr char kTrainFile[] = "data.train_file";
+constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
+
+std::string hex(std::uint64_t value) { return std::string(DigestText(value).text()); }
+
+std::string preprocessor_digest(const std::string& folder) {
+  const std::string path = processor_file_of(folder);
+  return path.empty() ? "none" : hex(json_digest(read_json_file(path)));
+}
+
+const std::string* find(const std::vector<SettingValue>& values, const std::string& key) {
+  const auto found =
+      std::find_if(values.begin(), values.end(), [&](const SettingValue& one) { return one.key == key; });
+  return found == values.end() ? nullptr : &found->value;
+}
+
+// problem: "config.json differs". Throws.
+[[noreturn]] void refuse(const SettingsOrigin& origin, const ResumeState& resume, const std::string& key,
+                         const std::string& problem) {
+  const ResumePoint& point = *resume.point;
+  for (const SettingChange& change : resume.changes) {
+    if (change.key != key) continue;
+    throw Error(ErrorKind::kSettings, where_written(origin, key),
+                key + " is " + change.to + ", but " + shown_path(point.folder) + " was trained with " + change.from +
+                    ": " + problem,
+                "set it back, or choose another output_dir");
+  }
+  throw Error(ErrorKind::kData, where_written(origin, key),
+              key + " differs from what " + shown_path(point.folder) + " was trained with: " + problem,
+              "restore it, or choose another output_dir");
+}
+
+std::string digests_text(const std::string& now, const std::string& then) {
+  return " (digest " + now + ", was " + then + ")";
+}
+
+struct ModelFile {
+  const char* name;
+  const char* what;
+  const char* key;
+};
+constexpr ModelFile kModelFiles[] = {{"model.config", "config.json", kModelKey},
+                                     {kModelPreprocessor, "preprocessor_config.json", kModelKey},
+                                     {"model.tokenizer", "the tokenizer", "model.tokenizer_name"},
+                                     {kModelWeights, "the content of the weights", kModelKey}};
+
+// config.json, tokenizer and preprocessor of the model folder, and where it is.
+std::vector<SettingValue> model_digests(const ModelSettings& model, const OpenedModel& opened) {
+  std::vector<SettingValue> values = {{kModelFolder, model.model_name_or_path.resolved},
+                                      {"model.config", hex(json_digest(read_json_file(opened.config_path)))},
+                                      {kModelPreprocessor, preprocessor_digest(model.model_name_or_path.resolved)}};
+  if (opened.tokenizer) values.push_back({"model.tokenizer", hex(opened.tokenizer->digest())});
+  return values;
+}
+
+// The one that counts of the two files that an image processor may have.
+std::string name_of(const ModelFile& file, const ModelSettings& model) {
+  const std::string path = processor_file_of(model.model_name_or_path.resolved);
+  const bool is_processor = file.name == std::string_view(kModelPreprocessor) && !path.empty();
+  return is_processor ? std::filesystem::path(path).filename().string() : file.what;
+}
+
+// Adds mended and removed rows to the history.
+void note_mended(const std::vector<MendedRow>& mended, bool has_pictures, ResumeState* resume) {
+  constexpr std::size_t kMostNamed = 20;
+  for (std::size_t i = 0; i < std::min(mended.size(), kMostNamed); ++i) {
+    const MendedRow& one = mended[i];
+    const std::string then = !has_pictures         ? "an empty source or target"
+                             : one.bytes_then == 0 ? "a missing or empty picture"
+                                                   : "a bad picture of " + std::to_string(one.bytes_then) + " bytes";
+    resume->changes.push_back({std::string(kTrainFile) + ", row " + std::to_string(one.row + 1), then,
+                               one.taken_out                     ? "taken out"
+                               : one.bytes_now != one.bytes_then ? std::to_string(one.bytes_now) + " bytes"
+                                                                 : "another row",
+                               KeyEffect::kSameRows});
+  }
+  if (mended.size() > kMostNamed) {
+    resume->changes.push_back(
+        {std::string(kTrainFile) + ", " + std::to_string(mended.size() - kMostNamed) + " further rows", "bad samples",
+         "mended or taken out", KeyEffect::kSameRows});
+  }
+}
+
+// The digest differs: whether the rows are the same all the same.
+void check_rows(const SettingsOrigin& origin, const RunData& data, ResumeState* resume, const std::string& now,
+                const std::string& then) {
+  const RowsState& state = resume->point->rows;
+  const char* const other =
+      data.find(Split::kTrain)->corpus ? "its text differs" : "its rows or the sizes of its pictures differ";
+  if (state.count == 0 || data.find(Split::kTrain)->corpus)
+    refuse(origin, *resume, kTrainFile, other + digests_text(now, then));
+  RowsOfCheckpoint rows{state.count, state.blocks, state.taken_out, {}};
+  for (std::size_t i = 0; i < state.bad.size(); i += 3)
+    rows.bad.push_back({state.bad[i], state.bad[i + 1], state.bad[i + 2]});
+  Manifest& manifest = *data.find(Split::kTrain)->manifest;
+  const RowsComparison compared = compare_rows(manifest, rows);
+  if (!compared.problem.empty()) refuse(origin, *resume, kTrainFile, compared.problem);
+  note_mended(compared.mended, manifest.has_pictures(), resume);
+  manifest.take_out(compared.taken_out);
+}
+
+// Those that take no part in training pass from the model folder into every checkpoint.
+void check_unused_weights(const std::string& model_folder, const SettingsOrigin& origin, const Model& model,
+                          const ResumeState& resume) {
+  if (std::filesystem::path(resume.point->folder).filename() == kLastStateFolder) return;  // which has none
+  const TensorSource now = open_hf_weights(model_folder);
+  const TensorSource then = open_hf_weights(resume.point->folder);
+  std::vector<float> block, other;
+  for (const ParameterPiece& piece : model.unused_tensors()) {
+    const StoredTensor* const stored = find_tensor(now, piece.name, model.file_names());
+    const StoredTensor* const saved = find_tensor(then, piece.name, model.file_names());
+    if (stored == nullptr || saved == nullptr) continue;
+    bool differs = stored->shape != saved->shape;
+    const std::int64_t count = element_count(stored->shape);
+    for (std::int64_t first = 0; first < count && !differs; first += kBlockElements) {
+      const std::int64_t part = std::min(count - first, kBlockElements);
+      block.resize(static_cast<std::size_t>(part));
+      other.resize(static_cast<std::size_t>(part));
+      now.read_float32(block.data(), *stored, first, part);
+      then.read_float32(other.data(), *saved, first, part);
+      differs = std::memcmp(block.data(), other.data(), block.size() * sizeof(float)) != 0;
+    }
+    if (differs) refuse(origin, resume, kModelKey, piece.name + " differs");
+  }
+}
+
+}  // namespace
+
+std::string weights_digest(const TensorSource& source) {
+  Digest digest;
+  std::vector<float> block(static_cast<std::size_t>(kBlockElements));
+  for (const StoredTensor& tensor : source.tensors()) {
+    const std::string head = tensor.name + shape_text(tensor.shape);
+    digest.add(head.data(), head.size());
+    const std::int64_t count = element_count(tensor.shape);
+    for (std::int64_t first = 0; first < count; first += kBlockElements) {
+      const std::int64_t part = std::min(count - first, kBlockElements);
+      source.read_float32(block.data(), tensor, first, part);
+      digest.add(block.data(), static_cast<std::size_t>(part) * sizeof(float));
+    }
+  }
+  return hex(digest.value());
+}
+
+std::vector<SettingValue> data_digests(const RunData& data) {
+  std::vector<SettingValue> values;
+  for (const RecordedSplit& split : data.splits)
+    values.push_back({std::string("data.") + split_name(split.split) + "_file", hex(split.manifest->data_digest())});
+  return values;
+}
+
+void check_model_files(const ModelSettings& model, const SettingsOrigin& origin, const OpenedModel& opened,
+                       ResumeState* resume) {
+  resume->model_files = model_digests(model, opened);
+  if (!resume->point) return;
+  const std::vector<SettingValue>& then = resume->point->data;
+  const std::string* const folder = find(then, kModelFolder);
+  const bool has_moved = folder == nullptr || *folder != model.model_name_or_path.resolved;
+  if (const std::string* const weights = find(then, kModelWeights); weights != nullptr) {
+    const std::string& now = model.model_name_or_path.resolved;
+    resume->model_files.push_back({kModelWeights, has_moved ? weights_digest(open_hf_weights(now)) : *weights});
+  }
+  for (const ModelFile& file : kModelFiles) {
+    const std::string* const now = find(resume->model_files, file.name);
+    const std::string* const was = find(then, file.name);
+    if (now != nullptr && was != nullptr && *now != *was)
+      refuse(origin, *resume, file.key, name_of(file, model) + " differs" + digests_text(*now, *was));
+  }
+  if (!model.from_scratch) check_unused_weights(model.model_name_or_path.resolved, origin, *opened.model, *resume);
+  if (folder != nullptr) return;
+  for (const SettingChange& change : resume->changes) {
+    if (change.effect == KeyEffect::kSameFiles)
+      refuse(origin, *resume, change.key, "an older version wrote it, without digests of the files");
+  }
+}
+
+void check_data(const SettingsOrigin& origin, const RunData& data, ResumeState* resume) {
+  if (!resume->point) return;
+  for (const SettingValue& now : data_digests(data)) {
+    const std::string* const then = find(resume->point->data, now.key);
+    if (then == nullptr) continue;  // a split that was not read before is no conflict
+    if (*then != now.value && now.key == kTrainFile) {
+      check_rows(origin, data, resume, now.value, *then);
+    } else if (*then != now.value) {
+      resume->changes.push_back({now.key + " (content)", *then, now.value, KeyEffect::kFromThereOn});
+    } else if (now.key == kTrainFile) {
+      data.find(Split::kTrain)->manifest->take_out(resume->point->rows.taken_out);
+    }
+  }
+}
+
 namespace {
 
 constexpr char kMaxSteps[] = "training.max_steps";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a run may go on from a checkpoint with the settings, model and data of now, by the rules of
-// src/settings/resume_rules.h; what was changed becomes part of the run's history. Nothing is written here. Before the
-// seal.
+// The files that a run reads, told by their content, so that a run may go on when they have moved and may not when they
+// are others: digests that a checkpoint keeps, and their check at a resume. Before the seal.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +12,23 @@
 #include "src/settings/resume_rules.h"
 
 namespace bascule {
+
+// The digest of the weights in the model folder, under this name: names, shapes and values. Reads all of them.
+inline constexpr char kModelWeights[] = "model.weights";
+std::string weights_digest(const TensorSource& source);
+// One digest for each split that the run reads.
+std::vector<SettingValue> data_digests(const RunData& data);
+
+// Throws Error where the model folder's files are not those of resume->point: kSettings naming both paths where the
+// path was changed, else kData. The weights are read where the folder is another one.
+void check_model_files(const ModelSettings& model, const SettingsOrigin& origin, const OpenedModel& opened,
+                       ResumeState* resume);
+// The same for the training data. Other evaluation data is a change of the history.
+void check_data(const SettingsOrigin& origin, const RunData& data, ResumeState* resume);
+
+// Whether a run may go on from a checkpoint with the settings, model and data of now, by the rules of
+// src/settings/resume_rules.h; what was changed becomes part of the run's history. Nothing is written here. Before the
+// seal.
 
 // number_keys() and other_keys() as a checkpoint keeps them.
 std::vector<SettingValue> number_values(const Settings& settings);

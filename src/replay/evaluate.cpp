@@ -6,8 +6,8 @@
 #include <iterator>
 #include <limits>
 
-#include "src/base/align.h"
 #include "src/base/clock.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "src/base/digest.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_writer.h"
-#include "src/checkpoint/weights_reader.h"
 #include "src/distributed/agreement.h"
 #include "src/distributed/group.h"
-#include "src/distributed/stop_request.h"
 #include "src/index/row_digests.h"
 #include "src/loader/loader.h"
 #include "src/logs/json_log.h"
@@ -22,17 +21,15 @@
 #include "src/logs/progress.h"
 #include "src/logs/step_record.h"
 #include "src/logs/tensorboard.h"
-#include "src/ranks/gathered_rows.h"
-#include "src/ranks/replaced_samples.h"
+#include "src/ranks/shared_by_ranks.h"
 #include "src/record/mlperf_facts.h"
 #include "src/record/recorded_run.h"
-#include "src/record/training_control.h"
 #include "src/record/training_position.h"
 #include "src/replay/evaluate.h"
 #include "src/replay/update_weights.h"
 #include "src/runtime/threads.h"
 #include "src/session/tensor_hashes.h"
-#include "src/update/state_exchange.h"
+#include "src/update/optimizer_states.h"
 
 namespace bascule {
 

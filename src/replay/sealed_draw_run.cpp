@@ -10,8 +10,8 @@
 #include "src/base/clock.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/distributed/meet.h"
-#include "src/draw/normal_latents.h"
+#include "src/distributed/group.h"
+#include "src/draw/drawer.h"
 #include "src/pictures/picture_bytes.h"
 
 namespace bascule {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/json/json.h"
 
 namespace bascule {

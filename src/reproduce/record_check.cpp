@@ -9,25 +9,22 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/open_files.h"
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/checkpoint/output_dir.h"
-#include "src/checkpoint/state_file.h"
-#include "src/files/file_sum.h"
-#include "src/files/regular_file.h"
+#include "src/checkpoint/find_checkpoint.h"
+#include "src/files/input_file.h"
 #include "src/index/picture_folder.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_log.h"
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
 #include "src/record/recorded_draw_run.h"
-#include "src/reproduce/picture_list.h"
+#include "src/reproduce/run_record.h"
 #include "src/runtime/loaded_files.h"
 #include "src/settings/absolute_paths.h"
+#include "src/settings/command_line_keys.h"
 #include "src/settings/read_canonical.h"
 #include "src/settings/resume_rules.h"
-#include "src/settings/run_settings.h"
 
 namespace bascule {
 namespace {

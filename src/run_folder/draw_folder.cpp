@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
-#include "src/checkpoint/output_dir.h"
+#include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
 #include "src/pictures/picture_log.h"
 #include "src/record/picture_files.h"

@@ -12,18 +12,16 @@
 #include <system_error>
 #include <vector>
 
-#include "src/base/count_of.h"
 #include "src/base/error.h"
-#include "src/base/open_files.h"
-#include "src/base/shown_path.h"
+#include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
-#include "src/checkpoint/output_dir.h"
-#include "src/distributed/stop_request.h"
+#include "src/distributed/agreement.h"
 #include "src/files/durable_write.h"
 #include "src/logs/readable.h"
 #include "src/record/resume_check.h"
-#include "src/record/run_facts.h"
+#include "src/record/run_inputs.h"
 #include "src/run_folder/evaluate_again.h"
 #include "src/run_folder/run_marker.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/checkpoint/output_dir.h"
+#include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/settings/absolute_paths.h"

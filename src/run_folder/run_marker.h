@@ -7,7 +7,7 @@
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/json/value.h"
-#include "src/logs/named_text.h"
+#include "src/logs/readable.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

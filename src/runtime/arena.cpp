@@ -9,9 +9,9 @@
 #include <cstring>
 #include <string>
 
-#include "src/base/align.h"
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
-#include "src/base/small_file.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {

@@ -2,8 +2,11 @@
 // From the word of a setting or an option to the instruction set that this process uses.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <string>
 
+#include "kernels/gemm/gemm.h"
 #include "kernels/isa.h"
 #include "src/settings/settings.h"
 
@@ -18,5 +21,16 @@ const char* note_on_bf16();
 
 // The word that choose_isa() takes for a setting.
 const char* isa_word(IsaSetting isa);
+
+// From the setting machine.products to the library that makes a process's matrix products.
+
+// Throws Error kSettings where this program was built without the library.
+void require_products(const MachineSettings& machine, const SettingsOrigin& origin);
+
+// Memory of ours that products work in, of all threads together; 64-byte aligned. oneDNN has its own.
+std::size_t products_bytes(Products products, GemmType type, int threads);
+// Before the seal, after require_products(). `scratch`: products_bytes(). `type`: kBf16 where some products are bf16.
+std::unique_ptr<GemmLibrary> make_products(Products products, GemmType type, const KernelTable& kernels, int threads,
+                                           void* scratch);
 
 }  // namespace bascule

@@ -9,7 +9,6 @@
 #include "src/base/clock.h"
 #include "src/base/float_environment.h"
 #include "src/base/futex.h"
-#include "src/base/spin_pause.h"
 
 namespace bascule {
 namespace {

@@ -5,12 +5,11 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/replay/batch_runner.h"
+#include "src/replay/evaluate.h"
 #include "src/replay/loop.h"
 #include "src/runtime/guard.h"
 #include "src/runtime/start_work.h"
 #include "src/seal/sealed_loader.h"
-#include "src/seal/sealed_tapes.h"
 #include "src/session/parameter_values.h"
 #include "src/session/sealed_memory.h"
 

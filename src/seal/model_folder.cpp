@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/files/model_file_names.h"
 #include "src/generate/generation_config.h"
+#include "src/index/data_files.h"
 #include "src/index/glob.h"
-#include "src/index/run_names.h"
 #include "src/json/json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/session/parameter_values.h"

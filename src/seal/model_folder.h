@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contents of the Hugging Face folder that a run writes: its configuration, the files of its sources, and its
-// tensors. Before the seal; throws Error.
+// The names of the files that a checkpoint has beside tensors and state, in the order in which the loop writes them:
+// written by the writer of checkpoints, read back by those parts of the seal whose contents they are.
 #pragma once
 
 #include <string>
@@ -10,6 +10,14 @@
 #include "src/seal/sealed_weights.h"
 
 namespace bascule {
+
+inline constexpr char kStepRecords[] = "step_records.bin";
+inline constexpr char kEvaluationRecords[] = "evaluation_records.bin";
+inline constexpr char kPictureDigestsFile[] = "picture_digests.bin";
+inline constexpr char kAveragedRecords[] = "averaged_evaluation_records.bin";  // where an average is evaluated
+
+// The contents of the Hugging Face folder that a run writes: its configuration, the files of its sources, and its
+// tensors. Before the seal; throws Error.
 
 // trained: the weights in the arena, or their average. weights: outlives what is made of the contents.
 HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained);

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "src/base/align.h"
-#include "src/replay/generating_runner.h"
+#include "src/base/span.h"
+#include "src/replay/evaluate.h"
 #include "src/seal/sealed_weights.h"
 #include "src/text/tokenizer_kinds.h"
 

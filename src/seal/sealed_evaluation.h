@@ -10,7 +10,6 @@
 
 #include "src/distributed/group.h"
 #include "src/record/recorded_run.h"
-#include "src/replay/batch_runner.h"
 #include "src/replay/evaluate.h"
 #include "src/runtime/arena.h"
 

@@ -5,15 +5,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "kernels/isa.h"
 #include "src/base/span.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/distributed/group.h"
-#include "src/index/picture_digest.h"
+#include "src/index/picture_folder.h"
 #include "src/loader/loader.h"
 #include "src/plan/memory_plan.h"
 #include "src/record/recorded_run.h"
 #include "src/runtime/arena.h"
+#include "src/runtime/threads.h"
 
 namespace bascule {
 
@@ -41,6 +44,21 @@ class SealedLoader {
   std::uint64_t* saved_ = nullptr;
   Loader loader_;
   CountedProgress progress_;  // goes before what it counts
+};
+
+// The third part of the seal, in the memory of the first: the compute threads and the session's tapes, and for several
+// ranks how gradients are summed over them. Before the seal; throws Error.
+
+class SealedTapes {
+ public:
+  // Seals run.session. run, arena and group outlive this, which is made and ends in the same thread.
+  SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& group);
+
+  Threads& threads() { return threads_; }
+  void say_unpinned(void (*say)(const std::string& line)) const;
+
+ private:
+  Threads threads_;
 };
 
 }  // namespace bascule

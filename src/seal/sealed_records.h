@@ -1,4 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
+// report.tracking: the run in a store of MLflow. Before the seal.
+#pragma once
+
+#include <string>
+
+#include "src/distributed/group.h"
+#include "src/logs/mlflow_run.h"
+#include "src/logs/run_status.h"
+#include "src/record/recorded_run.h"
+#include "src/record/training_position.h"
+#include "src/replay/loop.h"
+#include "src/runtime/arena.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// report.tracking_dir as an absolute path, or the folder beside output_dir that is its default.
+std::string tracking_store(const Settings& settings);
+
+// By rank 0, before anything of the run changes: makes the store's folder. Throws Error{kDisk} where the run could not
+// write there.
+void check_tracking_store(const Settings& settings);
+
+// By rank 0, of a run that is finished already: writes it whole unless the store has it, as where the settings ask for
+// it only now. Says whether it wrote. Throws Error{kDisk}.
+bool track_finished(const Settings& settings);
+
+// By rank 0, once log.jsonl holds what counts. Writes nothing unless the settings ask for it. Throws Error{kDisk}.
+MlflowRun open_tracking(const Settings& settings);
+
 // The fifth part of the seal: the records of steps and evaluations in the arena, those of a checkpoint among them, with
 // the position that they lead to; and, at the end of the start, the files and the status that they are reported to:
 //
@@ -7,18 +37,6 @@
 //   records.open_files(run, group);          // cuts off what is computed again
 //
 // Before the seal; throws Error.
-#pragma once
-
-#include <string>
-
-#include "src/distributed/group.h"
-#include "src/logs/run_status.h"
-#include "src/record/recorded_run.h"
-#include "src/record/training_position.h"
-#include "src/replay/loop.h"
-#include "src/runtime/arena.h"
-
-namespace bascule {
 
 class SealedRecords {
  public:

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/distributed/meet.h"
+#include "src/distributed/group.h"
 #include "src/seal/same_files.h"
 
 namespace bascule {

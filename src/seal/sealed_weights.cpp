@@ -5,15 +5,14 @@
 #include <cstddef>
 #include <utility>
 
-#include "src/base/count_of.h"
 #include "src/base/error.h"
+#include "src/base/messages.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/distributed/meet.h"
+#include "src/distributed/group.h"
 #include "src/seal/model_folder.h"
 #include "src/seal/same_files.h"
 #include "src/session/parameter_values.h"
-#include "src/session/state_values.h"
 
 namespace bascule {
 namespace {

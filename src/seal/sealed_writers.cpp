@@ -11,13 +11,10 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/record/resume_check.h"
-#include "src/record/resume_files.h"
 #include "src/replay/loop.h"
 #include "src/seal/disk_demand.h"
 #include "src/seal/model_folder.h"
-#include "src/seal/saved_files.h"
 #include "src/session/parameter_values.h"
-#include "src/session/state_values.h"
 
 namespace bascule {
 namespace {

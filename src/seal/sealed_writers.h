@@ -9,16 +9,16 @@
 #include <memory>
 #include <vector>
 
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/hf_write.h"
-#include "src/checkpoint/weights_reader.h"
 #include "src/distributed/group.h"
 #include "src/record/recorded_run.h"
-#include "src/seal/disk_space.h"
+#include "src/seal/disk_demand.h"
 #include "src/seal/sealed_evaluation.h"
 #include "src/seal/sealed_loader.h"
 #include "src/seal/sealed_weights.h"
-#include "src/update/state_exchange.h"
+#include "src/update/optimizer_states.h"
 
 namespace bascule {
 

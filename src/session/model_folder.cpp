@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/model_folder.h"
+#include "src/base/paths.h"
 #include "src/json/json.h"
 
 namespace bascule {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "src/base/count_of.h"
 #include "src/base/error.h"
+#include "src/base/messages.h"
 
 namespace bascule {
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "src/graph/parameters.h"
 #include "src/models/model.h"
 #include "src/runtime/start_work.h"
+#include "src/update/optimizer_states.h"
 
 namespace bascule {
 
@@ -68,5 +70,17 @@ std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const Param
 
 // The tensor's name in the files of the part: "conv_in.weight" for "unet/conv_in.weight". Nothing for other parts.
 std::optional<std::string> name_in_part(const std::string& tensor, const std::string& part);
+
+// The optimizer's states as tensors of a checkpoint: listed for one to be written, and for one to be read. Before the
+// seal (the lists are used after it).
+
+// From memory, or, where the nodes share out the states, through `exchange` (null: they do not). parts: what the
+// tensors read from it refer to; outlives their writing.
+std::vector<TensorToWrite> states_to_write(const OptimizerStates& states, const ParameterMemory& parameters,
+                                           StateExchange* exchange, std::deque<StateExchange::Part>* parts);
+
+// Into memory: all values, or, where the nodes share out the states, those of this node; the others are only looked
+// for.
+std::vector<WantedTensor> wanted_states(const OptimizerStates& states, const ParameterMemory& parameters, int node);
 
 }  // namespace bascule

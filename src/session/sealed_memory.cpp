@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "src/base/align.h"
-#include "src/distributed/meet.h"
+#include "src/base/span.h"
+#include "src/distributed/group.h"
 
 namespace bascule {
 

@@ -23,7 +23,7 @@
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/session/parameter_values.h"
-#include "src/update/update_settings.h"
+#include "src/update/schedule.h"
 
 namespace bascule {
 

@@ -2,11 +2,11 @@
 #include "src/settings/absolute_paths.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <string_view>
 
-#include "src/base/program_file.h"
-#include "src/base/shard_list.h"
+#include "src/base/paths.h"
 #include "src/settings/keys.h"
 
 namespace bascule {
@@ -77,6 +77,33 @@ std::vector<std::pair<std::string, std::string>> absolute_path_values(const Sett
     if (value != value_text(key, settings)) values.emplace_back(qualified_name(key), value);
   }
   return values;
+}
+
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_name_character(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
+
+}  // namespace
+
+std::string_view unexpanded_part(std::string_view path) {
+  if (!path.empty() && path[0] == '~') return path.substr(0, path.find('/'));
+  for (std::size_t at = path.find('$'); at != std::string_view::npos; at = path.find('$', at + 1)) {
+    std::size_t end = at + 1;
+    const bool braced = end < path.size() && path[end] == '{';
+    if (braced) ++end;
+    if (end >= path.size() || !is_letter(path[end])) continue;
+    while (end < path.size() && is_name_character(path[end])) ++end;
+    if (braced && end < path.size() && path[end] == '}') ++end;
+    return path.substr(at, end - at);
+  }
+  return {};
+}
+
+std::string unexpanded_problem(std::string_view path) {
+  const std::string_view part = unexpanded_part(path);
+  if (part.empty()) return "";
+  return "\"" + std::string(part) + "\" is not expanded: only a shell does that";
 }
 
 }  // namespace bascule

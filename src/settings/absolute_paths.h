@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,5 +28,15 @@ Settings with_absolute_paths(Settings settings);
 // {"data.train_file", "\"/data/rows.jsonl\""}: the keys whose value is another if its paths are absolute, with that
 // canonical value.
 std::vector<std::pair<std::string, std::string>> absolute_path_values(const Settings& settings);
+
+// Detects paths that only a shell would expand: Bascule does not expand `~` and `$NAME`, and would make folders of that
+// name. Before the seal.
+
+// The part of a path that a shell would replace: "~" or "~name" in front, "$NAME" or "${NAME}" anywhere; empty: none. A
+// file whose name does begin with "~" can be written "./~name".
+std::string_view unexpanded_part(std::string_view path);
+
+// The problem of a path that has such a part, for messages: "\"~\" is not expanded ..."; empty: none.
+std::string unexpanded_problem(std::string_view path);
 
 }  // namespace bascule

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/settings/command_line_keys.h"
-#include "src/settings/run_settings.h"
 
 namespace bascule {
 

@@ -17,4 +17,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 // The first of the nearest, or nothing if none is within a third of the written name's length (at least 2).
 std::optional<std::string> nearest_name(std::string_view written, const std::vector<std::string>& names);
 
+// Advice for a table or a key that does not exist. Before the seal.
+
+// Tables in the order of the keys: "model", "data", "media_engine", "media_engine.simulation", ...
+std::vector<std::string> table_names();
+
+std::string advice_for_table(const std::string& name);
+// table: where the key was written; empty: outside a table.
+std::string advice_for_key(const std::string& table, const std::string& name);
+
 }  // namespace bascule

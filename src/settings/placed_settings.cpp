@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/program_file.h"
+#include "src/base/paths.h"
+#include "src/settings/command_line_keys.h"
 #include "src/settings/keys.h"
-#include "src/settings/run_settings.h"
 
 namespace bascule {
 namespace {

@@ -18,8 +18,8 @@
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/settings/command_line_keys.h"
-#include "src/settings/key_advice.h"
 #include "src/settings/keys.h"
+#include "src/settings/nearest_key.h"
 #include "src/settings/read_value.h"
 #include "src/settings/validate.h"
 

@@ -12,7 +12,6 @@
 #include "src/settings/absolute_paths.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/nearest_key.h"
-#include "src/settings/unexpanded_path.h"
 
 namespace bascule {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "src/base/mapped_memory.h"
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 
 namespace bascule {
 

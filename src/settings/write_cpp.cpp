@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "src/base/sha256.h"
+#include "src/base/digest.h"
 #include "src/settings/keys.h"
 
 namespace bascule {
@@ -133,7 +133,7 @@ std::string settings_as_cpp(Settings settings, const std::string& name) {
   const std::string toml = print_settings(settings);
   Sha256 sum;
   sum.add(toml.data(), toml.size());
-  return "// Written by seal_settings.\n#include \"src/settings/run_settings.h\"\n\nnamespace bascule {\n\n"
+  return "// Written by seal_settings.\n#include \"src/settings/command_line_keys.h\"\n\nnamespace bascule {\n\n"
          "const SealedSettings* sealed_settings() {\n  static constexpr SealedSettings kSealed = {" +
          literal(settings.origin.file) + ", " + literal(settings_digest(settings)) + ", " + literal(sum.hex()) + "," +
          lines_literal(toml) +

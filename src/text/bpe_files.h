@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of a byte-level BPE tokenizer say, and the readers that roberta_files.h and clip_files.h share;
+// What the files of a byte-level BPE tokenizer say, and the readers of the folders of RoBERTa and CLIP;
 // vocabulary.h turns it into tables. All throw Error (kData) for a file that is missing or malformed.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/text/added_tokens.h"
+#include "src/text/side_tokens.h"
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
@@ -41,5 +41,19 @@ std::string type_of(const Json& object, const std::string& key, const std::strin
 std::vector<std::string> token_texts(const BpeFiles& files);
 
 [[noreturn]] void refuse_bpe(const std::string& where, const std::string& what);
+
+// Reads and checks the files of a byte-level BPE tokenizer as RoBERTa has it.
+
+// tokenizer.json, or vocab.json with merges.txt; then special_tokens_map.json, tokenizer_config.json and
+// added_tokens.json where they exist. Throws Error (kData) for a file that is missing or malformed, and for a BPE with
+// options that RoBERTa's does not have.
+BpeFiles read_roberta_files(const TokenizerFolder& folder);
+
+// Reads and checks the files of CLIP's tokenizer, by the rules of Transformers 5.
+
+// tokenizer.json, or vocab.json with merges.txt; then tokenizer_config.json, special_tokens_map.json and
+// added_tokens.json where they exist. Throws Error (kData) for a file that is missing or malformed, and for a
+// tokenizer.json whose pipeline is not CLIP's. Added tokens that are looked for in the normalised text are normalised.
+BpeFiles read_clip_files(const TokenizerFolder& folder);
 
 }  // namespace bascule

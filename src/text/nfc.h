@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace bascule {
@@ -15,5 +16,13 @@ constexpr std::size_t nfc_code_points(std::size_t text_bytes) { return text_byte
 // Writes the code points of the text's normalisation form C to out and returns their number. text is UTF-8; out has
 // room for nfc_code_points(text.size()), all of which is used on the way. O(n log n). Allocates nothing.
 std::size_t nfc(std::string_view text, std::uint64_t* out) noexcept;
+
+// One name in two of Unicode's forms looks alike and is two files: "é" as one character, or as "e" and an accent, as
+// other systems and archives write it. For messages before the seal.
+
+// What follows "No such file or directory" where names that are equal in normalisation form C lead to a file or folder;
+// else "".
+std::string note_on_other_form(const std::string& path);
+inline constexpr char kOtherFormAdvice[] = "rename the file, or copy its name from a list of the folder";
 
 }  // namespace bascule

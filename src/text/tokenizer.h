@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids, exactly as Transformers' tokenizer of the same folder gives them. A kind of tokenizer
-// (tokenizer_kinds.h) finds the tokens of one text; special tokens, pairs of texts and truncation are here.
-//
-//   const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer("model");  // before the seal
-//   std::vector<std::int32_t> ids = tokenizer->encode("two cats", 128);          // <s> ... </s>, at most 128 ids
-//
-// A loader worker that tokenises after the seal brings its own working memory, any alignment:
-//
-//   Span<std::byte> scratch = ...;  // tokenizer->scratch_bytes(longest_text_bytes)
-//   BASCULE_TRY(tokenizer->encode_into({text}, ids, &encoded, scratch));
+// Token ids to text, as Transformers' decode() with skip_special_tokens=True gives it.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +15,43 @@
 #include "src/base/status.h"
 
 namespace bascule {
+
+class TokenDecoder {
+ public:
+  virtual ~TokenDecoder() = default;
+  TokenDecoder(const TokenDecoder&) = delete;
+  TokenDecoder& operator=(const TokenDecoder&) = delete;
+
+  // Special tokens, and ids that no token has, are left out. Returns the text's bytes, of which those that fit are
+  // written. Allocates nothing, so it may be used after the seal.
+  virtual std::size_t decode_into(Span<const std::int32_t> ids, Span<char> text) const noexcept = 0;
+  // The most that one token may add to a text.
+  std::size_t most_bytes_of_token() const noexcept { return most_bytes_of_token_; }
+
+  // Allocates.
+  std::string decode(Span<const std::int32_t> ids) const {
+    std::string text(ids.size() * most_bytes_of_token_, '\0');
+    text.resize(decode_into(ids, {text.data(), text.size()}));
+    return text;
+  }
+
+ protected:
+  explicit TokenDecoder(std::size_t most_bytes_of_token) : most_bytes_of_token_(most_bytes_of_token) {}
+
+ private:
+  const std::size_t most_bytes_of_token_;
+};
+
+// Text to token ids, exactly as Transformers' tokenizer of the same folder gives them. A kind of tokenizer
+// (tokenizer_kinds.h) finds the tokens of one text; special tokens, pairs of texts and truncation are here.
+//
+//   const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer("model");  // before the seal
+//   std::vector<std::int32_t> ids = tokenizer->encode("two cats", 128);          // <s> ... </s>, at most 128 ids
+//
+// A loader worker that tokenises after the seal brings its own working memory, any alignment:
+//
+//   Span<std::byte> scratch = ...;  // tokenizer->scratch_bytes(longest_text_bytes)
+//   BASCULE_TRY(tokenizer->encode_into({text}, ids, &encoded, scratch));
 
 // A text, or a pair of texts that become one sequence.
 struct Texts {
@@ -162,5 +190,21 @@ class Tokenizer {
 
   TokenizerFacts facts_;
 };
+
+// A prompt as the text encoder of a pipeline wants it: always the same number of ids. Before the seal.
+//
+//   const EncodedPrompt prompt = encode_prompt(*tokenizer, *decoder, "a cat asleep on a radiator", 77);
+//   if (prompt.tokens_cut > 0) say(prompt.text_cut);
+
+struct EncodedPrompt {
+  std::vector<std::int32_t> ids;  // special tokens around the text, cut on the right; then the tokenizer's pad_id()
+  std::int64_t tokens_cut = 0;    // the text's tokens that did not fit
+  std::string text_cut;           // what they say, decoded; may be empty where they are part of a character
+};
+
+// Exactly `length` ids. Both are of one folder (load_tokenizer(), load_token_decoder()); length has room for the
+// special tokens, and a pad token exists. Throws Error (kData) naming the first byte that is not UTF-8.
+EncodedPrompt encode_prompt(const Tokenizer& tokenizer, const TokenDecoder& decoder, std::string_view prompt,
+                            std::int64_t length);
 
 }  // namespace bascule

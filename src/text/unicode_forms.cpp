@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made by tools/make_unicode_forms.py; do not edit.
-#include "src/text/unicode_forms.h"
+#include "src/text/unicode_tables.h"
 
 #include <algorithm>
 #include <iterator>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "src/text/unicode_classes.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {
 namespace {

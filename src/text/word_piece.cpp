@@ -10,9 +10,8 @@
 
 #include "src/base/error.h"
 #include "src/base/utf8.h"
-#include "src/text/word_piece_classes.h"
+#include "src/text/unicode_tables.h"
 #include "src/text/word_piece_files.h"
-#include "src/text/word_piece_text.h"
 
 namespace bascule {
 namespace {

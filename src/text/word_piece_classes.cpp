@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made by tools/make_word_piece_classes.py; do not edit.
-#include "src/text/word_piece_classes.h"
+#include "src/text/unicode_tables.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,17 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and checks the files of a WordPiece tokenizer. Before the seal.
+// How BERT's WordPiece normalises a text: what is no text is removed, Chinese characters get spaces around them, marks
+// are dropped, case is lowered.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "src/text/added_tokens.h"
+#include "src/base/utf8.h"
+#include "src/text/side_tokens.h"
 #include "src/text/tokenizer_kinds.h"
-#include "src/text/word_piece_text.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {
+
+// Where in a text the bytes come from that were made of it. Before the seal.
+struct BytePlaces {
+  std::vector<std::size_t> begins, ends;
+  void extend(std::size_t size, std::size_t begin, std::size_t end) {
+    begins.resize(size, begin);
+    ends.resize(size, end);
+  }
+};
+
+// A text as it grows, in memory of the caller.
+struct NormalisedText {
+  char* bytes;
+  std::size_t size = 0;
+  BytePlaces* places = nullptr;  // where they are kept
+
+  void add(std::uint32_t code_point, std::size_t from, std::size_t to) {
+    size += put_utf8(code_point, bytes + size);
+    if (places != nullptr) places->extend(size, from, to);
+  }
+  std::size_t begin_of(std::size_t byte) const { return places == nullptr ? 0 : places->begins[byte]; }
+  std::size_t end_of(std::size_t byte) const { return places == nullptr ? 0 : places->ends[byte]; }
+};
+
+struct WordPieceNormalizer {
+  bool lowers = true;          // the case
+  bool strips_marks = true;    // never without `lowers`
+  bool splits_chinese = true;  // each Chinese character is a word
+
+  // U+AC01, of three bytes, becomes three such characters.
+  static constexpr std::size_t most_bytes(std::size_t text_bytes) { return 3 * text_bytes; }
+
+  // What a character becomes: 0 to 3 code points.
+  int code_points(std::uint32_t code_point, std::uint32_t (&out)[3]) const noexcept;
+
+  // Calls put(code point, first and end of the bytes it is made of) for each character that bytes [place, end) become,
+  // until is_done(). Allocates nothing.
+  template <typename Done, typename Put>
+  void normalise(std::string_view text, std::size_t place, std::size_t end, Done is_done, Put put) const noexcept;
+
+  // The whole text. Allocates.
+  std::string normalised(std::string_view text) const;
+};
+
+template <typename Done, typename Put>
+void WordPieceNormalizer::normalise(std::string_view text, std::size_t place, std::size_t end, Done is_done,
+                                    Put put) const noexcept {
+  while (place < end && !is_done()) {
+    const Utf8Character character = utf8_character(text, place);
+    const std::size_t from = place;
+    place += character.bytes;
+    if (character.code_point >= 'a' && character.code_point <= 'z') {  // most of English
+      put(character.code_point, from, place);
+      continue;
+    }
+    const WordPieceClass kind = word_piece_class(character.code_point);
+    if (kind == WordPieceClass::kRemoved) continue;
+    if (kind == WordPieceClass::kSpace) {
+      put(' ', from, place);
+      continue;
+    }
+    const bool is_word = splits_chinese && kind == WordPieceClass::kChinese;
+    if (is_word) put(' ', from, place);
+    std::uint32_t characters[3];
+    const int count = code_points(character.code_point, characters);
+    for (int i = 0; i < count; ++i) put(characters[i], from, place);
+    if (is_word) put(' ', from, place);
+  }
+}
+
+// Reads and checks the files of a WordPiece tokenizer. Before the seal.
 
 struct WordPieceFiles {
   std::string where;                                     // the file that the tokens are from, for messages

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "src/base/align.h"
-#include "src/distributed/slices.h"
+#include "src/base/span.h"
+#include "src/distributed/bucket_reducer.h"
 
 namespace bascule {
 namespace {

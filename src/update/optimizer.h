@@ -11,7 +11,7 @@
 #include "src/base/span.h"
 #include "src/graph/parameters.h"
 #include "src/settings/settings.h"
-#include "src/update/update_settings.h"
+#include "src/update/schedule.h"
 
 namespace bascule {
 
@@ -59,7 +59,7 @@ struct OptimizerKind {
 };
 
 // AdamW: exp_avg and exp_avg_sq. LAMB (You et al. 2020, algorithm 2): the same, and each tensor moves in proportion to
-// its norm (kernels/lamb.h). Adafactor (kernels/adafactor.h): means of squares by row and column of each matrix.
+// its norm (kernels/optimizers.h). Adafactor (kernels/optimizers.h): means of squares by row and column of each matrix.
 const OptimizerKind& optimizer_kind(Optimizer optimizer);
 
 // The memory traffic of an update, in bytes for each trained parameter. It reads gradients for their norm; then AdamW
@@ -68,5 +68,11 @@ const OptimizerKind& optimizer_kind(Optimizer optimizer);
 constexpr double update_bytes_of_parameter(Optimizer optimizer) {
   return (optimizer == Optimizer::kAdafactor ? 7.0 : 8.0) * sizeof(float);
 }
+
+// Adafactor over the blocks of a tensor, in four passes: squares by row and column; the columns of matrices that
+// several blocks share; directions; the step. As Trainer's `optim="adafactor"`: scale_parameter and relative_step off,
+// decay rate -0.8, clipping threshold 1, no first moment. Formulas: kernels/optimizers.h.
+
+extern const OptimizerKind kAdafactor;
 
 }  // namespace bascule

@@ -7,11 +7,34 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/runtime/run_tasks.h"
-#include "src/update/gradient_norm.h"
-#include "src/update/weight_average.h"
+#include "src/runtime/threads.h"
 
 namespace bascule {
+
+void average_weights(const KernelTable& kernels, float* averages, const float* values, std::int64_t count,
+                     double share) noexcept {
+  if (share == 1.0) {  // in floating point the formula would not copy exactly
+    std::copy_n(values, count, averages);
+  } else {
+    kernels.average({averages, values, count, static_cast<float>(share)});
+  }
+}
+
+double sum_in_order(Span<const double> of_blocks) noexcept {
+  double sum = 0.0;
+  for (const double of_block : of_blocks) sum += of_block;
+  return sum;
+}
+
+double gradient_norm(Span<const double> squares, const UpdateSettings& settings) noexcept {
+  return settings.gradient_factor * std::sqrt(sum_in_order(squares));
+}
+
+// torch.nn.utils.clip_grad_norm_: min(1, max / (norm + 1e-6))
+float gradient_scale(double norm, const UpdateSettings& settings) noexcept {
+  const double clip = settings.max_grad_norm > 0.0 ? settings.max_grad_norm / (norm + 1e-6) : 1.0;
+  return static_cast<float>(settings.gradient_factor * std::min(clip, 1.0));
+}
 
 Update::Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients,
                const OptimizerStates& states, double* partials, const KernelTable& kernels, Group* group,

@@ -1,16 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The update: gradient norm, clipping, the optimizer's passes and the average of the weights, each over the blocks of
-// the trained range (blocks.h). The norm's blocks are summed in their order: the same bits for any number of threads.
-//
-// With several ranks on a node each does this for its own slice of the blocks: it sums the ranks' gradients, in a
-// fixed tree over the ranks, into its own range, and updates weights that all of them map. Between the passes the ranks
-// wait for each other. With buckets a slice is a part of each bucket, and much of the sum is made while backward runs:
-// the same bits.
-//
-// With several nodes each rank then sums its slice with the ranks that have the same slice on the other nodes, and
-// every node updates its own weights: the same sums, and so the same weights on all. Where the nodes share out the
-// optimizer's states, a block is summed, measured and updated by the node that holds its states, and the others are
-// sent the weights (node_lane.h).
+// The average of the weights. After the seal.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +16,34 @@
 #include "src/update/blocks.h"
 #include "src/update/node_lane.h"
 #include "src/update/optimizer_states.h"
-#include "src/update/update_settings.h"
+#include "src/update/schedule.h"
 
 namespace bascule {
+
+// averages += share * (values - averages), `count` of each; share 1: they become a copy of the values.
+void average_weights(const KernelTable& kernels, float* averages, const float* values, std::int64_t count,
+                     double share) noexcept;
+
+// The norm of the gradient, summed over blocks in their order, and what clipping by it leaves. After the seal.
+
+double sum_in_order(Span<const double> of_blocks) noexcept;
+// The L2 norm of the gradient, before clipping; squares: of the sum, by block.
+double gradient_norm(Span<const double> squares, const UpdateSettings& settings) noexcept;
+// The gradients' sum times this is the gradient, clipped.
+float gradient_scale(double norm, const UpdateSettings& settings) noexcept;
+
+// The update: gradient norm, clipping, the optimizer's passes and the average of the weights, each over the blocks of
+// the trained range (blocks.h). The norm's blocks are summed in their order: the same bits for any number of threads.
+//
+// With several ranks on a node each does this for its own slice of the blocks: it sums the ranks' gradients, in a
+// fixed tree over the ranks, into its own range, and updates weights that all of them map. Between the passes the ranks
+// wait for each other. With buckets a slice is a part of each bucket, and much of the sum is made while backward runs:
+// the same bits.
+//
+// With several nodes each rank then sums its slice with the ranks that have the same slice on the other nodes, and
+// every node updates its own weights: the same sums, and so the same weights on all. Where the nodes share out the
+// optimizer's states, a block is summed, measured and updated by the node that holds its states, and the others are
+// sent the weights (node_lane.h).
 
 class Update {
  public:

@@ -9,7 +9,7 @@
 #include "src/machine/process_limits.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
-#include "src/settings/number_type.h"
+#include "src/settings/command_line_keys.h"
 #include "src/verify/verify_bits.h"
 #include "src/verify/verify_case.h"
 

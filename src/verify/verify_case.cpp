@@ -5,12 +5,8 @@
 #include <set>
 
 #include "src/models/families.h"
-#include "src/verify/verify_bf16.h"
-#include "src/verify/verify_drawing.h"
 #include "src/verify/verify_files.h"
-#include "src/verify/verify_generation.h"
 #include "src/verify/verify_gradients.h"
-#include "src/verify/verify_judgement.h"
 #include "src/verify/verify_model.h"
 #include "src/verify/verify_training.h"
 

@@ -9,7 +9,7 @@
 #include "kernels/isa.h"
 #include "src/json/json.h"
 #include "src/settings/settings.h"
-#include "src/verify/verify_contents.h"
+#include "src/verify/verify_files.h"
 
 namespace bascule {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/verify/verify_drawing.h"
+#include "src/verify/verify_training.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +10,12 @@
 #include "kernels/table.h"
 #include "src/base/error.h"
 #include "src/draw/drawer.h"
-#include "src/draw/prompt_tokenizer.h"
-#include "src/draw/sampling_program.h"
+#include "src/draw/pipeline.h"
+#include "src/draw/samplers.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_bytes.h"
 #include "src/verify/verify_files.h"
-#include "src/verify/verify_judgement.h"
+#include "src/verify/verify_gradients.h"
 
 namespace bascule {
 namespace {

@@ -9,7 +9,7 @@
 #include "src/graph/backward.h"
 #include "src/graph/element_types.h"
 #include "src/graph/operations.h"
-#include "src/verify/verify_judgement.h"
+#include "src/verify/verify_gradients.h"
 
 namespace bascule {
 namespace {

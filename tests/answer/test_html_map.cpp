@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "src/answer/html.h"
 #include "src/answer/html_parts.h"
+#include "src/answer/results.h"
 #include "src/answer/search_page.h"
 #include "tests/answer/sample_report.h"
 

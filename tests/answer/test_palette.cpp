@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/answer/html_parts.h"
+#include "src/answer/html_text.h"
 
 namespace bascule {
 namespace {

@@ -6,9 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/answer/html.h"
-#include "src/answer/model_card.h"
-#include "src/answer/summary.h"
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"

@@ -6,11 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "src/answer/html.h"
-#include "src/answer/model_card.h"
 #include "src/answer/results.h"
 #include "src/answer/runs_page.h"
-#include "src/answer/summary.h"
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
 #include "src/logs/tensorboard.h"

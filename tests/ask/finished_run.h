@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/table.h"
-#include "src/models/bridgetower_config.h"
 #include "src/models/families.h"
+#include "src/models/towers.h"
 #include "src/runtime/threads.h"
 #include "src/session/packed_batch.h"
 #include "src/session/session.h"

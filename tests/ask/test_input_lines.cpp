@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/ask/input_lines.h"
+#include "src/ask/asked_text.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/ask/search.h"
+#include "src/ask/ask.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "src/answer/html_text.h"
-#include "src/ask/search_index.h"
-#include "src/ask/search_pictures.h"
+#include "src/ask/search_model.h"
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/as_written.h"
+#include "src/base/messages.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/count_of.h"
+#include "src/base/messages.h"
 
 #include <gtest/gtest.h>
 

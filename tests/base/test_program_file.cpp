@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/program_file.h"
+#include "src/base/paths.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/sha256.h"
+#include "src/base/digest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 
 #include <unistd.h>
 

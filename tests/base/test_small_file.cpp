@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/small_file.h"
+#include "src/base/descriptor.h"
 
 #include <gtest/gtest.h>
 

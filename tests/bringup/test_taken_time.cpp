@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/bringup/taken_time.h"
+#include "src/bringup/rounds.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/bringup/verdicts.h"
+#include "src/bringup/profile.h"
 
 #include <utility>
 #include <vector>

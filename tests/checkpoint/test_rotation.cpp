@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/checkpoint/rotation.h"
+#include "src/checkpoint/find_checkpoint.h"
 
 #include <filesystem>
 #include <initializer_list>

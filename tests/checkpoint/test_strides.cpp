@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/checkpoint/strides.h"
+#include "src/checkpoint/tensor_source.h"
 
 #include <gtest/gtest.h>
 

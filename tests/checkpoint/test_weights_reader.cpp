@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/checkpoint/weights_reader.h"
+#include "src/checkpoint/checkpoint.h"
 
 #include <cerrno>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/check_tree.h"
+#include "src/commands/check_outputs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The documents of `bascule settings` without a settings file.
-#include "src/commands/settings_command.h"
+#include "src/commands/commands.h"
 
 #include <gtest/gtest.h>
 

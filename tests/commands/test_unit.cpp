@@ -10,7 +10,7 @@
 #include <string>
 
 #include "src/json/json.h"
-#include "src/record/run_facts.h"
+#include "src/record/run_inputs.h"
 #include "src/seal/disk_demand.h"
 #include "tests/record/demo_run.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes pair_cases.txt: pairs of small corpora as create_pretraining_data.py of google-research/bert makes them, with the random
-numbers that src/corpus/pair_index.h names. It works on lists of tokens, one at a time, and shares no code with the program.
+numbers that src/corpus/corpus.h names. It works on lists of tokens, one at a time, and shares no code with the program.
 
   tests/corpus/make_pair_cases.py > tests/corpus/pair_cases.txt
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/corpus/pair_index.h"
+#include "src/corpus/corpus.h"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/table.h"
+#include "src/distributed/bucket_reducer.h"
 #include "src/distributed/group.h"
-#include "src/distributed/slices.h"
 
 namespace {
 

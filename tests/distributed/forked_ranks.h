@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/distributed/group.h"
-#include "src/distributed/local_socket.h"
+#include "src/distributed/sockets.h"
 
 namespace bascule::test {
 

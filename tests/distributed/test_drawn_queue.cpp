@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/distributed/drawn_queue.h"
+#include "src/distributed/shared_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/distributed/group.h"
-#include "src/distributed/tcp_socket.h"
+#include "src/distributed/sockets.h"
 
 namespace bascule::test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/distributed/slices.h"
+#include "src/distributed/bucket_reducer.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "src/doctor/document.h"
-#include "src/doctor/page.h"
-#include "src/doctor/terminal.h"
 #include "src/json/json.h"
 #include "src/pictures/png_file.h"
 #include "tests/support/temporary_folder.h"

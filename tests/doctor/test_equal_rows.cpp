@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/doctor/across_splits.h"
+#include "src/doctor/equal_rows.h"
 
 namespace bascule {
 namespace {

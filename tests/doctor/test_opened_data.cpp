@@ -12,7 +12,7 @@
 #include "src/doctor/pictures.h"
 #include "src/doctor/texts.h"
 #include "src/pictures/png_file.h"
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {

@@ -3,8 +3,7 @@
 
 #include <string>
 
-#include "src/doctor/histogram.h"
-#include "src/doctor/text_counter.h"
+#include "src/doctor/texts.h"
 
 namespace bascule {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "src/doctor/thumbnails.h"
+#include "src/doctor/pictures.h"
 
 namespace bascule {
 namespace {

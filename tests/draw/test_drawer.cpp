@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "kernels/table.h"
-#include "src/draw/normal_latents.h"
-#include "src/draw/prompt_tokenizer.h"
-#include "src/draw/sampling_program.h"
+#include "src/draw/pipeline.h"
+#include "src/draw/samplers.h"
 #include "tests/support/reference_dir.h"
 
 namespace bascule::test {

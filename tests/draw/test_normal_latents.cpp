@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/draw/normal_latents.h"
+#include "src/draw/drawer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/sha256.h"
+#include "src/base/digest.h"
 
 namespace bascule::test {
 namespace {

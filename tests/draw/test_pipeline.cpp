@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/draw/prompt_tokenizer.h"
 #include "tests/draw/changed_pipeline.h"
 #include "tests/support/files.h"
 

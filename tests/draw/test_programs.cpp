@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/sha256.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/draw/sampler.h"
-#include "src/draw/sampling_program.h"
+#include "src/draw/samplers.h"
 #include "src/json/json.h"
 #include "tests/support/files.h"
 #include "tests/support/reference_dir.h"

@@ -9,9 +9,8 @@
 
 #include "kernels/table.h"
 #include "src/draw/drawer.h"
-#include "src/draw/prompt_tokenizer.h"
-#include "src/draw/sampling_program.h"
-#include "src/draw/time_embedding.h"
+#include "src/draw/pipeline.h"
+#include "src/draw/samplers.h"
 #include "tests/support/reference_dir.h"
 
 namespace bascule::test {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/draw/sampler.h"
+#include "src/draw/samplers.h"
 #include "src/json/json.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against the formula in long double of the C library. Values of the UNet behind it: the reference cases.
-#include "src/draw/time_embedding.h"
+#include "src/draw/drawer.h"
 
 #include <gtest/gtest.h>
 

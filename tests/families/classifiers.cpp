@@ -9,7 +9,7 @@
 #include "src/base/error.h"
 #include "src/graph/operations.h"
 #include "src/json/json.h"
-#include "src/judge/judges.h"
+#include "src/judge/judge.h"
 #include "src/models/families.h"
 
 namespace bascule {

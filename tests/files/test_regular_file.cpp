@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/files/regular_file.h"
+#include "src/files/input_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

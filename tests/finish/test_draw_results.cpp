@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/finish/draw_card.h"
 #include "tests/record/small_drawing.h"
 
 namespace bascule::test {

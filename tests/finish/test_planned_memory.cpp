@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/finish/planned_memory.h"
+#include "src/finish/contracts.h"
 
 #include <gtest/gtest.h>
 

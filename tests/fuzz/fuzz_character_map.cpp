@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/utf8.h"
-#include "src/text/character_map.h"
+#include "src/text/unigram_files.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace bascule {

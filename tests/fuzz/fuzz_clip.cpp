@@ -9,7 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/utf8.h"
-#include "src/text/prompt.h"
+#include "src/text/tokenizer.h"
 #include "src/text/tokenizer_kinds.h"
 #include "tests/fuzz/fuzz_input.h"
 

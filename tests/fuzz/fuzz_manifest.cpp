@@ -9,8 +9,8 @@
 
 #include "src/base/error.h"
 #include "src/index/manifest.h"
+#include "src/index/manifest_builder.h"
 #include "src/index/manifest_part.h"
-#include "src/index/refused_rows.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace bascule {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/index/glob.h"
 #include "src/index/manifest.h"
 #include "src/index/picture_folder.h"
-#include "src/index/shard_names.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/index/tar_writer.h"
 

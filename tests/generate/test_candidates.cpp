@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/generate/candidates.h"
+#include "src/generate/token_search.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/reference/winograd_convolution.h"
+#include "kernels/reference/convolution.h"
 #include "src/graph/launch.h"
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/graph/element_types.h"
 #include "src/graph/operations.h"
 #include "src/graph/recompute.h"

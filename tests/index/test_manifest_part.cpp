@@ -13,8 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/index/open_manifest.h"
-#include "src/index/picture_digest.h"
-#include "src/index/picture_digests.h"
+#include "src/index/picture_folder.h"
 #include "tests/index/tar_writer.h"
 #include "tests/support/temporary_folder.h"
 

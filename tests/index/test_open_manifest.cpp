@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/loader/text_lengths.h"
+#include "src/loader/label_count.h"
 #include "tests/index/tar_writer.h"
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"

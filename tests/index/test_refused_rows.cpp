@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows that a manifest refuses, collected: the others are as if those had never been written.
-#include "src/index/refused_rows.h"
+#include "src/index/manifest_builder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/index/shard_names.h"
+#include "src/index/glob.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/shard_list.h"
+#include "src/base/paths.h"
 
 namespace bascule {
 namespace {

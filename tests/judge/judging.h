@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/judge/judges.h"
+#include "src/judge/judge.h"
 #include "src/runtime/threads.h"
 #include "tests/judge/metric_of.h"
 #include "tests/support/own_products.h"

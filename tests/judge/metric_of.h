@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "src/judge/judges.h"
+#include "src/judge/judge.h"
 
 namespace bascule::test {
 

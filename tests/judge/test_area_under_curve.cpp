@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/judge/area_under_curve.h"
+#include "src/judge/statistics.h"
 
 #include <gtest/gtest.h>
 

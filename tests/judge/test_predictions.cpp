@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "src/judge/class_examples.h"
 #include "src/judge/examples.h"
 #include "tests/judge/judging.h"
 

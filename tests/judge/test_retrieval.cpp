@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/runtime/threads.h"
 #include "tests/support/own_products.h"
 #include "tests/support/seeded.h"

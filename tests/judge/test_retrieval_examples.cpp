@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/judge/retrieval_examples.h"
+#include "src/judge/examples.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/json/json.h"
 #include "tests/logs/count_allocations.h"
 #include "tests/support/guarded_buffer.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/json/json.h"
-#include "src/judge/correlation.h"
+#include "src/judge/statistics.h"
 #include "tests/judge/judging.h"
 
 namespace bascule::test {

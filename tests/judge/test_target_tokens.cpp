@@ -15,7 +15,7 @@
 
 #include "src/answer/report.h"
 #include "src/json/json.h"
-#include "src/judge/judges.h"
+#include "src/judge/judge.h"
 #include "tests/support/files.h"
 #include "tests/support/own_products.h"
 #include "tests/support/temporary_folder.h"

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/json/json.h"
-#include "src/judge/judges.h"
-#include "src/judge/tagged_examples.h"
+#include "src/judge/entities.h"
+#include "src/judge/judge.h"
 #include "src/runtime/threads.h"
 #include "tests/judge/metric_of.h"
 #include "tests/support/own_products.h"

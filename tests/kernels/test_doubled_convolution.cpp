@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "kernels/reference/convolution.h"
-#include "kernels/reference/doubled_convolution.h"
 #include "kernels/reference/gemm_tile.h"
 #include "tests/kernels/convolution_operands.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/reference/gate.h"
+#include "kernels/reference/activation.h"
 #include "tests/kernels/activation_bounds.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/norm_cases.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/reference/group_norm.h"
+#include "kernels/reference/norms.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace bascule::test {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/reference/lamb.h"
+#include "kernels/reference/optimizers.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace bascule::test {

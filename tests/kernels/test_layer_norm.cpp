@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/reference/layer_norm.h"
+#include "kernels/reference/norms.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/norm_cases.h"
 #include "tests/support/dual.h"

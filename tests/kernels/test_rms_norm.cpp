@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/reference/rms_norm.h"
+#include "kernels/reference/norms.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/norm_cases.h"
 #include "tests/support/dual.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/reference/convolution.h"
-#include "kernels/reference/winograd_convolution.h"
 #include "tests/kernels/convolution_operands.h"
 
 namespace bascule::test {

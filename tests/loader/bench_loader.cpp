@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/loader/loader.h"
 #include "src/text/tokenizer_kinds.h"
 

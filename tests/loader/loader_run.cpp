@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 
 namespace bascule::test {
 namespace {

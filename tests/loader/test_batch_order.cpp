@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/loader/batch_order.h"
+#include "src/loader/sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "src/index/open_manifest.h"
+#include "src/loader/label_count.h"
 #include "src/loader/sampler.h"
-#include "src/loader/text_lengths.h"
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"
 

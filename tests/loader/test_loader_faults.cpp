@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
+#include "src/base/paths.h"
 #include "src/loader/loader.h"
 #include "src/loader/sampler.h"
 #include "tests/loader/loader_run.h"

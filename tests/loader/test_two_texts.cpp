@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "src/index/open_manifest.h"
+#include "src/loader/label_count.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/masking.h"
-#include "src/loader/text_lengths.h"
 #include "tests/loader/two_texts.h"
 
 namespace bascule {

@@ -2,7 +2,7 @@
 // Metrics as judges list them. The report knows no judge.
 #pragma once
 
-#include "src/logs/metric.h"
+#include "src/logs/step_record.h"
 
 namespace bascule::test {
 

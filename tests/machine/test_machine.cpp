@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/machine/disk.h"
 #include "src/machine/machine_json.h"
 #include "tests/machine/fact_tree.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/machine/processes.h"
+#include "src/machine/process_limits.h"
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "src/models/bridgetower_config.h"
+#include "src/models/towers.h"
 
 namespace bascule::test {
 

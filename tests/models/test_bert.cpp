@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/models/bert_config.h"
+#include "src/models/bert_body.h"
 #include "src/models/families.h"
 #include "tests/graph/graph_run.h"
 #include "tests/support/temporary_folder.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/models/bridgetower_config.h"
+#include "src/models/towers.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "src/json/json.h"
-#include "src/models/clip_text_config.h"
+#include "src/models/clip_text.h"
 #include "src/models/families.h"
-#include "src/models/unet_config.h"
-#include "src/models/vae_config.h"
+#include "src/models/pipeline_configs.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 

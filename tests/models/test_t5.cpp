@@ -13,7 +13,7 @@
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/models/families.h"
-#include "src/models/t5_config.h"
+#include "src/models/t5_layers.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/models/unet_config.h"
+#include "src/models/pipeline_configs.h"
 
 #include <gtest/gtest.h>
 

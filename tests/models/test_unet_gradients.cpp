@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/checkpoint/dimension_order.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/checkpoint/tensor_source.h"
 #include "src/json/json.h"
 #include "src/models/families.h"
 #include "tests/graph/graph_run.h"

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/pictures/png_reader.h"
 #include "tests/support/files.h"
 #include "tests/support/png_checksums.h"
 #include "tests/support/temporary_folder.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The writer of PNG files as sealed code uses it: its memory, its bounds, what it leaves on a disk. test_png_file.cpp
 // reads what it writes.
-#include "src/pictures/png_writer.h"
+#include "src/pictures/png_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/files/durable_write.h"
 #include "src/runtime/guard.h"
 #include "tests/support/files.h"

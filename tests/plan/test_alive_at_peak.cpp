@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/plan/alive_at_peak.h"
+#include "src/plan/draw_arena.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,6 @@
 #include "src/graph/backward.h"
 #include "src/graph/operations.h"
 #include "src/graph/recompute.h"
-#include "src/plan/draw_arena.h"
 
 namespace bascule::test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/plan/gradient_space.h"
+#include "src/plan/gradient_ring.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 
 namespace bascule::test {
 namespace {

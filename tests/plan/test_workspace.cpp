@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/graph/backward.h"
 #include "src/graph/operations.h"
 #include "src/models/bridgetower.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of all ranks on several nodes, simulated on one machine; run by mpirun, see meson.build. Argument: how many
 // ranks a node has.
-#include "src/ranks/gathered_rows.h"
+#include "src/ranks/shared_by_ranks.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
 #include "src/record/recorded_run.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"

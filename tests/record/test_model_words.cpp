@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
 
 #include <gtest/gtest.h>
 

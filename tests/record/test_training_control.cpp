@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/record/training_control.h"
+#include "src/record/training_position.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/checkpoint/rotation.h"
+#include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "tests/support/temporary_folder.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "src/record/model_words.h"
+#include "src/record/opened_model.h"
 #include "src/record/recorded_run.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/reproduce/drawn_pictures.h"
+#include "src/reproduce/judge_repeat.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "src/files/file_sum.h"
-#include "src/record/model_words.h"
+#include "src/files/input_file.h"
+#include "src/record/opened_model.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"
 

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "src/base/error.h"
-#include "src/checkpoint/output_dir.h"
+#include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
 #include "src/run_folder/run_marker.h"

@@ -13,7 +13,6 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/run_folder/run_files.h"
 #include "src/run_folder/run_marker.h"
 #include "tests/support/temporary_folder.h"
 

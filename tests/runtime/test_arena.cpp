@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/base/align.h"
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
-#include "src/base/small_file.h"
+#include "src/base/span.h"
 #include "src/runtime/guard.h"
 #include "src/runtime/start_work.h"
 

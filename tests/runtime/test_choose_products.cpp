@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/runtime/choose_products.h"
+#include "src/runtime/choose_isa.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/align.h"
 #include "src/base/mapped_memory.h"
+#include "src/base/span.h"
 
 namespace bascule::test {
 namespace {

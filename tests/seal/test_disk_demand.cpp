@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "src/record/run_facts.h"
+#include "src/record/run_inputs.h"
 #include "tests/record/demo_run.h"
 
 namespace bascule::test {

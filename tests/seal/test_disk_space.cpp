@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/seal/disk_space.h"
+#include "src/seal/disk_demand.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run says of itself in a store of MLflow.
-#include "src/seal/tracking.h"
+#include "src/seal/sealed_records.h"
 
 #include <gtest/gtest.h>
 

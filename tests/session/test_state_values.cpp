@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session whose optimizer the program does not have: planned, sealed, stepped, saved and loaded.
-#include "src/session/state_values.h"
+#include "src/session/parameter_values.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

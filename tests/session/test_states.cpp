@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that outlives a replay: graph 0 writes rows of a cache, graph 1 reads them in a replay of its own.
-#include "src/graph/states.h"
+#include "src/graph/graph.h"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 // This program is linked with the source that seal_settings wrote of sealed.toml.
 #include <gtest/gtest.h>
 
-#include "src/base/program_file.h"
+#include "src/base/paths.h"
+#include "src/settings/command_line_keys.h"
 #include "src/settings/keys.h"
-#include "src/settings/run_settings.h"
 #include "src/settings/write_cpp.h"
 #include "tests/settings/read_text.h"
 

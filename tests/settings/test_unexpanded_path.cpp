@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/settings/unexpanded_path.h"
+#include "src/settings/absolute_paths.h"
 
 #include <initializer_list>
 #include <string>

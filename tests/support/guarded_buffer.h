@@ -21,7 +21,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "src/base/align.h"
 #include "src/base/span.h"
 
 namespace bascule::test {

@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/text/added_tokens.h"
+#include "src/text/side_tokens.h"
 #include "src/text/tokenizer_kinds.h"
 #include "tests/support/temporary_folder.h"
 

@@ -12,7 +12,6 @@
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
-#include "src/text/clip_text.h"
 #include "tests/support/seeded.h"
 #include "tests/support/temporary_folder.h"
 

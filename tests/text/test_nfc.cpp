@@ -8,7 +8,7 @@
 
 #include "src/base/utf8.h"
 #include "src/json/json.h"
-#include "src/text/unicode_forms.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {
 namespace {

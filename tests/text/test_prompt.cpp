@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/text/prompt.h"
+#include "src/text/tokenizer.h"
 
 #include <gtest/gtest.h>
 

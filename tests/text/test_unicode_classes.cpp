@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/text/unicode_classes.h"
+#include "src/text/unicode_tables.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/text/character_map.h"
-#include "src/text/piece_trie.h"
 #include "src/text/tokenizer_kinds.h"
+#include "src/text/unigram.h"
+#include "src/text/unigram_files.h"
 #include "tests/support/seeded.h"
 #include "tests/support/temporary_folder.h"
 

@@ -11,7 +11,7 @@
 #include "src/json/json.h"
 #include "src/text/tokenizer.h"
 #include "src/text/tokenizer_kinds.h"
-#include "src/text/word_piece_classes.h"
+#include "src/text/unicode_tables.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pillow reads the pictures that src/pictures/png_writer.h writes: every pixel, every text, and nothing else in them.
+"""Pillow reads the pictures that src/pictures/png_file.h writes: every pixel, every text, and nothing else in them.
 
 Skipped where Pillow or the test program is missing; a bare Debian has no Pillow.
 """

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/table.h"
-#include "src/base/align.h"
+#include "src/base/span.h"
 #include "src/distributed/group.h"
 #include "src/update/update.h"
 #include "tests/support/seeded.h"

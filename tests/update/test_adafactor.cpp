@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/update/adafactor.h"
+#include "src/update/optimizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/update/bucket_marks.h"
+#include "src/update/gradient_ring.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "kernels/reference/bf16.h"
 #include "kernels/reference/elementwise.h"
 #include "src/distributed/bucket_reducer.h"
-#include "src/update/state_exchange.h"
+#include "src/update/optimizer_states.h"
 #include "tests/distributed/place_on_nodes.h"
 #include "tests/update/row_optimizer.h"
 #include "tests/update/summed_update.h"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/doubled_convolution.h"
+#include "kernels/convolution.h"
 
 #include <algorithm>
 
 #include "kernels/gemm/own_tiles.h"
-#include "kernels/winograd_convolution.h"
-#include "src/base/align.h"
 #include "src/base/check.h"
+#include "src/base/span.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"

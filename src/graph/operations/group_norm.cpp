@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/group_norm.h"
+#include "kernels/norms.h"
 
 #include <algorithm>
 
-#include "src/base/align.h"
 #include "src/base/check.h"
+#include "src/base/span.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"

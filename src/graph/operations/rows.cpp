@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Taking rows out of a tensor, putting them into a state, and putting columns side by side.
+#include <algorithm>
+
 #include "src/base/check.h"
+#include "src/base/elementary.h"
+#include "src/base/nearest.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
@@ -168,6 +172,145 @@ Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b) {
   const Tensor out = graph.activation_like(name, a, graph[a].cols + graph[b].cols);
   graph.add(rows_operations::kKind, {reads(a), reads(b), writes(out)});
   return out;
+}
+
+// A bias and a token type in one.
+
+namespace {
+namespace table_row_operation {
+
+// The attribute of both is the row of the table, std::int64_t.
+namespace gradient {
+enum : std::size_t { kDOut, kDRow, kDTable };
+
+// The first write of a table's gradient clears the other rows.
+struct Block {
+  void (*copy)(const CopyRows&);
+  void (*fill)(const Fill&);
+  float *d_row, *d_table;
+  const float* d_out;
+  std::int64_t cols, table_rows, index;
+  bool adds_row, adds_table;
+};
+
+void run(const Block& b, Range, int) {
+  if (b.d_row != nullptr) b.copy({b.d_row, b.d_out, 1, b.cols, b.cols, b.cols, b.adds_row});
+  if (b.d_table == nullptr) return;
+  if (!b.adds_table) b.fill({b.d_table, b.table_rows * b.cols, 0.0f});
+  b.copy({b.d_table + b.index * b.cols, b.d_out, 1, b.cols, b.cols, b.cols, true});
+}
+
+Cost cost(const NodeView& node, const BatchCounts&) {
+  const double cols = static_cast<double>(node.cols(kDOut));
+  return {2.0 * cols, 20.0 * cols};
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const Operand d_row = node.operand(kDRow), d_table = node.operand(kDTable);
+  Block* const b =
+      l.step(Block{l.kernels.copy_rows, l.kernels.fill, l.at(d_row.tensor), l.at(d_table.tensor), l.at(node[kDOut]),
+                   node.cols(kDOut), d_table ? node.rows(kDTable).fixed : 0, node.as<std::int64_t>(), false, false},
+             whole(), run);
+  l.adds(&b->adds_row, d_row.access);
+  l.adds(&b->adds_table, d_table.access);
+}
+
+constexpr OperationKind kKind{"add_table_row_backward", cost, launch};
+}  // namespace gradient
+
+enum : std::size_t { kRow, kTable, kOut };
+
+Cost cost(const NodeView& node, const BatchCounts&) {
+  const double cols = static_cast<double>(node.cols(kRow));
+  return {cols, 12.0 * cols};
+}
+
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_out = b.gradient(node[kOut]);
+  if (!d_out || !b.wants(node[kOut])) return;
+  const Operand d_row = b.slot(node[kRow]), d_table = b.slot(node[kTable]);
+  b.emit(gradient::kKind, {reads(d_out), d_row, d_table}, node.attributes());
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const std::int64_t cols = node.cols(kRow);
+  l.kernel(l.kernels.add,
+           {l.at(node[kOut]), l.at(node[kRow]), l.at(node[kTable]) + node.as<std::int64_t>() * cols, cols},
+           {fixed_rows(cols), cols});
+}
+
+constexpr OperationKind kKind{"add_table_row", cost, launch, derive};
+
+}  // namespace table_row_operation
+}  // namespace
+
+Tensor add_table_row(Graph& graph, const std::string& name, Tensor row, Tensor table, std::int64_t index) {
+  const Tensor out = graph.activation_like(name, row, graph[row].cols);
+  graph.add(table_row_operation::kKind, {reads(row), reads(table), writes(out)}, Attributes::of(index));
+  return out;
+}
+
+// The predictions of a head over classes, from its logits and what their loss has computed of them already.
+
+namespace {
+namespace class_predictions_operation {
+
+struct Block {
+  std::int32_t* classes;
+  float *class_probabilities, *probabilities;
+  const float *logits, *tops, *others;
+  const std::int32_t* labels;
+  std::int64_t cols, best;
+};
+
+void run(const Block& b, Range range, int) {
+  for (std::int64_t r = range.first; r < range.end(); ++r) {
+    const std::int32_t label = b.labels[r];
+    std::int32_t* const classes = b.classes + r * b.best;
+    float* const probabilities = b.class_probabilities + r * b.best;
+    std::fill_n(classes, b.best, 0);
+    std::fill_n(probabilities, b.best, 0.0f);
+    b.probabilities[r] = 0.0f;
+    if (label < 0) continue;
+    const float* const logits = b.logits + r * b.cols;
+    const auto weight = [&](std::int32_t c) {
+      return fixed_exp(static_cast<double>(logits[c]) - static_cast<double>(b.tops[r]));
+    };
+    const double sum = static_cast<double>(b.others[r]) + weight(label);
+    b.probabilities[r] = static_cast<float>(weight(label) / sum);
+    places_of_largest(logits, b.cols, classes, b.best);
+    for (std::int64_t i = 0; i < b.best; ++i) probabilities[i] = static_cast<float>(weight(classes[i]) / sum);
+  }
+}
+
+enum : std::size_t { kLogits, kTops, kOthers, kLabels, kClasses, kClassProbabilities, kProbabilities };
+
+void launch(const NodeView& node, Launch& l) {
+  Block* const b = l.step(Block{l.at<std::int32_t>(node[kClasses]), l.at(node[kClassProbabilities]),
+                                l.at(node[kProbabilities]), l.at(node[kLogits]), l.at(node[kTops]), l.at(node[kOthers]),
+                                nullptr, node.cols(kLogits), node.cols(kClasses)},
+                          by_rows(node.rows(kLogits), node.cols(kLogits)), run);
+  l.operand(&b->labels, node[kLabels]);
+}
+
+constexpr OperationKind kKind{"class_predictions", cost_by_elements<kLogits, 1, 4>, launch};
+
+}  // namespace class_predictions_operation
+}  // namespace
+
+ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, const ClassLoss& loss) {
+  const Extent rows = graph[logits].rows;
+  const std::int64_t best = std::min(kPredictedClasses, graph[logits].cols);
+  const ClassPredictions made{graph.activation("predicted_classes", rows, best, DType::kInt32),
+                              graph.activation("predicted_probabilities", rows, best),
+                              graph.activation("label_probabilities", rows, 1)};
+  graph.keep(made.classes);
+  graph.keep(made.class_probabilities);
+  graph.keep(made.probabilities);
+  graph.add(class_predictions_operation::kKind,
+            {reads(logits), reads(loss.tops), reads(loss.others), reads(labels), writes(made.classes),
+             writes(made.class_probabilities), writes(made.probabilities)});
+  return made;
 }
 
 }  // namespace bascule

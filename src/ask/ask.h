@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The classes that a classifier gives something, as `bascule classify` says them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/isa.h"
+#include "src/answer/search_page.h"
+#include "src/json/value.h"
+#include "src/models/model.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct ClassGuess {
+  std::string label;  // of config.json's id2label; the class's number where there are no names
+  double probability = 0.0;
+};
+
+// One name per class. Throws Error kData.
+std::vector<std::string> class_names(const std::string& folder, std::int64_t classes);
+
+// The `top` most probable of logits for the classes of these names: best first, equal ones by class number.
+std::vector<ClassGuess> class_guesses(const float* logits, const std::vector<std::string>& names, std::size_t top);
+
+// [{"label", "probability"}]
+Json guesses_json(const std::vector<ClassGuess>& guesses);
+
+// `bascule classify FOLDER PICTURE...`: the classes that a classifier gives pictures.
+
+struct ClassifyArguments {
+  std::string folder;               // a run's output_dir, or any folder with a model
+  std::vector<std::string> inputs;  // files of pictures; or a text, or two, or "-"
+  std::size_t top = 5;
+  bool json = false;
+};
+
+struct ClassifiedPicture {
+  std::string path;
+  std::vector<ClassGuess> best;  // best first; equal ones by class number
+  std::string refused;           // why there are none; empty: there are
+};
+
+// In the order of the pictures. Throws Error kData for the folder, and for logits that are not finite.
+std::vector<ClassifiedPicture> classify(const ClassifyArguments& arguments, const Model& model, Isa isa, int threads);
+
+// A JSON array of {"path", "labels": [{"label", "probability"}]} or {"path", "error"}.
+std::string classify_json(const std::vector<ClassifiedPicture>& pictures);
+std::string classify_text(const std::vector<ClassifiedPicture>& pictures);
+
+// Prints the answer about pictures, or texts, whatever the model reads. Returns the exit code: that of bad data if a
+// picture was refused, after all others. Throws Error.
+int classify_command(const ClassifyArguments& arguments);
+
+// `bascule classify FOLDER "text" ["second text"]`: the classes, or the value, that a model gives texts, or the
+// entities that it finds in them.
+
+// Prints the answers: of the one text, or pair, or with "-" alone of each line of standard input, where a tab stands
+// between the texts of a pair. Returns the exit code. Throws Error: kSettings for the arguments, kData for the folder,
+// for texts that are not UTF-8 and for logits that are not finite. The lines before such a one are answered; a document
+// then has their answers and the error, which is said, and its exit code returned.
+int classify_texts_command(const ClassifyArguments& arguments, const Model& model);
+
+// `bascule draw FOLDER "prompt"`: one picture.
+
+struct DrawArguments {
+  std::string folder;                  // of a pipeline
+  std::string output = "picture.png";  // the file to write, not in `folder`
+  std::uint64_t seed = 42;
+  std::int64_t noise = 0;             // its number under the seed
+  DrawSettings draw;                  // with one prompt
+  std::string precision = "float32";  // or "bf16"
+  bool json = false;
+};
+
+// Writes the picture, and says so. Returns the exit code, 0, or 128 + the number of a signal that came. Throws Error:
+// kSettings for the arguments, kData for the folder, kMemory, kDisk.
+int draw_command(const DrawArguments& arguments, const volatile int* stop);
+
+// `bascule fill FOLDER "text with [MASK]"`: the tokens that a masked language model puts in the place of masks.
+
+struct FillArguments {
+  std::string folder;  // a run's output_dir, or any folder with a model and its tokenizer
+  std::string text;    // with the tokenizer's mask token, once or more
+  std::size_t top = 5;
+  bool json = false;
+};
+
+struct TokenGuess {
+  std::string token;  // as in the vocabulary: "##s" continues a word, and byte-level BPE writes a space as U+0120
+  std::string shown;  // for people, with a space there
+  double probability = 0.0;
+};
+
+struct FilledText {
+  std::string text;                            // as asked
+  std::vector<std::vector<TokenGuess>> masks;  // of each mask token in turn, best first
+};
+
+// Throws Error kSettings for a text that has no mask, is too long or not UTF-8; kData for the folder.
+FilledText fill(const FillArguments& arguments, Isa isa, int threads);
+
+// {"text", "masks": [[{"token", "probability"}]]}; the tokens as in the vocabulary.
+std::string fill_json(const FilledText& filled);
+std::string fill_text(const FilledText& filled);
+
+// Prints the answer. Returns the exit code, 0. Throws Error.
+int fill_command(const FillArguments& arguments);
+
+// `bascule generate FOLDER "text"`: what a model that writes makes of texts.
+
+struct GenerateArguments {
+  std::string folder;              // a run's output_dir, or any folder with a model and its tokenizer
+  std::vector<std::string> texts;  // "-" alone: the lines of standard input
+  std::optional<std::string> prefix;
+  // Keys of generation_config.json that the folder's do not count for.
+  Json options = Json::object();
+  std::int64_t batch = 8;
+  std::int64_t max_source_length = 0;  // 0: the run's that made the folder, else 512
+  std::string precision = "float32";   // or "bf16"
+  bool json = false;
+};
+
+// Prints a line for each text, or one JSON document. Returns the exit code. Throws Error: kSettings for the arguments,
+// kData for the folder and for texts that are not UTF-8. The texts before such a one are answered; a document then has
+// their answers and the error, which is said, and its exit code returned.
+int generate_command(const GenerateArguments& arguments);
+
+// `bascule search FOLDER "text"`: the pictures nearest to a text, or the captions nearest to a picture, by the
+// embeddings that a finished run left or among other pictures. Prints one line a hit (or one JSON document) and writes
+// a page of pictures.
+
+struct SearchArguments {
+  std::string folder;   // a run's output_dir; with `images` any contrastive model will do
+  std::string query;    // a text; or the path of a picture that exists
+  std::string picture;  // a picture, whatever its name; then there is no query
+  std::string images;   // search the pictures below this folder instead of the run's
+  std::size_t top = 10;
+  std::string html;  // "": search.html in the folder
+  bool json = false;
+};
+
+// Searches; prints and writes nothing. Throws Error: kSettings for arguments that do not go together, kData for folders
+// and pictures.
+SearchAnswer search(const SearchArguments& arguments, Isa isa, int threads);
+
+// {"query", "query_is_picture", "searched", "candidates", "results": [{"score", "path", "caption", "right"}],
+// "refused": [{"path", "reason"}], "html"} on one line. `html`: the page's path.
+std::string search_json(const SearchAnswer& answer, const std::string& html);
+
+// Writes the page, prints the answer. Throws Error kDisk.
+void show_answer(const SearchArguments& arguments, const SearchAnswer& answer);
+
+// All of it. Returns the exit code, 0. Throws Error.
+int search_command(const SearchArguments& arguments);
+
+}  // namespace bascule

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paths in messages, seen from where the user stands. Not for use after the seal.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bascule {
+
+// `path`, or a text that begins with one ("/a/train.jsonl:17"): an absolute path becomes relative to the current folder
+// where that makes it shorter; everything else stays as it is.
+std::string shown_path(std::string_view path);
+
+// "a.jsonl, b.csv": the first three of a list, and how many follow.
+std::string shown_list(const std::vector<std::string>& names);
+
+// A path from the root. Links in it are not followed.
+
+// Without `.`, `..` and a slash at its end: "runs/../demo/" is "/home/me/demo". Allocates.
+std::string absolute_path(const std::string& path);
+
+// The folder of a model, a tokenizer or a pipeline, which somebody may take for a name of the hub.
+
+// Throws Error kData where the folder is missing.
+void require_model_folder(const std::string& folder);
+
+// Which files are pictures by their names. What is in them decides the format (media_engine.h).
+
+// For messages.
+inline constexpr char kPictureEndings[] = ".jpg, .jpeg, .png or .webp";
+
+// ending: of a file's name, in lower case, without the dot.
+inline bool is_picture_ending(std::string_view ending) noexcept {
+  return ending == "jpg" || ending == "jpeg" || ending == "png" || ending == "webp";
+}
+
+// Likewise: of pictures of kinds that are not read.
+inline bool is_other_picture_ending(std::string_view ending) noexcept {
+  for (const char* const one :
+       {"avif", "bmp", "gif", "heic", "heif", "jfif", "jp2", "jpe", "pbm", "pgm", "ppm", "tif", "tiff"}) {
+    if (ending == one) return true;
+  }
+  return false;
+}
+
+// "a-{0,1}.tar,b.tar": a setting that lists tar shards, and the parts of the list. What each part stands for:
+// src/index/glob.h. Before the seal.
+
+// Whether a path means shards: it ends with .tar.
+bool names_shards(std::string_view path);
+
+// Cut at commas outside of braces, which stay. Views into `text`.
+std::vector<std::string_view> list_parts(std::string_view text);
+
+// Where this program is, for what is found beside it. Before the seal.
+
+// The program's file, absolute and without links. Needs no /proc. Throws Error{kInternal}.
+std::string program_file();
+// The folder above the one that holds the program: where the tree begins that "bin/bascule" belongs to.
+std::string tree_of_program();
+
+// `path` behind the folder `start`; ".." does not lead out of it, as it does not lead out of "/". An absolute path
+// stays as it is. Without `start`: the relative path that does not lead out.
+std::string path_inside(const std::string& start, std::string_view path);
+
+}  // namespace bascule

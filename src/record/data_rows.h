@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// data.validation_share: which rows of the training file a split has. Before the seal.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/corpus/token_store.h"
+#include "src/index/manifest.h"
+#include "src/record/recorded_run.h"
+
+namespace bascule {
+
+class HeldOut {
+ public:
+  HeldOut(const Settings& settings, const IndexCache& cache) : settings_(settings), cache_(cache) {}
+
+  // Whether the split is a part of the training file.
+  bool divides(Split split) const { return settings_.data.validation_share > 0.0 && split != Split::kTest; }
+
+  // Of the training file, whole: the split's rows, or the first of them; most: 0 for all. The same rows each time it is
+  // called. Throws Error{kSettings} where there are none.
+  Manifest rows_of(const Manifest& whole, Split split, std::int64_t most);
+  // Of a text corpus: the tokens of the split's documents, or of its lines where these are samples. Arguments as of
+  // open_tokens().
+  OpenedTokens tokens_of(const DataFiles& files, const Tokenizer& tokenizer, Split split, bool keeps);
+
+  // For people: how many rows were held out. Empty where none were asked for.
+  const std::string& note() const { return note_; }
+
+ private:
+  void say(std::int64_t held_out, std::int64_t all, const char* unit, const std::string& name);
+
+  const Settings& settings_;
+  const IndexCache& cache_;
+  std::vector<bool> held_out_;  // by row of the training file
+  std::string note_;
+};
+
+// Samples that are a source and a target: rows where one of them is empty, and lengths. Before the seal.
+
+// Finds the rows of a split with an empty source or target, and notes that they are skipped. Throws Error kData naming
+// the first unless data.on_bad_sample = "skip", and where every row is one.
+void find_empty_texts(RecordedRun* run, Manifest* manifest);
+
+// Notes, a line for each split, how many texts are cut at their maximal length, and lengths that are not known yet. The
+// loader is planned.
+void note_lengths(RecordedRun* run);
+
+// Words with tags: the tags of tokens behind the first of a word, and what people are told of words. Before the seal.
+
+// With data.label_all_tokens, the tag of a word's further tokens, by the word's: I-X for B-X where the model has it,
+// else the same.
+std::vector<std::int32_t> further_tags(const ModelInputs& model);
+
+// Notes for each split how many words are cut off. The loader is planned.
+void note_cut_words(RecordedRun* run);
+
+}  // namespace bascule

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which characters the byte-level pattern of the tokenizers library takes for letters, numbers and white space.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+enum class CharacterClass : std::uint8_t { kOther = 0, kLetter = 1, kNumber = 2, kSpace = 3 };
+
+// Any number is allowed; what is no code point is kOther.
+CharacterClass character_class(std::uint32_t code_point) noexcept;
+
+// What the library takes for part of a word beside an added token that is a word by itself: letters, marks, decimal
+// digits, connecting punctuation.
+bool is_word_character(std::uint32_t code_point) noexcept;
+
+// Canonical decomposition and composition (NFC) and lower case by code point, as the tokenizers library has them: its
+// tables for NFC are older than today's Unicode. Hangul, which goes by arithmetic, is in nfc.h.
+
+// One or two code points; of one, second is 0.
+struct CodePointPair {
+  std::uint32_t first = 0, second = 0;
+};
+
+// 0: a starter; otherwise marks are put in ascending order of it, the order of equals kept.
+std::uint32_t combining_class(std::uint32_t code_point) noexcept;
+
+// What the code point decomposes into in one step: `first` may decompose again. Itself where it does not.
+CodePointPair decomposition_step(std::uint32_t code_point) noexcept;
+
+// What NFC makes of two code points that follow each other. 0: they stay two.
+std::uint32_t composed_code_point(std::uint32_t first, std::uint32_t second) noexcept;
+
+// Of the character alone: a final sigma is not told from others.
+CodePointPair lower_case(std::uint32_t code_point) noexcept;
+
+// Where the tokenizers library sees the bounds of grapheme clusters (Unicode 17), as far as clusters of fewer than six
+// bytes need it: a character and the marks behind it.
+
+enum class GraphemeClass : std::uint8_t {
+  kOther,
+  kContinues,  // belongs to the character before it, unless that stands alone
+  kAlone,      // a control character; CR and LF together are one cluster
+};
+
+// Any number is allowed; what is no code point is kOther.
+GraphemeClass grapheme_class(std::uint32_t code_point) noexcept;
+
+// How BERT's normaliser and splitter treat each code point, as the tokenizers library does: its tables are older
+// than today's Unicode.
+
+enum class WordPieceClass : std::uint8_t {
+  kOther = 0,
+  kRemoved = 1,      // dropped from the text
+  kSpace = 2,        // ends a word
+  kChinese = 3,      // a word of its own, before marks are dropped
+  kPunctuation = 4,  // a word of its own, after that
+};
+
+// Any number is allowed; what is no code point is kOther.
+WordPieceClass word_piece_class(std::uint32_t code_point) noexcept;
+
+// Normalises a code point by NFD, drops marks (Mn) and lowers its case: 0 to 3 code points. out: room for 3.
+int lowered_code_points(std::uint32_t code_point, std::uint32_t* out) noexcept;
+
+}  // namespace bascule
