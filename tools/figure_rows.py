@@ -12,7 +12,7 @@ import bench_machine
 import bench_page
 
 HEAD = """# SPDX-License-Identifier: Apache-2.0
-# A table of tools/README.md, which tools/update_readme.py writes. commit: the one that recorded the row.
+# A table of tools/figures/README.md, which tools/update_readme.py writes. commit: the one that recorded the row.
 """
 SOURCE = ("machine", "commit", "date")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the generated tables: the settings in config/README.md (from `bascule settings --markdown`), the kernels in kernels/README.md (from
-kernels/kernels.inc), and the measurements in tools/README.md (from tools/figures; a new file of `make bench` is copied there by hand).
+kernels/kernels.inc), and the measurements in tools/figures/README.md (from the files beside it; a new file of `make bench` is copied there by hand).
 
   tools/update_readme.py build/bascule            rewrites the tables
   tools/update_readme.py --check build/bascule    exit 1 if a table is stale
@@ -55,7 +55,7 @@ def main():
         figures = figure_tables.tables()
     except ValueError as damaged:
         parser.error(str(damaged))
-    tables = {"config/README.md": {"settings": settings_reference(arguments.program.resolve())}, "kernels/README.md": {"kernels": kernel_table()}, "tools/README.md": figures}
+    tables = {"config/README.md": {"settings": settings_reference(arguments.program.resolve())}, "kernels/README.md": {"kernels": kernel_table()}, "tools/figures/README.md": figures}
     is_stale = False
     for page, of_page in tables.items():
         fresh = text = (ROOT / page).read_text()

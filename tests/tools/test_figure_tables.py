@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of tools/README.md: comparisons write their figures into rows; rows of tools/figures say machine, commit and day; a file of tools/bench becomes rows with its machine and commit."""
+"""The tables of tools/figures/README.md: comparisons write their figures into rows; rows of tools/figures say machine, commit and day; a file of tools/bench becomes rows with its machine and commit."""
 import importlib.machinery
 import importlib.util
 import json
@@ -117,21 +117,34 @@ class FigureTables(unittest.TestCase):
     def test_every_recorded_row_says_where_it_comes_from(self):
         for name, text in figure_tables.tables().items():
             if name != "figures of make bench":
-                rows = text.splitlines()[2:]
+                rows = [line for line in text.splitlines()[2:] if line.startswith("|")]
                 self.assertTrue(rows)
                 for row in rows:
                     self.assertRegex(row, r"\| [^|]+; `[0-9a-f]{8}`, \d{4}-\d\d-\d\d \|$", name)
 
-    def test_a_file_of_figures_becomes_rows_that_name_machine_commit_and_command(self):
+    def test_a_file_of_figures_becomes_rows_with_the_name_that_repeats_each(self):
         document = bench_files.document(0, entries=2)
         document["entries"][1].update(state="not measured: a | b", figures=[])
         text = figure_tables.bench_table(document)
         self.assertIn("A processor (6-1-1), 2 cores", text)
         self.assertIn("commit c0ffeec0ffee", text)
-        self.assertRegex(text, r"(?m)^\| subject of entry-0 \| \S+ samples/s \(\S+ to \S+\) \| \d+ % \| 300, 28\d \| `build/bascule bench config/entry-0.toml --json` \|$")
-        self.assertRegex(text, r"(?m)^\| subject of entry-1 \| not measured: a \\\| b \|")
+        self.assertRegex(text, r"(?m)^\| `entry-0` \| subject of entry-0 \| \S+ samples/s \(\S+ to \S+\) \| \d+ % \| 300, 28\d \|$")
+        self.assertRegex(text, r"(?m)^\| `entry-1` \| subject of entry-1 \| not measured: a \\\| b \|")
         cells = {len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("|")}
         self.assertEqual(cells, {6})
+
+    def test_a_command_and_a_text_too_long_for_a_cell_stand_once_below_the_table(self):
+        rows = [{"subject": subject, "measured": measured, "command": "`tool`", **BEFORE} for subject, measured in (("a", "1"), ("b", "2" * 201))]
+        text = figure_tables.recorded_table({"name": "t", "columns": ["subject", "measured", "command"], "row": rows})
+        self.assertEqual(text.splitlines(), [
+            "| row | subject | measured | machine; commit, day |", "|---|---|---|---|", "| 1 | a | 1 | an old one; `01234567`, 2026-01-01 |",
+            "| 2 | b | below the table | an old one; `01234567`, 2026-01-01 |", "", f"- **2**: {'2' * 201}", "", "Commands, by row:", "", "- **1, 2**: `tool`"])
+
+    def test_no_cell_of_the_published_tables_is_long(self):
+        for name, text in figure_tables.tables().items():
+            for line in text.splitlines():
+                if line.startswith("|"):
+                    self.assertLessEqual(max(map(len, line.split(" | "))), 205, name)
 
     def test_a_row_with_a_cell_too_few_is_refused(self):
         self.assertRaises(ValueError, figure_tables.markdown, ["a", "b"], [["c"]])
