@@ -56,15 +56,13 @@ Json guesses_json(const std::vector<ClassGuess>& guesses) {
 
 namespace {
 
-constexpr std::size_t kMaxBatch = 8;  // pictures: enough rows for full matrix tiles, and little memory
-
 class Classifier {
  public:
   Classifier(const std::string& folder, const Model& model, std::size_t pictures, Isa isa, int threads)
       : folder_(folder),
         needs_(model.inputs()),
         fields_(model.fields({})),
-        batch_(static_cast<std::int64_t>(std::min(pictures, kMaxBatch))),
+        batch_(static_cast<std::int64_t>(std::min(pictures, kMostPicturesAtOnce))),
         decoder_(media_settings_of_model(folder, needs_.image_side)),
         threads_(threads, false) {
     if (needs_.image_channels != 3)

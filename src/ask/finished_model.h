@@ -19,6 +19,9 @@
 
 namespace bascule {
 
+// In one batch: enough rows for full matrix tiles, and little memory.
+inline constexpr std::size_t kMostPicturesAtOnce = 8;
+
 // The model of a folder, with the head that the command asks (FamilyHead::command). Throws Error kData if its family
 // has none.
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command);

@@ -140,11 +140,7 @@ std::vector<std::string> find_pictures(const std::string& folder) {
   return found;
 }
 
-namespace {
-
-constexpr std::size_t kMaxBatch = 8;  // pictures: enough rows for full matrix tiles, and little memory
-
-}  // namespace
+namespace {}  // namespace
 
 std::unique_ptr<Model> open_embedding_model(const std::string& folder) {
   std::unique_ptr<Model> model = open_finished_model(folder, "search");
@@ -187,7 +183,7 @@ void SearchModel::record(Wanted wanted) {
     if (needs_.image_channels != 3)
       throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: pictures are RGB");
     decoder_.emplace(media_settings_of_model(folder_, side));
-    batch_ = static_cast<std::int64_t>(std::min(wanted.pictures, kMaxBatch));
+    batch_ = static_cast<std::int64_t>(std::min(wanted.pictures, kMostPicturesAtOnce));
     image_graph_ = wanted.texts ? 1 : 0;
     BatchCounts bounds;
     bounds[kSamples] = batch_;
@@ -241,7 +237,7 @@ PictureEmbeddings SearchModel::embed_pictures(const std::vector<std::string>& pa
   const std::int64_t side = needs_.image_side;
   PictureEmbeddings result;
   std::int64_t waiting = 0;
-  Progress progress = paths.size() > kMaxBatch ? Progress::on_stderr() : Progress::silent();
+  Progress progress = paths.size() > kMostPicturesAtOnce ? Progress::on_stderr() : Progress::silent();
   progress.begin("embed pictures", 0, static_cast<std::int64_t>(paths.size()), monotonic_seconds());
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string reason = decoder_->decode(paths[i], pixels_.data() + waiting * 3 * side * side, nullptr);

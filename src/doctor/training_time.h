@@ -21,7 +21,7 @@
 namespace bascule {
 
 // The share of its ceiling (`bascule bench`) that a step of a model of base size reaches: 81 to 92 % in
-// tools/README.md.
+// tools/figures/README.md.
 inline constexpr double kReached = 0.88;
 
 // A mean sample of the training data.
