@@ -4,6 +4,8 @@
 A fault that has no place of its own is refused by name: code that is not found once, half an expression, faults that overlap.
 """
 import dataclasses
+import functools
+import json
 import pathlib
 import re
 import sys
@@ -11,7 +13,11 @@ import tomllib
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+MUTATIONS = ROOT / "tools/mutations"
+RECORDED = MUTATIONS / "noticed_by.json"
+WAIVERS = MUTATIONS / "waivers.toml"
 HEADER = "mutation.h"
+CONSTANTS = {"true": ("==", "||"), "false": ("!=", "&&")}
 
 
 class Misplaced(Exception):
@@ -21,13 +27,13 @@ class Misplaced(Exception):
 @dataclasses.dataclass
 class Fault:
     number: int
-    file: str
+    listed_in: str
     old: str
     new: str
     breaks: str
     tests: list
     after: str = ""
-    listed_in: str = ""
+    file: str = ""
     begin: int = 0
     line: int = 0
 
@@ -40,20 +46,55 @@ class Fault:
         return f"{self.file}:{self.line}: {self.breaks}"
 
 
+def room_of(file):
+    return file.removeprefix("src/").partition("/")[0]
+
+
+def sources(room):
+    """The texts of a room, by their paths."""
+    folder = next(path for path in (ROOT / "src" / room, ROOT / room) if path.is_dir() or path.parent == ROOT)
+    return {str(path.relative_to(ROOT)): path.read_text() for path in sorted(folder.rglob("*")) if path.suffix in (".cpp", ".h")}
+
+
+def rooms():
+    return sorted(path.name for path in [*(ROOT / "src").iterdir(), ROOT / "kernels", ROOT / "firmware_shims"] if path.is_dir())
+
+
+def program_of(test):
+    return test.partition(": ")[0]
+
+
+@functools.cache
+def read_list(room):
+    path = MUTATIONS / f"{room}.toml"
+    try:
+        return tomllib.loads(path.read_text()) if path.is_file() else {}
+    except tomllib.TOMLDecodeError as problem:
+        sys.exit(f"mutate: {path.name}: {problem}")
+
+
+def programs_of(room):
+    """Those that test a room: of its own name, where its list does not say otherwise."""
+    return read_list(room).get("tests", [room])
+
+
 def read_faults():
+    """Those that are listed. The test that noticed a fault the last time is tried first, then those that it names, then its room's."""
+    noticed_by = json.loads(RECORDED.read_text())
     faults = []
-    for path in sorted((ROOT / "tools/mutations").glob("*.toml")):
-        listing = tomllib.loads(path.read_text())
-        for entry in listing["fault"]:
-            tests = entry.get("tests", listing.get("tests"))
-            faults.append(Fault(number_of(entry), entry["file"], entry["from"], entry["to"], entry["breaks"], tests,
-                                entry.get("after", ""), path.stem))
+    for room in sorted(path.stem for path in MUTATIONS.glob("*.toml") if path != WAIVERS):
+        for promise, entry in read_list(room).items():
+            if promise != "tests":
+                number = number_of(room, entry)
+                recorded = [program_of(noticed_by[str(number)])] if str(number) in noticed_by else []
+                tests = list(dict.fromkeys([*recorded, *entry.get("tests", []), *programs_of(room)]))
+                faults.append(Fault(number, room, entry["from"], entry["to"], promise, tests, entry.get("after", "")))
     return faults
 
 
-def number_of(entry):
-    """Of what the fault does, not of its place in the lists: a new fault changes no file but its own."""
-    return zlib.crc32("\0".join([entry["file"], entry.get("after", ""), entry["from"], entry["to"]]).encode()) >> 1
+def number_of(room, entry):
+    """Of what the fault does, not of its place in the lists or its file: a new fault, or a file that moves, changes no other number."""
+    return zlib.crc32("\0".join([room, entry.get("after", ""), entry["from"], entry["to"]]).encode()) >> 1
 
 
 def without_text(code):
@@ -84,26 +125,26 @@ def check_form(fault):
     """Both forms stand in a place of their own: half a statement is no expression, and a name would end with its braces."""
     for code in (fault.old, fault.new):
         if not is_whole(code):
-            raise Misplaced(f"{fault.file}: neither an expression nor a whole statement: {code}")
+            raise Misplaced(f"neither an expression nor a whole statement: {code}")
         if not is_statement(fault.old) and (not is_expression(code) or re.match(r"(if|for|while|return|const|constexpr|static|auto)\b", code)):
-            raise Misplaced(f"{fault.file}: not one expression: {code}")
+            raise Misplaced(f"not one expression: {code}")
     if not is_statement(fault.old):
         if fault.old.startswith("{") or fault.new.startswith("{"):
-            raise Misplaced(f"{fault.file}: braces alone are no expression: {fault.old}")
+            raise Misplaced(f"braces alone are no expression: {fault.old}")
     elif re.match(r"(const|constexpr|static|auto)\b[^\n]*;$|(?!return |throw |delete |else |case )[\w:]+(<[^;=]*>)?[&*]? \w+( =|;|\{)", fault.old):
-        raise Misplaced(f"{fault.file}: `from` declares a name, which the code behind it would not see: {fault.old}")
+        raise Misplaced(f"`from` declares a name, which the code behind it would not see: {fault.old}")
 
 
-def locate(fault, text):
+def locate(fault, texts):
+    """Finds the place in the texts of a room, each known by its path."""
     check_form(fault)
-    start = 0
-    if fault.after:
-        if text.count(fault.after) != 1:
-            raise Misplaced(f"{fault.file}: `after` is found {text.count(fault.after)} times, not once: {fault.after}")
-        start = text.index(fault.after) + len(fault.after)
-    count = text.count(fault.old, start)
-    if count == 0 or (count > 1 and not fault.after):
-        raise Misplaced(f"{fault.file}: `from` is found {count} times, not once: {fault.old}")
+    found = [(file, text) for file, text in texts.items() for _ in range(text.count(fault.after or fault.old))]
+    if len(found) != 1:
+        raise Misplaced(f"`{'after' if fault.after else 'from'}` is found {len(found)} times, not once: {fault.after or fault.old}")
+    fault.file, text = found[0]
+    start = text.index(fault.after) + len(fault.after)
+    if fault.old not in text[start:]:
+        raise Misplaced(f"{fault.file}: `from` is not found behind `after`: {fault.old}")
     fault.begin = text.index(fault.old, start)
     before = re.sub(r"(?m)//.*$", "", text[:fault.begin]).rstrip()
     if is_statement(fault.old) and not re.search(r"(^|[;{}):]|\belse)$", before):
@@ -141,6 +182,9 @@ def with_faults(text, faults):
             pieces.append(text[at:outer.begin])
             if is_statement(outer.old):
                 pieces.append(f"{{ if (bascule_mutation == {outer.number}) {{ {outer.new} }} else {{ {unchanged} }} }}")
+            elif outer.new in CONSTANTS:  # the code may be of any type that a condition can have
+                compares, joins = CONSTANTS[outer.new]
+                pieces.append(f"(bascule_mutation {compares} {outer.number} {joins} ({unchanged}))")
             else:
                 pieces.append(f"(bascule_mutation == {outer.number} ? ({outer.new}) : ({unchanged}))")
             at = outer.end
@@ -157,13 +201,16 @@ def by_file(faults):
 
 def place_all(faults):
     texts, misplaced = {}, []
-    for fault in faults:
-        try:
-            text = texts.setdefault(fault.file, (ROOT / fault.file).read_text())
-            locate(fault, text)
-        except (Misplaced, OSError) as problem:
-            misplaced.append(f"{fault.listed_in}.toml: {problem}")
-    misplaced += [line for inside in by_file(faults).values() for line in overlaps(inside)]
+    for room in sorted({fault.listed_in for fault in faults}):
+        of_room = sources(room)
+        for fault in faults:
+            if fault.listed_in == room:
+                try:
+                    locate(fault, of_room)
+                except Misplaced as problem:
+                    misplaced.append(f"{room}.toml: {fault.breaks}: {problem}")
+        texts.update(of_room)
+    misplaced += [line for file, inside in by_file(faults).items() if file for line in overlaps(inside)]
     if misplaced:
         sys.exit("\n".join(["mutate: faults that have no place of their own:", *misplaced]))
     return texts
