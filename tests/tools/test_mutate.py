@@ -230,6 +230,12 @@ class Mutate(unittest.TestCase):
                 time.sleep(0.01)
             self.assertTrue(has_ended, "a rank in a group of its own goes on")
 
+    def test_what_a_program_leaves_is_not_in_the_checkout(self):
+        leaves = "import os, sys; open('left', 'w').close(); sys.exit(os.getcwd() == sys.argv[1])"
+        jobs = {"leaves": unittest.mock.Mock(command=[sys.executable, "-c", leaves, str(ROOT)], kind="gtest", environment={})}
+        self.assertEqual(mutate.run_test(jobs, "leaves", 0, 9.0)[1], "passed")
+        self.assertFalse((ROOT / "left").exists())
+
     def test_a_run_goes_on_where_it_was_interrupted(self):
         faults = [fault(1, "a", "b"), fault(2, "c", "d")]
         for one, name in zip(faults, ("first", "second")):
