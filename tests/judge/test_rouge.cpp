@@ -12,7 +12,7 @@
 
 #include "src/base/span.h"
 #include "src/json/json.h"
-#include "tests/logs/count_allocations.h"
+#include "src/runtime/guard.h"
 #include "tests/support/guarded_buffer.h"
 #include "tests/support/seeded.h"
 
@@ -352,9 +352,9 @@ TEST(Rouge, AllocatesNothingOnceSealed) {
     target += "generalizations number " + std::to_string(i) + (i % 7 == 0 ? "\n" : " ");
     prediction += "number " + std::to_string(i % 50) + (i % 5 == 0 ? ".\n" : " ");
   }
-  const long before = allocations();
+  seal_memory();  // an allocation ends the test program
   const RougeScores scores = rouge.score(target, prediction);
-  EXPECT_EQ(allocations(), before);
+  open_memory();
   EXPECT_GT(scores.rougeLsum.f, 0.0);
 }
 
