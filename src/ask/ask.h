@@ -148,6 +148,9 @@ struct SearchArguments {
 // and pictures.
 SearchAnswer search(const SearchArguments& arguments, Isa isa, int threads);
 
+// The files of the pictures that it searches or shows. Throws Error kData as it does.
+std::vector<std::string> searched_pictures(const SearchArguments& arguments);
+
 // {"query", "query_is_picture", "searched", "candidates", "results": [{"score", "path", "caption", "right"}],
 // "refused": [{"path", "reason"}], "html"} on one line. `html`: the page's path.
 std::string search_json(const SearchAnswer& answer, const std::string& html);

@@ -178,6 +178,16 @@ SearchAnswer search(const SearchArguments& arguments, Isa isa, int threads) {
   return answer;
 }
 
+std::vector<std::string> searched_pictures(const SearchArguments& arguments) {
+  if (!arguments.images.empty()) return find_pictures(arguments.images);
+  std::vector<std::string> paths =
+      read_search_index(arguments.folder, open_embedding_model(arguments.folder)->embedding_width()).paths;
+  for (std::string& path : paths) {
+    if (std::string shard = shard_of_picture(path); !shard.empty()) path = std::move(shard);
+  }
+  return paths;
+}
+
 std::string search_json(const SearchAnswer& answer, const std::string& html) {
   Json results = Json::array(), refused = Json::array();
   for (const SearchHit& hit : answer.hits) {

@@ -9,7 +9,6 @@
 #include <system_error>
 #include <vector>
 
-#include "src/ask/search_model.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
@@ -23,11 +22,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside those that a run writes.
-constexpr const char* kModelFiles[] = {"model-*-of-*.safetensors", "model*.safetensors.index.json",
-                                       "pytorch_model*.bin",       "pytorch_model.bin.index.json",
-                                       "model_index.json",         "spiece.model",
-                                       "sentencepiece.bpe.model",  "diffusion_pytorch_model*.safetensors"};
+// Beside those that a training run writes: of models, of runs that draw, and hidden ones.
+constexpr const char* kOtherFiles[] = {"model-*-of-*.safetensors",
+                                       "model*.safetensors.index.json",
+                                       "pytorch_model*.bin",
+                                       "pytorch_model.bin.index.json",
+                                       "model_index.json",
+                                       "spiece.model",
+                                       "sentencepiece.bpe.model",
+                                       "diffusion_pytorch_model*.safetensors",
+                                       "images.jsonl",
+                                       "[0-9][0-9][0-9][0-9][0-9]*.png",
+                                       "tensor_hashes.bin.*",
+                                       ".tokens-*",
+                                       ".mlflow-run"};
 constexpr std::string_view kDefaultPage = "search.html";
 
 template <std::size_t N>
@@ -38,7 +46,7 @@ bool is_one_of(const std::string& name, const char* const (&names)[N]) {
 bool is_ours(const std::string& name) {
   return name != kDefaultPage &&
          (is_one_of(name, kResultFiles) || is_one_of(name, kModelAndStateFiles) || is_one_of(name, kTokenizerFiles) ||
-          is_one_of(name, kPreprocessorFiles) || is_one_of(name, kGenerationFiles) || is_one_of(name, kModelFiles));
+          is_one_of(name, kPreprocessorFiles) || is_one_of(name, kGenerationFiles) || is_one_of(name, kOtherFiles));
 }
 
 bool is_folder_of_run(const std::string& name) { return checkpoint_step(name) || is_one_of(name, kRunFolders); }
@@ -83,6 +91,26 @@ bool belongs_to(const std::string& folder, const std::string& output) {
 
 }  // namespace
 
+CommandReads named_by_settings(const std::string& settings_file, const Settings& settings) {
+  const std::string& model = settings.model.model_name_or_path.resolved;
+  CommandReads reads;
+  reads.files = {{settings_file, "the settings file"},
+                 {settings.distributed.hostfile.resolved, "the file of distributed.hostfile"},
+                 {settings.draw.prompts_file.resolved, "the file of draw.prompts_file"},
+                 {settings.draw.latents_file.resolved, "the file of draw.latents_file"}};
+  reads.folders = {model, settings.model.tokenizer_name.resolved, settings.run.output_dir.resolved,
+                   settings.run.resume_checkpoint.resolved};
+  if (settings.draw.is_given) reads.pipeline = model;
+  return reads;
+}
+
+bool is_any_there(const std::vector<OutputOption>& outputs) {
+  return std::any_of(outputs.begin(), outputs.end(), [](const OutputOption& output) {
+    std::error_code ignored;
+    return !output.path.empty() && fs::exists(output.path, ignored);
+  });
+}
+
 void check_outputs(const std::vector<OutputOption>& outputs, const CommandReads& reads) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const OutputOption& output = outputs[i];
@@ -97,10 +125,6 @@ void check_outputs(const std::vector<OutputOption>& outputs, const CommandReads&
     }
     if (!reads.pipeline.empty() && lies_below(canonical(output.path), canonical(reads.pipeline)))
       refuse(output, "in the folder of the pipeline");
-    const bool is_picture =
-        !reads.pictures.empty() && has_picture_name(output.path) && fs::exists(output.path, ignored);
-    if (is_picture && lies_below(canonical(output.path), canonical(reads.pictures)))
-      refuse(output, "one of the pictures");
     for (std::size_t other = 0; other < i; ++other) {
       if (!outputs[other].path.empty() && is_same(output.path, outputs[other].path))
         refuse(output, std::string("the file of ") + outputs[other].option + " too");

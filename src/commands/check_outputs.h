@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "src/settings/settings.h"
+
 namespace bascule {
 
 // A file that an option names: to be written, or, as `what` says to people, read.
@@ -22,8 +24,13 @@ struct CommandReads {
   // Folders of models and runs: no output replaces what Bascule itself reads or writes there, but for a search's page.
   std::vector<std::string> folders;
   std::string pipeline;  // a folder into which nothing is written, however deep; "": none
-  std::string pictures;  // a folder of pictures, however deep; "": none
 };
+
+// What is read for a run before its data: `settings_file` and what the settings name.
+CommandReads named_by_settings(const std::string& settings_file, const Settings& settings);
+
+// Whether one of them is a file already: only then need the pictures of the data be compared with it.
+bool is_any_there(const std::vector<OutputOption>& outputs);
 
 // Compares files, not their names: a link leads to its file. Throws Error kSettings.
 void check_outputs(const std::vector<OutputOption>& outputs, const CommandReads& reads);

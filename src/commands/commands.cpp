@@ -247,8 +247,13 @@ void add_search(CLI::App& app, Chosen* chosen) {
       reads.files = {{arguments->picture, "the picture that is asked for"},
                      {arguments->query, "the picture that is asked for"}};
       reads.folders = {arguments->folder};
-      reads.pictures = arguments->images;
-      check_outputs({{"--html", arguments->html}}, reads);
+      const std::vector<OutputOption> page = {{"--html", arguments->html}};
+      check_outputs(page, reads);
+      if (is_any_there(page)) {
+        for (const std::string& picture : searched_pictures(*arguments))
+          reads.files.push_back({picture, "one of the pictures"});
+        check_outputs(page, reads);
+      }
       return search_command(*arguments);
     };
   });

@@ -34,14 +34,8 @@ void check_replaced(const char* option, const std::string& path, bool (*is_ours)
 
 // Before any work.
 void check_files(const DoctorArguments& arguments, const Settings& settings) {
-  CommandReads reads;
-  reads.files = {{arguments.settings.file, "the settings file"},
-                 {arguments.profile, "the profile of --profile"},
-                 {settings.distributed.hostfile.resolved, "the file of distributed.hostfile"},
-                 {settings.draw.prompts_file.resolved, "the file of draw.prompts_file"},
-                 {settings.draw.latents_file.resolved, "the file of draw.latents_file"}};
-  reads.folders = {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
-                   settings.run.output_dir.resolved, settings.run.resume_checkpoint.resolved};
+  CommandReads reads = named_by_settings(arguments.settings.file, settings);
+  reads.files.push_back({arguments.profile, "the profile of --profile"});
   for (const PathsSetting* paths :
        {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
     if (!paths->is_given()) continue;

@@ -58,22 +58,18 @@ std::vector<OutputOption> outputs_of(const PlanArguments& arguments) {
 
 // Before any work.
 void check_named_files(const PlanArguments& arguments, const Settings& settings) {
-  CommandReads reads;
-  reads.files = {{arguments.settings.file, "the settings file"},
-                 {settings.distributed.hostfile.resolved, "the file of distributed.hostfile"},
-                 {settings.draw.prompts_file.resolved, "the file of draw.prompts_file"},
-                 {settings.draw.latents_file.resolved, "the file of draw.latents_file"}};
-  reads.folders = {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
-                   settings.run.output_dir.resolved, settings.run.resume_checkpoint.resolved};
-  check_outputs(outputs_of(arguments), reads);
+  check_outputs(outputs_of(arguments), named_by_settings(arguments.settings.file, settings));
 }
 
 void check_data_files(const PlanArguments& arguments, const RecordedRun& run) {
+  if (!is_any_there(outputs_of(arguments))) return;
   CommandReads reads;
   for (const RecordedSplit& split : run.data.splits) {
     const DataFiles& files = split.manifest->files();
     for (const DataFile& file : files.manifests) reads.files.push_back({file.path, "a file of the data"});
     for (const std::string& shard : files.shards) reads.files.push_back({shard, "a file of the data"});
+    for (std::int64_t picture = 0; split.manifest->has_pictures() && picture < split.manifest->pictures(); ++picture)
+      reads.files.push_back({split.manifest->picture_location(picture), "one of the pictures"});
   }
   check_outputs(outputs_of(arguments), reads);
 }

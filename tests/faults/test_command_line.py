@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, ROOT, patient, run, settings
+from drawing import copy_pipeline, drawing
 
 PICTURE = EMOJI / "images" / "1f004.jpg"
 SETTINGS, DATA, DISK = 2, 3, 6
@@ -168,6 +169,38 @@ class CommandLine(unittest.TestCase):
         before = rows.read_bytes()
         self.refused(["plan", settings(self.folder, data__train_file=json.dumps(str(rows))), "--svg", rows], f"--svg: {rows} is a file of the data; choose another file")
         self.assertEqual(rows.read_bytes(), before)
+
+    def test_no_output_takes_the_place_of_a_picture_of_the_data(self):
+        shutil.copy(PICTURE, self.folder / "a.jpg")
+        shutil.copy(EMOJI / "images" / "1f600.jpg", self.folder / "no ending")
+        rows = self.folder / "rows.jsonl"
+        rows.write_text("".join(json.dumps({"image": name, "caption": name}) + "\n" for name in ("a.jpg", "no ending")))
+        toml = settings(self.folder, data__train_file='"rows.jsonl"', data__test_file='"rows.jsonl"', training__max_steps="1", training__per_device_train_batch_size="2")
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        os.link(self.folder / "no ending", self.folder / "linked")
+        before = {name: (self.folder / name).read_bytes() for name in ("a.jpg", "no ending")}
+        for command in (["plan", toml, "--svg"], ["plan", toml, "--unit"], ["search", self.folder / "run", "a text", "--html"]):
+            for name in ("a.jpg", "linked"):
+                with self.subTest(command=command, name=name):
+                    self.refused([*command, self.folder / name], f"{command[-1]}: {self.folder / name} is one of the pictures; choose another file")
+        self.assertEqual({name: (self.folder / name).read_bytes() for name in before}, before)
+
+    def test_no_output_takes_the_place_of_a_file_of_a_run_that_draws(self):
+        model, output = copy_pipeline(self.folder / "model"), self.folder / "run"
+        toml = drawing(self.folder, model, prompts='["a cat"]', num_images_per_prompt="1", num_inference_steps="1")
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((output / "00000.png").exists())
+        before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        for command in (["plan", toml, "--svg"], ["plan", toml, "--unit"], ["doctor", toml, "--html"], ["list", output, "--html"]):
+            for path in output.iterdir():
+                with self.subTest(command=command, path=path.name):
+                    self.refused([*command, path], f"{command[-1]}: {path} is a file of the model or the run in {output}; choose another file")
+            if command[0] != "list":
+                path = model / "unet" / "config.json"
+                self.refused([*command, path], f"{command[-1]}: {path} is in the folder of the pipeline; choose another file")
+        self.assertEqual({path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}, before)
 
     def test_tokenize_without_input(self):
         done = subprocess.run(["sh", "-c", '"$0" tokenize --model "$1" <&-', str(PROGRAM), str(EMOJI / "tokenizer")],
