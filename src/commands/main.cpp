@@ -8,8 +8,6 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
-#include <new>
 #include <string>
 
 #include "src/base/error.h"
@@ -54,24 +52,16 @@ void check_stack() {
 }  // namespace bascule
 
 int main(int argc, char** argv) {
-  using bascule::Error, bascule::ErrorKind, bascule::report_error;
   bascule::open_standard_descriptors();
   bascule::use_default_float_environment();
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk: an error of the write, told in words
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to stop
   const bool json = bascule::asks_for_json(argc, argv);
   if (json) bascule::promise_document();
-  const auto report = [&](const Error& error) { return report_error(error, json && bascule::prints_errors()); };
   try {
     bascule::check_stack();
     return bascule::run_command_line(argc, argv);
-  } catch (const Error& error) {
-    return report(error);
-  } catch (const std::bad_alloc&) {
-    return report(Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`"));
-  } catch (const std::filesystem::filesystem_error& error) {
-    return report(bascule::unreadable(error));
-  } catch (const std::exception& error) {
-    return report(Error(ErrorKind::kInternal, "", std::string("bug: ") + error.what()));
+  } catch (const std::exception& thrown) {
+    return bascule::report_error(bascule::error_of(thrown), json && bascule::prints_errors());
   }
 }

@@ -14,6 +14,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "src/base/error.h"
@@ -38,10 +39,21 @@ bool asks_for_json(int argc, const char* const* argv) {
 
 std::string error_document(const Error& error) { return json_text(Json{{"error", error_json(error)}}, 2) + "\n"; }
 
-Error unreadable(const std::filesystem::filesystem_error& failure) {
-  const std::string path = failure.path1().string();
-  return Error(ErrorKind::kData, path.empty() ? "the current folder" : path,
-               "cannot be read: " + failure.code().message(), advice_for_open(failure.code().value()));
+Error error_of(const std::exception& thrown) {
+  if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr)
+    return Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`");
+  if (const auto* failure = dynamic_cast<const std::filesystem::filesystem_error*>(&thrown)) {
+    const std::string path = failure->path1().string();
+    return Error(ErrorKind::kData, path.empty() ? "the current folder" : path,
+                 "cannot be read: " + failure->code().message(), advice_for_open(failure->code().value()));
+  }
+  const auto* refused = dynamic_cast<const std::system_error*>(&thrown);
+  if (refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again)
+    return Error(ErrorKind::kMemory, "threads", "one cannot be started: " + refused->code().message(),
+                 "allow more of them (ulimit -u, or pids.max of the control group) or more memory (ulimit -v), or use "
+                 "fewer");
+  return Error(ErrorKind::kInternal, "", std::string("bug: ") + thrown.what());
 }
 
 void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
@@ -105,14 +117,8 @@ int in_group(Group& group, bool json, const std::function<int()>& body) {
     code = body();
   } catch (const PeerFailed&) {
     wait_for_the_end();
-  } catch (const Error& error) {
-    return give_up(group, json, error);
-  } catch (const std::bad_alloc&) {
-    return give_up(group, json, Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`"));
-  } catch (const std::filesystem::filesystem_error& error) {
-    return give_up(group, json, unreadable(error));
-  } catch (const std::exception& error) {
-    return give_up(group, json, Error(ErrorKind::kInternal, "", std::string("bug: ") + error.what()));
+  } catch (const std::exception& thrown) {
+    return give_up(group, json, error_of(thrown));
   }
   std::fflush(stdout);
   if (!group.leave()) wait_for_the_end();

@@ -3,7 +3,7 @@
 // document on standard output.
 #pragma once
 
-#include <filesystem>
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -18,8 +18,8 @@ bool asks_for_json(int argc, const char* const* argv);
 // {"error": {...}} (src/json/json.h) and a line break.
 std::string error_document(const Error& error);
 
-// For a path that std::filesystem could not look at.
-Error unreadable(const std::filesystem::filesystem_error& failure);
+// What was thrown, as an Error: itself, or one for memory, a path or a thread that the system refused, or else a bug.
+Error error_of(const std::exception& thrown);
 
 // Prints "bascule: LINE" on standard error.
 void say(const std::string& line);

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <cerrno>
+#include <system_error>
 
 #include "src/base/clock.h"
 #include "src/base/float_environment.h"
@@ -42,11 +43,16 @@ Threads::Threads(int count, bool pin, Heartbeat* heart, TapePosition* position)
       position_(position != nullptr ? position : &unread_) {
   use_default_float_environment();
   workers_.reserve(static_cast<std::size_t>(count - 1));
-  for (int t = 1; t < count; ++t) {
-    workers_.emplace_back([this, t] {
-      use_default_float_environment();
-      work(t);
-    });
+  try {
+    for (int t = 1; t < count; ++t) {
+      workers_.emplace_back([this, t] {
+        use_default_float_environment();
+        work(t);
+      });
+    }
+  } catch (const std::system_error&) {
+    end_workers();
+    throw;
   }
   if (pin && count > 1) pin_all();
 }
@@ -62,11 +68,15 @@ void Threads::pin_all() {
     pin_error_ = pin_to_core(workers_[static_cast<std::size_t>(t - 1)].native_handle(), allowed_, t);
 }
 
-Threads::~Threads() {
+void Threads::end_workers() noexcept {
   stop_ = true;
   call_.fetch_add(1, std::memory_order_seq_cst);
   futex_wake_all(call_, FutexReach::kProcess);
   for (std::thread& worker : workers_) worker.join();
+}
+
+Threads::~Threads() {
+  end_workers();
   if (is_pinned_) sched_setaffinity(0, sizeof allowed_, &allowed_);
 }
 

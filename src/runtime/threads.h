@@ -30,7 +30,7 @@ class Threads {
  public:
   // count >= 1. pin: thread t stays on the t-th core that this process may use; the calling thread until the
   // destructor, which it must call as well. heart, position: written after every step, outlive this; null: nobody
-  // reads them.
+  // reads them. Throws std::system_error where the system refuses a thread; none stays behind.
   Threads(int count, bool pin, Heartbeat* heart = nullptr, TapePosition* position = nullptr);
   ~Threads();
   Threads(const Threads&) = delete;
@@ -44,6 +44,7 @@ class Threads {
 
  private:
   void pin_all();
+  void end_workers() noexcept;
   void work(int thread) noexcept;
   void walk(int thread) noexcept;
   void arrive() noexcept;

@@ -46,6 +46,8 @@ class ControlGroup:
 
 
 class Limits(unittest.TestCase):
+    NO_THREAD = "threads: one cannot be started: Resource temporarily unavailable; allow more of them (ulimit -u, or pids.max of the control group) or more memory (ulimit -v), or use fewer"
+
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
         self.addCleanup(self.temporary.cleanup)
@@ -135,6 +137,16 @@ class Limits(unittest.TestCase):
             self.assertEqual((refused.returncode, refused.stderr), (MEMORY, f"bascule: ulimit -s: the stack may have only {kib} KiB, too little for Bascule; allow 256 KiB or more\n"))
         self.assertFalse((self.folder / "run").exists())
         self.assertEqual(done(256).returncode, 0)
+
+    @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
+    def test_a_thread_that_cannot_be_started(self):
+        """Neither the first nor a later one, whose elder ones wait for work. A stack that does not fit fails as a limit of processes does, which does not hold for root."""
+        for stack in (1000 * MIB, 4000 * MIB):
+            def limit(stack=stack):
+                resource.setrlimit(resource.RLIMIT_STACK, (stack, resource.RLIM_INFINITY))
+                resource.setrlimit(resource.RLIMIT_AS, (1700 * MIB, 1700 * MIB))
+            done = run("verify", "--bits", "--threads", 8, preexec_fn=limit)
+            self.assertEqual((done.returncode, done.stderr), (MEMORY, f"bascule: {self.NO_THREAD}\n"))
 
     @unittest.skipIf(is_sanitized(), "a sanitizer needs more memory and address space than any such limit")
     def test_a_control_group_above_the_own_one_limits_memory(self):
