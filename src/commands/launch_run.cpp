@@ -59,6 +59,7 @@ int launch_run(const Settings& settings, const std::string& settings_file, bool 
   for (const std::string& key : command_line_keys(settings)) launch.command.push_back(key);
   if (json) launch.command.push_back("--json");
   launch.session_folder = settings.run.output_dir.resolved + "/" + kLauncherFolder;
+  launch.folder_lock = lock.descriptor();
   launch.hostfile = settings.distributed.hostfile.resolved;
   launch.go_on = go_on;
   launch.stop = stop_signal();

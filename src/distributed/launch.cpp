@@ -65,8 +65,9 @@ std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::
   return line;
 }
 
-// mpirun as a child whose standard output and standard error are the other ends of two pipes.
-pid_t start(std::vector<std::string> line, int output_end, int error_end) {
+// mpirun as a child whose standard output and standard error are the other ends of two pipes. Where it outlives this
+// process it still writes its folder: it shares the lock, so that the next start waits.
+pid_t start(std::vector<std::string> line, int output_end, int error_end, int folder_lock) {
   std::vector<char*> words;
   words.reserve(line.size() + 1);
   for (std::string& word : line) words.push_back(word.data());
@@ -90,6 +91,7 @@ pid_t start(std::vector<std::string> line, int output_end, int error_end) {
   dup2(nothing, STDIN_FILENO);
   dup2(output_end, STDOUT_FILENO);
   dup2(error_end, STDERR_FILENO);
+  if (folder_lock >= 0) fcntl(folder_lock, F_SETFD, 0);
   execvp(words[0], words.data());
   std::fprintf(stderr, "%sbascule: mpirun cannot be started: %s; install openmpi-bin\n", kErrorMark,
                std::strerror(errno));
@@ -164,7 +166,8 @@ class Launched {
     const std::string run = fresh_name();
     listening_ = listen_at("bascule-launch-" + run);
     const Descriptor output_end = pipe_to(&output_), error_end = pipe_to(&errors_);
-    process_ = start(mpirun_line(settings, run, "bascule-launch-" + run), output_end.number(), error_end.number());
+    process_ = start(mpirun_line(settings, run, "bascule-launch-" + run), output_end.number(), error_end.number(),
+                     settings.folder_lock);
     if (process_ < 0)
       throw Error(ErrorKind::kRank, "mpirun", std::string("cannot be started: ") + std::strerror(errno));
   }

@@ -13,6 +13,7 @@ struct LaunchSettings {
   int ranks = 1;
   std::vector<std::string> command;  // of every rank
   std::string session_folder;        // mpirun's own: is not there yet, its parent is
+  int folder_lock = -1;              // a descriptor that mpirun keeps open until it ends; -1: none
   std::string hostfile;              // "": this machine; else it is one of those there
   int machines = 1;                  // that the hostfile names; each is given equally many ranks
   std::string go_on;                 // what to do where a rank has failed

@@ -212,7 +212,7 @@ FolderLock::FolderLock(const RunSettings& run, const SettingsOrigin& origin, Fol
               "wait for it to end, or choose another folder");
 }
 
-// Ranks whose launcher was killed need a moment to end.
+// mpirun and ranks whose launcher was killed need a moment to end.
 bool FolderLock::lock_alone() {
   constexpr int kLooks = 250;
   constexpr timespec kPause{0, 20'000'000};

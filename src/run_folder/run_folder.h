@@ -25,6 +25,8 @@ enum class FolderUser {
 class FolderLock {
  public:
   FolderLock(const RunSettings& run, const SettingsOrigin& origin, FolderUser user);
+  // A process that inherits it holds the lock until it ends.
+  int descriptor() const { return file_.number(); }
 
  private:
   bool lock_alone();

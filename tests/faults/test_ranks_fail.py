@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, is_sanitized, patient, run
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, is_sanitized, patient, run, wait_for
 from node_runs import ranks_of
 from rank_runs import KILLS, SEED, STRATEGIES, preloaded, processes_of, ranks_and_launcher, ranks_settings
 
@@ -156,6 +156,25 @@ class RanksFail(unittest.TestCase):
             self.assertTrue(any("resume: from checkpoint-" in line for line in lines), lines)
             self.assertIn("stopped by SIGINT", rest)
             self.expect_nothing_left(folder, toml)
+
+    def test_an_mpirun_that_outlives_its_launcher_holds_the_folder(self):
+        """It makes and removes files in its own folder until it ends: the next start waits for that."""
+        with tempfile.TemporaryDirectory() as folder:
+            toml, slow = ranks_settings(folder, 2, training__max_steps="1"), pathlib.Path(folder, "mpirun")
+            slow.write_text(f"#!/bin/sh\ntrap '' TERM\ntouch {folder}/started\nwhile [ ! -e {folder}/end ]; do mkdir -p {folder}/run/.bascule-launcher/x; sleep 0.01; done\n")
+            slow.chmod(0o755)
+            with subprocess.Popen([str(PROGRAM), "run", str(toml)], stderr=subprocess.DEVNULL, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}) as killed:
+                wait_for(pathlib.Path(folder, "started").exists)
+                killed.kill()
+            try:
+                with subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as again:
+                    self.assertIn("waiting a few seconds", again.stderr.readline())
+                    pathlib.Path(folder, "end").touch()
+                    said = again.stderr.read()
+                self.assertEqual(again.returncode, 0, said)
+                self.expect_nothing_left(folder, toml)
+            finally:
+                pathlib.Path(folder, "end").touch()
 
     def test_what_a_killed_launcher_left_goes_at_the_next_start_whatever_that_is(self):
         with tempfile.TemporaryDirectory() as folder:
