@@ -309,7 +309,7 @@ ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, 
   }
   if (columns.values != LabelValues::kNone && value.is_number() && !value.is_integer()) {
     ManifestLabel label = value_of_text(json_text(value));
-    label.is_decimal = true;
+    label.is_decimal = std::abs(value.number()) < 0x1p63;  // else an integer of more than 64 bits looks like one
     if (label.value) return label;
   }
   if (columns.named_classes && value.is_string() && !value.string().empty()) return {-1, value.string()};

@@ -124,7 +124,7 @@ TEST(LabelValues, IntegersAloneAreClassesUnlessTheyMustBeValues) {
 TEST(LabelValues, AnIntegerThatIsNoClassIsRefusedWithoutADecimalNumber) {
   const TemporaryFolder folder;
   const ManifestColumns columns = columns_with(LabelValues::kIfDecimal);
-  for (const char* const label : {"10", "-1"}) {
+  for (const char* const label : {"10", "-1", "9223372036854775808"}) {
     for (const auto& [name, rows] :
          {std::pair{"a.jsonl", json_rows({"3", label, "-7"})}, {"a.csv", csv_rows({"3", label, "-7"})}}) {
       const std::string refusal = refusal_of(folder.write(name, rows), columns);
@@ -135,6 +135,20 @@ TEST(LabelValues, AnIntegerThatIsNoClassIsRefusedWithoutADecimalNumber) {
           << refusal;
     }
   }
+}
+
+// Beyond 64 bits JSON gives a number with an exponent, which is what is shown.
+TEST(LabelValues, AnIntegerOfMoreThan64BitsIsNoDecimalNumber) {
+  const TemporaryFolder folder;
+  const ManifestColumns columns = columns_with(LabelValues::kIfDecimal);
+  for (const char* const label : {"18446744073709551616", "-9223372036854775809", "99999999999999999999"}) {
+    const std::string refusal = refusal_of(folder.write("a.jsonl", json_rows({"3", label})), columns);
+    EXPECT_NE(refusal.find("a.jsonl:2: label \"label\" is "), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("; use a class number from 0 to 9"), std::string::npos) << refusal;
+  }
+  const Manifest manifest =
+      Manifest::load(folder.write("b.jsonl", json_rows({"0.5", "18446744073709551616"})), columns);
+  EXPECT_EQ(values_of(manifest), (std::vector<float>{0.5f, 0x1p64f}));
 }
 
 TEST(LabelValues, NamesStayNamesAndAreNotMixedWithNumbers) {
