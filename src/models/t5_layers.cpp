@@ -10,14 +10,21 @@
 namespace bascule {
 namespace {
 
-// "relu", "gated-gelu": Transformers' T5Config takes the part behind the last hyphen for the activation.
+// "relu", "gated-gelu": Transformers' T5Config takes the part behind the last hyphen for the activation. Where a file
+// has keys of their own for the activation and the gate, as save_pretrained() writes them, those decide.
 void read_feed_forward(const Json& json, const std::string& path, T5Config* config) {
-  constexpr char kKey[] = "feed_forward_proj", kGated[] = "gated-";
+  constexpr char kKey[] = "feed_forward_proj", kGated[] = "gated-", kActivation[] = "dense_act_fn";
   const std::string value = get_string(json, kKey, path, "relu");
   config->is_gated = value.rfind(kGated, 0) == 0;
   std::string name = config->is_gated ? value.substr(sizeof kGated - 1) : value;
   if (config->is_gated && name == "gelu") name = "gelu_new";  // the class's own exception
-  config->activation = activation_of_name(name, kKey, value, path);
+  config->is_gated = get_bool(json, "is_gated_act", path, config->is_gated);
+  if (find_member(json, kActivation, path) == nullptr) {
+    config->activation = activation_of_name(name, kKey, value, path);
+  } else {
+    name = get_string(json, kActivation, path);
+    config->activation = activation_of_name(name, kActivation, name, path);
+  }
 }
 
 // Every distance has a bucket: half of them are for exact distances, and the rest reach beyond these.

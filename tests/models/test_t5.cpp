@@ -72,6 +72,18 @@ TEST(T5Config, ReadsTheFeedForwardAsTransformersDoes) {
   }
 }
 
+// As save_pretrained() writes them beside it; from_pretrained() lets them decide.
+TEST(T5Config, TheActivationAndTheGateOfTheirOwnKeysDecide) {
+  const T5Config named = config_with(R"("feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu")");
+  EXPECT_EQ(named.activation, Activation::kGelu);
+  EXPECT_TRUE(named.is_gated);
+  const T5Config gated = config_with(R"("dense_act_fn": "silu", "is_gated_act": true)");
+  EXPECT_EQ(gated.activation, Activation::kSilu);
+  EXPECT_TRUE(gated.is_gated);
+  EXPECT_FALSE(config_with(R"("feed_forward_proj": "gated-gelu", "is_gated_act": false)").is_gated);
+  EXPECT_EQ(config_with(R"("feed_forward_proj": "mish", "dense_act_fn": "relu")").activation, Activation::kRelu);
+}
+
 // Of the two keys the newer one decides.
 TEST(T5Config, TheHeadIsScaledAsTheKeysSay) {
   EXPECT_TRUE(config_with("").scales_outputs);
@@ -84,6 +96,7 @@ TEST(T5Config, RefusesWhatItCannotBeWithTheKey) {
   for (const auto& [members, words] :
        {std::pair<const char*, const char*>{R"("feed_forward_proj": "gated-mish")",
                                             "feed_forward_proj = \"gated-mish\""},
+        {R"("dense_act_fn": "mish")", "dense_act_fn = \"mish\""},
         {R"("feed_forward_proj": "half-gelu")", "feed_forward_proj = \"half-gelu\""},
         {R"("pad_token_id": 30)", "pad_token_id = 30"},
         {R"("decoder_start_token_id": 30)", "decoder_start_token_id = 30"},
