@@ -76,8 +76,10 @@ void add_settings_command(CLI::App& app, Chosen* chosen) {
   add_settings(command, source.get(), false);
   CLI::Option* rules = command->add_flag(
       "--resume", *resume, "print for every key whether it may change before a run resumes from a checkpoint");
-  command->add_flag("--json", *json, "print one JSON document on standard output");
-  command->add_flag("--markdown", *markdown, "print the keys as the tables of config/README.md")->excludes(rules);
+  CLI::Option* document = command->add_flag("--json", *json, "print one JSON document on standard output");
+  command->add_flag("--markdown", *markdown, "print the keys as the tables of config/README.md")
+      ->excludes(rules)
+      ->excludes(document);
   command->callback([=] { *chosen = [=] { return settings_command(*source, *resume, *json, *markdown); }; });
 }
 

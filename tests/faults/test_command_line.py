@@ -263,6 +263,7 @@ class CommandLine(unittest.TestCase):
         values = json.loads(run("settings", settings(self.folder, data__ring_slots="5"), "--json").stdout)["settings"]
         self.assertEqual((values["data.ring_slots"], values["model.head"]), ("5", '"contrastive"'))
         self.refused(["settings", "--resume", "--markdown"], "settings: --resume excludes --markdown; see `bascule settings --help`")
+        self.refused(["settings", "--json", "--markdown"], "settings: --json excludes --markdown; see `bascule settings --help`")
 
     def json_error(self, *arguments, code=SETTINGS):
         done = run(*arguments, "--json")
