@@ -27,7 +27,7 @@ namespace {
 struct Outcome {
   const RecordedFolder& recorded;
   std::vector<Difference> differences;
-  Promise promise = Promise::kBits;  // in spite of all of them
+  Promise promise = Promise::kBits;  // in spite of all of them, and of changes on its way
 };
 
 const char* word_of(Promise promise) {
@@ -49,7 +49,7 @@ const char* words_of(Promise promise) {
 }
 
 Outcome compare(const RecordedFolder& recorded) {
-  Outcome outcome{recorded, check_record(recorded)};
+  Outcome outcome{recorded, check_record(recorded), recorded.of_changes};
   for (const Difference& one : outcome.differences) outcome.promise = std::min(outcome.promise, one.promise);
   return outcome;
 }
@@ -60,8 +60,10 @@ void print_comparison(const Outcome& outcome) {
                 : "bits: oneDNN's matrix products give the same on one kind of CPU with the same machine.isa only");
   for (const Difference& one : outcome.differences)
     std::printf("differs: %s (%s)\n", one.what.c_str(), words_of(one.promise));
-  // A repetition has the last settings from its first update on.
   for (const std::string& change : outcome.recorded.changes) std::printf("changed on its way: %s\n", change.c_str());
+  if (outcome.recorded.of_changes == Promise::kBits) return;
+  std::printf("a repetition has the last settings from its first update on: %s\n",
+              outcome.recorded.of_changes == Promise::kFigures ? words_of(Promise::kFigures) : "nothing is promised");
 }
 
 Json comparison_json(const Outcome& outcome) {

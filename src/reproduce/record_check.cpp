@@ -229,6 +229,21 @@ ModelWords words_of_recorded(const std::string& model_folder) {
   }
 }
 
+// Of a run that has the settings from its first update on, where the recorded one changed the key on its way to them.
+Promise promise_of_change(const std::string& key, const Settings& settings) {
+  switch (effect_of_key(key, settings)) {
+    case KeyEffect::kFree:
+    case KeyEffect::kSameFiles:
+    case KeyEffect::kSameRows: return Promise::kBits;
+    case KeyEffect::kSameProduct: return Promise::kFigures;
+    case KeyEffect::kLonger: {
+      const bool keeps_schedule = settings.training.lr_schedule_steps > 0 && key != "training.lr_schedule_steps";
+      return keeps_schedule ? Promise::kBits : Promise::kNothing;
+    }
+    default: return Promise::kNothing;
+  }
+}
+
 }  // namespace
 
 RecordedFolder open_record(const std::string& path) {
@@ -254,6 +269,7 @@ RecordedFolder open_record(const std::string& path) {
   for (const HistoryEntry& one : read_history(json, file)) {
     recorded.changes.push_back("after update " + std::to_string(one.step) + ": " + one.key + " from " + one.from +
                                " to " + one.to);
+    recorded.of_changes = std::min(recorded.of_changes, promise_of_change(one.key, recorded.written));
   }
   return recorded;
 }

@@ -30,7 +30,8 @@ struct RecordedFolder {
   Settings written;   // the same as they were written, paths not resolved
   RunRecord record;
   bool draws() const { return settings.draw.is_given; }
-  std::vector<std::string> changes;  // of settings while it ran: "after update 8: training.max_steps from 8 to 13"
+  std::vector<std::string> changes;     // of settings while it ran: "after update 8: training.max_steps from 8 to 13"
+  Promise of_changes = Promise::kBits;  // in spite of them: a repetition has the last settings from its first update on
 };
 
 // path: a finished run's folder, or its bascule.json. Throws Error{kData} where there is no record of a finished run.

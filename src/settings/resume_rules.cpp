@@ -182,4 +182,10 @@ std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyVa
   return changes;
 }
 
+KeyEffect effect_of_key(const std::string& name, const Settings& settings) {
+  const auto key =
+      std::find_if(all_keys().begin(), all_keys().end(), [&](const Key& one) { return qualified_name(one) == name; });
+  return key == all_keys().end() ? KeyEffect::kNumbers : effect_of(*key, settings);
+}
+
 }  // namespace bascule

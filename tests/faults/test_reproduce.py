@@ -144,6 +144,17 @@ class Reproduce(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("equal bits: 2 logged intervals, 1 evaluation and the weights are as recorded", done.stdout)
         self.assertIn("changed on its way: after update 3: training.max_steps from 3 to 6", done.stdout)
+        self.assertNotIn("nothing is promised", done.stdout)  # the schedule is the same
+
+    def test_a_run_whose_schedule_was_stretched_is_not_promised_again(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary)
+            for steps in ("1", "2"):
+                done = run("run", small_settings(folder, training__max_steps=steps))
+                self.assertEqual(done.returncode, 0, done.stderr)
+            done, said = run("reproduce", folder / "run", "--check"), json.loads(run("reproduce", folder / "run", "--check", "--json").stdout)
+        self.assertEqual((done.returncode, said["as_recorded"], said["promise"], said["differences"]), (0, True, "nothing", []), done.stderr)
+        self.assertIn("a repetition has the last settings from its first update on: nothing is promised", done.stdout)
 
     def test_a_repeated_run_that_differs_is_told_with_its_first_update(self):
         path = self.folder / "pictures" / "0.jpg" if (self.folder / "pictures" / "0.jpg").exists() else next((self.folder / "pictures").iterdir())
