@@ -20,9 +20,9 @@ TOKENS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&
           "*": "/", "/": "*", "%": "/", "&": "|", "|": "&", "!": "!!", "std::min": "std::max", "std::max": "std::min"}
 COMPARES = {"<", "<=", ">", ">=", "==", "!=", "&&", "||"}
 NOT_CODE = re.compile(r'R"(\w*)\((?s:.*?)\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|//.*|/\*(?s:.*?)\*/|^[ \t]*#(?:\\\n|.)*', re.M)
-# The compiler needs a constant or a name, or no test can tell: what is printed, and what only makes a program faster.
+# The compiler needs a constant or a name, or no test can tell: what is printed, what only makes a program faster, checks that never fail.
 SPARED = re.compile(r"(?<!if )\bconstexpr\b|\b(static_assert|case|using|typedef|enum|struct|class|union|alignas|sizeof|decltype|noexcept|asm|throw|"
-                    r"\w*printf|f?puts|perror|(note|say)(?=\()|reserve|shrink_to_fit|\w*prefetch\w*|\w*madvise|posix_fadvise)\b")
+                    r"\w*printf|f?puts|perror|(note|say)(?=\()|reserve|shrink_to_fit|BASCULE_D?CHECK|munmap|\w*prefetch\w*|\w*madvise|posix_fadvise)\b")
 NO_STATEMENT = re.compile(r"(if|else|for|while|do|switch|case|default|return|throw|goto|break|continue|delete|static_cast\w*)\b")
 CHAIN = r"(::)?\w+((::|\.|->)\w+)*"
 STATEMENT = re.compile(rf"(\+\+|--){CHAIN};|\*?{CHAIN} ([-+*/%|&^]|<<|>>)?=\s.*;|{CHAIN}(?<=_);", re.S)

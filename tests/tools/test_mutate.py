@@ -219,7 +219,7 @@ class Mutate(unittest.TestCase):
             return True
 
     def test_what_a_test_that_overran_has_started_ends_with_it(self):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(mutate, "BUILD", pathlib.Path(folder)):
             started = pathlib.Path(folder, "started")
             rank = f"import os, pathlib, time; os.setpgid(0, 0); pathlib.Path('{started}.new').write_text(str(os.getpid())); os.rename('{started}.new', '{started}'); time.sleep(60)"
             test = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {rank!r}])"
@@ -233,7 +233,8 @@ class Mutate(unittest.TestCase):
     def test_what_a_program_leaves_is_not_in_the_checkout(self):
         leaves = "import os, sys; open('left', 'w').close(); sys.exit(os.getcwd() == sys.argv[1])"
         jobs = {"leaves": unittest.mock.Mock(command=[sys.executable, "-c", leaves, str(ROOT)], kind="gtest", environment={})}
-        self.assertEqual(mutate.run_test(jobs, "leaves", 0, 9.0)[1], "passed")
+        with tempfile.TemporaryDirectory() as build, unittest.mock.patch.object(mutate, "BUILD", pathlib.Path(build)):
+            self.assertEqual(mutate.run_test(jobs, "leaves", 0, 9.0)[1], "passed")
         self.assertFalse((ROOT / "left").exists())
 
     def test_a_run_goes_on_where_it_was_interrupted(self):
@@ -327,7 +328,7 @@ class Generated(unittest.TestCase):
         self.assertEqual(sorted((f.old, f.new) for f in generated_faults.candidates("src/sums/a.cpp", SOURCE.replace("BODY", ""))),
                          [("values[a] < 3", new) for new in ("false", "true", "values[a] < 4", "values[a] <= 3")])
         for body in ("switch (a) { case 1: break; }", "constexpr int b[] = {1, 2};", "enum { kOne = 1 };", 'throw Error("a" + b);', "progress.note(a + b);",
-                     "int b[4][8];", "if constexpr (kSum > 2) return;", "values.reserve(8);", "static_cast<void>(b);", "const Lock lock(mutex);",
+                     "int b[4][8];", "if constexpr (kSum > 2) return;", "values.reserve(8);", "BASCULE_CHECK(a > 1);", "BASCULE_DCHECK(a > 1);", "static_cast<void>(b);", "const Lock lock(mutex);",
                      'say("x", a < b);', "// f(); a + b", "struct Local { int a = 1; };", "return;"):
             self.assertEqual(self.made(body), [], body)
 
