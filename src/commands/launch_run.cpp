@@ -43,11 +43,13 @@ bool is_launcher(const Settings& settings, const RankPlace& place) {
 
 int launch_run(const Settings& settings, const std::string& settings_file, bool json,
                const std::function<bool()>& is_done, const std::string& go_on) {
-  if (is_done()) return 0;
+  // While ranks whose launcher was killed still work in the folder, its files come and go: it is looked at once it is
+  // free.
+  if (!is_in_use(settings.run.output_dir.resolved) && is_done()) return 0;
   const RankPlace place = planned_place(settings.distributed, settings.origin);
   catch_stop_signals(true);
   const FolderLock lock(settings.run, settings.origin, FolderUser::kLauncher);
-  // Ranks whose launcher was killed may have finished the run until the folder was free.
+  // They may have finished the run.
   const bool was_finished = is_done();
   if (was_finished) return 0;
   mark_folder(settings);

@@ -315,9 +315,10 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
     agree_on(group, [&] {
       if (!keeps_folder && group.is_first()) lock.emplace(settings.run, settings.origin, FolderUser::kRank);
       if (!keeps_folder) return;
-      done = is_done(settings, json);
+      // A process that is ending removes checkpoints: a folder is looked at once it is free.
+      done = !is_in_use(settings.run.output_dir.resolved) && is_done(settings, json);
       if (!done) lock.emplace(settings.run, settings.origin, FolderUser::kProcess);
-      if (lock) done = is_done(settings, json);  // another process may have finished the run until then
+      if (lock) done = is_done(settings, json);  // the other process may have finished the run
     });
     if (any_of(group, done)) return 0;
     std::optional<ResumePoint> point = agree_on_checkpoint(settings, group);

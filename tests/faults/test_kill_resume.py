@@ -3,6 +3,7 @@
 
 BASCULE_KILLS sets how many runs are killed (3); each is killed and started again until it finishes. BASCULE_TEST_SEED repeats the instants.
 """
+import fcntl
 import os
 import pathlib
 import random
@@ -55,6 +56,23 @@ class KilledRuns(unittest.TestCase):
                 self.assertEqual(self.whole, [digest(pathlib.Path(folder) / "run" / name) for name in FILES])
                 leftovers = [p.name for p in (pathlib.Path(folder) / "run").iterdir() if p.name.startswith(".tmp-")]
                 self.assertEqual(leftovers, [])
+
+    def test_a_folder_is_looked_at_once_its_last_process_has_ended(self):
+        for ranks in ("1", "2"):
+            with self.subTest(ranks=ranks), tempfile.TemporaryDirectory() as folder:
+                toml = settings(folder, training__max_steps="1", training__save_steps="0", distributed__world_size=ranks)
+                half_removed = pathlib.Path(folder) / "run" / "checkpoint-7"  # by a process that is ending
+                half_removed.mkdir(parents=True)
+                (half_removed / "model.safetensors").write_bytes(b"")
+                descriptor = os.open(half_removed.parent, os.O_RDONLY)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                process = start(toml)
+                self.assertIn("another run is using this folder; waiting", process.stderr.readline())
+                (half_removed / "model.safetensors").unlink()
+                half_removed.rmdir()
+                os.close(descriptor)
+                self.assertEqual(process.wait(timeout=60), 0, process.stderr.read())
+                process.stderr.close()
 
     def test_a_signal_saves_and_says_how_to_go_on(self):
         for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)):
