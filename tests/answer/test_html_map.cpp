@@ -8,7 +8,7 @@
 #include "src/answer/search_page.h"
 #include "tests/answer/sample_report.h"
 
-namespace bascule {
+namespace bascule::test_html_map {
 namespace {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -78,4 +78,4 @@ TEST(HtmlMap, ThePagesHaveItsRulesWhereTheyHaveAMap) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_html_map

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace bascule {
+namespace bascule::test_runs_page {
 namespace {
 
 ListedRun run_named(const std::string& path) {
@@ -143,4 +143,4 @@ TEST(RunsPage, TextFromOutsideIsEscapedWhereverItStands) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_runs_page

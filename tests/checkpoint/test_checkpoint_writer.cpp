@@ -12,8 +12,8 @@
 
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
-#include "tests/checkpoint/count_allocations.h"
 #include "tests/checkpoint/saved_run.h"
+#include "tests/support/count_allocations.h"
 
 namespace bascule {
 namespace {
@@ -55,7 +55,7 @@ TEST_F(CheckpointSaved, AMomentComesBackBitForBit) {
 TEST_F(CheckpointSaved, SavingAllocatesNothing) {
   CheckpointWriter writer(contents(1));
   ASSERT_TRUE(save(writer, 1).ok());
-  const int before = test::allocations();
+  const std::int64_t before = test::allocations();
   ASSERT_TRUE(save(writer, 2).ok());  // removes the first as well
   EXPECT_EQ(test::allocations(), before);
 }

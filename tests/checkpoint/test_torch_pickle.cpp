@@ -8,7 +8,7 @@
 #include "tests/checkpoint/files.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_torch_pickle {
 namespace {
 
 using test::expect_data_error;
@@ -142,4 +142,4 @@ TEST(ZipEntries, RefusesDirectoriesThatPointOutside) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_torch_pickle

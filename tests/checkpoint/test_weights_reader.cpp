@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "tests/checkpoint/count_allocations.h"
 #include "tests/checkpoint/files.h"
+#include "tests/support/count_allocations.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -42,7 +42,7 @@ TEST_F(ReadBack, TheTrainedTensorsAreWhatTheyWereAndNothingElseChanges) {
     ASSERT_TRUE(written.write_into(folder_.path().c_str()).ok());
     const std::vector<float> then = trained_;
     fill(-3.0f);
-    const int before = test::allocations();
+    const std::int64_t before = test::allocations();
     ASSERT_TRUE(reader.read(folder_.path().c_str()).ok());
     EXPECT_EQ(test::allocations(), before);
     for (std::size_t i = 0; i < trained_.size(); ++i) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace bascule::test {
+namespace bascule::test::test_planned_memory {
 namespace {
 
 // Sizes are whole pages, so that the plan's own sum has no gaps in it.
@@ -31,4 +31,4 @@ TEST(PlannedMemory, IsThatOfAllRanksAndWhatTheyShareOnce) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_planned_memory

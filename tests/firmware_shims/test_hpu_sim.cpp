@@ -16,7 +16,7 @@
 #include "tests/firmware_shims/engine_on_test.h"
 #include "tests/support/reference_dir.h"
 
-namespace bascule::test {
+namespace bascule::test::test_hpu_sim {
 namespace {
 
 constexpr std::uint32_t kSide = 48;
@@ -338,4 +338,4 @@ TEST(HpuSim, CloseResetAndCancelWithWorkInFlightUnderFaults) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_hpu_sim

@@ -17,7 +17,7 @@
 #include "tests/support/reference_dir.h"
 #include "tests/support/sha256.h"
 
-namespace bascule::codec {
+namespace bascule::codec::test_png {
 namespace {
 
 using test::Bytes;
@@ -224,4 +224,4 @@ TEST(Formats, WhatIsNotDecodedIsNamed) {
 }
 
 }  // namespace
-}  // namespace bascule::codec
+}  // namespace bascule::codec::test_png

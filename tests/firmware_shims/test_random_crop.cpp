@@ -14,7 +14,7 @@
 #include "src/loader/media.h"
 #include "tests/firmware_shims/engine_on_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_random_crop {
 namespace {
 
 constexpr double kTolerance = 2e-5;  // float32 sums in another order
@@ -97,4 +97,4 @@ TEST(RandomCrop, IsNearlyTheSameWhereTheDecoderScales) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_random_crop

@@ -13,7 +13,7 @@
 #include "tests/support/reference_dir.h"
 #include "tests/support/sha256.h"
 
-namespace bascule::codec {
+namespace bascule::codec::test_webp {
 namespace {
 
 using test::Bytes;
@@ -152,4 +152,4 @@ TEST(Webp, LimitsRefuseAtTheHeader) {
 }
 
 }  // namespace
-}  // namespace bascule::codec
+}  // namespace bascule::codec::test_webp

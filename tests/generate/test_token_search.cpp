@@ -15,7 +15,7 @@
 #include "tests/generate/hashed_model.h"
 #include "tests/support/guarded_buffer.h"
 
-namespace bascule::test {
+namespace bascule::test::test_token_search {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -368,4 +368,4 @@ TEST_F(TokenSearchDeathTest, MoreBeamsOrEndTokensThanAVocabularyHasAreRefused) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_token_search

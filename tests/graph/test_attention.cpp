@@ -12,7 +12,7 @@
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
 
-namespace bascule::test {
+namespace bascule::test::test_attention {
 namespace {
 
 // Whose rows a stream has: packed text, or so many rows a sample.
@@ -216,4 +216,4 @@ TEST(Attention, RowsCutIntoTasksDropWhatTheirKeysSay) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_attention

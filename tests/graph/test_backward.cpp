@@ -8,7 +8,7 @@
 
 #include "tests/graph/gradient_check.h"
 
-namespace bascule::test {
+namespace bascule::test::test_backward {
 namespace {
 
 constexpr BatchCounts kBounds = counts_of(4, 30, 10);
@@ -242,4 +242,4 @@ TEST(BackwardDeathTest, ReadingAndAddingToASharedGradientAtOnceEndsTheProgram) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_backward

@@ -11,7 +11,7 @@
 #include "tests/graph/some_batches.h"
 #include "tests/support/own_products.h"
 
-namespace bascule::test {
+namespace bascule::test::test_convolution {
 namespace {
 
 // From the equations: the picture is enlarged and gets its border, then the window moves over it.
@@ -224,4 +224,4 @@ TEST(Convolution, BitsDoNotDependOnTheNumberOfThreadsOrTheInstructionSet) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_convolution

@@ -11,7 +11,7 @@
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
 
-namespace bascule::test {
+namespace bascule::test::test_dropout {
 namespace {
 
 TEST(Dropout, BackwardDropsTheSameElements) {
@@ -119,4 +119,4 @@ TEST(Dropout, BeforeANormBackwardDropsTheSameElements) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_dropout

@@ -12,7 +12,7 @@
 #include "tests/graph/some_batches.h"
 #include "tests/graph/some_layers.h"
 
-namespace bascule::test {
+namespace bascule::test::test_element_types {
 namespace {
 
 constexpr std::int64_t kClasses = 7;
@@ -213,4 +213,4 @@ TEST(ElementTypes, NoTensorTakesThePlaceOfOneOfAnotherType) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_element_types

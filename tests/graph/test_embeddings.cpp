@@ -10,7 +10,7 @@
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
 
-namespace bascule::test {
+namespace bascule::test::test_embeddings {
 namespace {
 
 // RoBERTa's padding and one type for all rows, then BERT's padding and a type for each row; each table frozen in turn.
@@ -183,4 +183,4 @@ TEST(GatherRows, FirstAndSelectedRowsGetTheirGradientsAndOthersNone) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_embeddings

@@ -11,7 +11,7 @@
 #include "tests/graph/some_batches.h"
 #include "tests/graph/some_layers.h"
 
-namespace bascule::test {
+namespace bascule::test::test_emit_again {
 namespace {
 
 // Forward nodes of three layers, from `first` to before `end`, below a head.
@@ -95,4 +95,4 @@ TEST(EmitAgain, CopiesHaveTensorsOfTheirOwnWithTheSameShape) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_emit_again

@@ -8,7 +8,7 @@
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
 
-namespace bascule::test {
+namespace bascule::test::test_group_norm {
 namespace {
 
 template <typename Number>
@@ -152,4 +152,4 @@ TEST(GroupNorm, BitsDoNotDependOnTheNumberOfThreadsOrTheInstructionSet) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_group_norm

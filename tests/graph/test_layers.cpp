@@ -12,7 +12,7 @@
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
 
-namespace bascule::test {
+namespace bascule::test::test_layers {
 namespace {
 
 TEST(Linear, GradientsOfInputWeightAndBiasAreExact) {
@@ -368,4 +368,4 @@ TEST(Normalize, GradientsAreExact) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_layers

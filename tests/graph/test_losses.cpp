@@ -15,7 +15,7 @@
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
 
-namespace bascule::test {
+namespace bascule::test::test_losses {
 namespace {
 
 TEST(ContrastiveLoss, LossAndGradientsAreExactForAnyBatch) {
@@ -274,4 +274,4 @@ TEST(LogSums, MakeLogarithmsOfProbabilities) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_losses

@@ -7,7 +7,7 @@
 
 #include "tests/support/seeded.h"
 
-namespace bascule::test {
+namespace bascule::test::test_parameters {
 namespace {
 
 Parameter parameter(const std::string& name, std::int64_t rows, std::int64_t cols, bool trained, bool decayed) {
@@ -163,4 +163,4 @@ TEST(ParametersDeathTest, MatricesOfATensorInAnotherOrderThanItsFileEndTheProgra
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_parameters

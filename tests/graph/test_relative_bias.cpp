@@ -17,7 +17,7 @@
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
 
-namespace bascule::test {
+namespace bascule::test::test_relative_bias {
 namespace {
 
 // The rule as Raffel et al. and Transformers have it, in plain float64.
@@ -323,4 +323,4 @@ TEST(Attention, CausalCostsHalf) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_relative_bias

@@ -12,7 +12,7 @@
 #include "src/index/row_digests.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_label_values {
 namespace {
 
 using test::TemporaryFolder;
@@ -238,4 +238,4 @@ TEST(LabelValues, AreTheSameFromACachedIndex) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_label_values

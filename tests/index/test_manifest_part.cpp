@@ -17,7 +17,7 @@
 #include "tests/index/tar_writer.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_manifest_part {
 namespace {
 
 using test::TemporaryFolder;
@@ -235,4 +235,4 @@ TEST(ManifestPart, AShareIsOfAllDigests) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_manifest_part

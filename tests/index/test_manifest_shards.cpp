@@ -13,7 +13,7 @@
 #include "tests/index/tar_writer.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_manifest_shards {
 namespace {
 
 using test::add_member;
@@ -255,4 +255,4 @@ TEST(ManifestShards, TellOfAShardThatBecameShorter) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_manifest_shards

@@ -21,7 +21,7 @@
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_open_manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -412,4 +412,4 @@ TEST(OpenManifest, KeepsNoIndexWithMissingPictures) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_open_manifest

@@ -14,7 +14,7 @@
 #include "tests/index/tar_writer.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_refused_rows {
 namespace {
 
 using test::add_member;
@@ -165,4 +165,4 @@ TEST_F(Refused, OfManyTheFirstAreKept) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_refused_rows

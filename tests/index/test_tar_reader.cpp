@@ -10,7 +10,7 @@
 #include "tests/index/tar_writer.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_tar_reader {
 namespace {
 
 using test::add_long_name;
@@ -151,4 +151,4 @@ TEST(TarReader, RefusesTextThatIsTooLarge) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_tar_reader

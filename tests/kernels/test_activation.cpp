@@ -10,7 +10,7 @@
 #include "tests/kernels/kernel_test.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_activation {
 namespace {
 
 TEST(Activation, ForwardIsWithinItsBoundAndTheSameOnEveryIsa) {
@@ -119,4 +119,4 @@ TEST(Activation, SlopeReferenceIsTheDerivativeOfTheForwardOne) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_activation

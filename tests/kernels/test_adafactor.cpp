@@ -7,7 +7,7 @@
 #include "kernels/reference/optimizers.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_adafactor {
 namespace {
 
 std::vector<float> squares(Seeded& random, std::int64_t count) {
@@ -115,4 +115,4 @@ TEST(Adafactor, ZerosHaveNoDirection) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_adafactor

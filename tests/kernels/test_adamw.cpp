@@ -7,7 +7,7 @@
 #include "kernels/reference/optimizers.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_adamw {
 namespace {
 
 AdamW step_arguments(std::int64_t count, int t, double decay) {
@@ -96,4 +96,4 @@ TEST(AdamW, TheFirstStepMovesByTheLearningRate) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_adamw

@@ -11,7 +11,7 @@
 #include "tests/kernels/attention_cases.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_attention {
 namespace {
 
 // Keys around the ends of blocks, heads of models that have so many, and more queries than a group.
@@ -191,4 +191,4 @@ TEST(AttentionReference, BackwardIsTheDerivativeOfForward) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_attention

@@ -13,7 +13,7 @@
 
 #include "tests/kernels/attention_cases.h"
 
-namespace bascule::test {
+namespace bascule::test::test_attention_blocks {
 namespace {
 
 constexpr std::int64_t kBlock = kAttentionKeyBlock, kGroup = kAttentionQueryGroup;
@@ -238,4 +238,4 @@ TEST(AttentionBlocks, ForwardScratchDoesNotGrowWithTheKeys) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_attention_blocks

@@ -12,7 +12,7 @@
 #include "kernels/dropout.h"
 #include "tests/kernels/attention_cases.h"
 
-namespace bascule::test {
+namespace bascule::test::test_attention_rows {
 namespace {
 
 // Rows of dense width.
@@ -246,4 +246,4 @@ TEST(AttentionRows, TheGradientOfABiasIsAddedToWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_attention_rows

@@ -7,7 +7,7 @@
 #include "kernels/reference/optimizers.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_average {
 namespace {
 
 // In epsilons: one rounding of the difference, which the share makes smaller, and one of the sum.
@@ -35,4 +35,4 @@ TEST(Average, AStepIsWithinItsBoundAndTheSameOnEveryIsa) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_average

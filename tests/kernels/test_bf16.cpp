@@ -7,7 +7,7 @@
 #include "kernels/reference/bf16.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_bf16 {
 namespace {
 
 float float_of(std::uint32_t bits) {
@@ -61,4 +61,4 @@ TEST(Bf16, OfAnyLengthComesBackExactlyAlsoFromTheUpperHalfOfItsPlace) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_bf16

@@ -9,7 +9,7 @@
 #include "tests/kernels/kernel_test.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_contrastive {
 namespace {
 
 struct Sizes {
@@ -161,4 +161,4 @@ TEST(Contrastive, WeightedRowSumServesBothStrides) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_contrastive

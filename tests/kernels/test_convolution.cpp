@@ -8,7 +8,7 @@
 #include "kernels/reference/gemm_tile.h"
 #include "tests/kernels/convolution_operands.h"
 
-namespace bascule::test {
+namespace bascule::test::test_convolution {
 namespace {
 
 struct Case {
@@ -203,4 +203,4 @@ TEST(Convolution, WindowsAreWrittenAndAddedWhereTheirPixelsLie) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_convolution

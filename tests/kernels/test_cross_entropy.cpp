@@ -9,7 +9,7 @@
 #include "tests/kernels/kernel_test.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_cross_entropy {
 namespace {
 
 constexpr std::int64_t kRows = 4;
@@ -272,4 +272,4 @@ TEST(CrossEntropy, BackwardReferenceIsTheDerivativeOfTheForwardOne) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_cross_entropy

@@ -8,7 +8,7 @@
 #include "kernels/reference/gemm_tile.h"
 #include "tests/kernels/convolution_operands.h"
 
-namespace bascule::test {
+namespace bascule::test::test_doubled_convolution {
 namespace {
 
 struct Case {
@@ -180,4 +180,4 @@ TEST(DoubledConvolution, ATileHasTheBitsOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_doubled_convolution

@@ -7,7 +7,7 @@
 #include "kernels/reference/dropout.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_dropout {
 namespace {
 
 // Random123 1.14, tests/kat_vectors: philox4x32 10.
@@ -88,4 +88,4 @@ TEST(Dropout, DropsTheFractionAsked) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_dropout

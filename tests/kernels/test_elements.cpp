@@ -12,7 +12,7 @@
 #include "kernels/reference/bf16.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_elements {
 namespace {
 
 // The same numbers in both types. What a kernel writes is compared with rounded().
@@ -254,4 +254,4 @@ TEST(Elements, AttentionOfBf16) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_elements

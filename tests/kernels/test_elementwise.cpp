@@ -9,7 +9,7 @@
 #include "tests/kernels/kernel_test.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_elementwise {
 namespace {
 
 TEST(Elementwise, FillAndAddAreExactAlsoInPlace) {
@@ -282,4 +282,4 @@ TEST(Elementwise, BlendBackwardReferenceIsTheDerivativeOfTheForwardOne) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_elementwise

@@ -6,7 +6,7 @@
 #include "kernels/reference/embedding.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_embedding {
 namespace {
 
 constexpr std::int64_t kRows = 6;
@@ -83,4 +83,4 @@ TEST(Embedding, GatherCopiesRowsAndScatterPutsThemBack) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_embedding

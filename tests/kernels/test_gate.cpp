@@ -10,7 +10,7 @@
 #include "tests/kernels/norm_cases.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_gate {
 namespace {
 
 constexpr std::int64_t kRows = kNormRows;
@@ -175,4 +175,4 @@ TEST(Gate, OfTheSecondHalfHasTheBitsOfTheFirstOnExchangedColumns) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_gate

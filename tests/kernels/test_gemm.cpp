@@ -27,7 +27,7 @@
 #include "tests/support/own_products.h"
 #include "tests/support/seeded.h"
 
-namespace bascule::test {
+namespace bascule::test::test_gemm {
 namespace {
 
 // The instruction set that oneDNN is capped to; null: our own products.
@@ -414,4 +414,4 @@ TEST(Gemm, OnednnIsCappedOnceAProcessAndHasNoBf16) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_gemm

@@ -12,7 +12,7 @@
 #include "kernels/reference/gemm_tile.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_gemm_tile {
 namespace {
 
 constexpr GemmKind kKinds[] = {GemmKind::kForward, GemmKind::kInputGradient, GemmKind::kWeightGradient};
@@ -272,4 +272,4 @@ TEST(GemmTile, OnlyBf16TakesSubnormalNumbersAsZeros) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_gemm_tile

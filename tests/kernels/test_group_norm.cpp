@@ -8,7 +8,7 @@
 #include "kernels/reference/norms.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_group_norm {
 namespace {
 
 struct Case {
@@ -249,4 +249,4 @@ TEST(GroupNorm, BackwardIsWithinItsBound) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_group_norm

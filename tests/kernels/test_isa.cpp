@@ -8,7 +8,7 @@
 #include "kernels/resize.h"
 #include "kernels/table.h"
 
-namespace bascule::test {
+namespace bascule::test::test_isa {
 namespace {
 
 TEST(Isa, TheBestIsSupportedAndScalarOnlyWhereThereIsNoOther) {
@@ -38,4 +38,4 @@ TEST(Isa, EachHasTheKernelsThatWereCompiledForIt) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_isa

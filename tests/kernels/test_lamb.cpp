@@ -7,7 +7,7 @@
 #include "kernels/reference/optimizers.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_lamb {
 namespace {
 
 LambDirection direction_arguments(std::int64_t count, int t, double decay) {
@@ -93,4 +93,4 @@ TEST(Lamb, AStepIsWithinItsBoundAndTheSameOnEveryIsa) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_lamb

@@ -10,7 +10,7 @@
 #include "tests/kernels/norm_cases.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_layer_norm {
 namespace {
 
 constexpr std::int64_t kRows = kNormRows;
@@ -326,4 +326,4 @@ TEST(LayerNorm, BackwardReferenceIsTheDerivativeOfTheForwardOne) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_layer_norm

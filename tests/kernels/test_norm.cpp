@@ -9,7 +9,7 @@
 #include "tests/kernels/kernel_test.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_norm {
 namespace {
 
 constexpr std::int64_t kRows = 4;
@@ -131,4 +131,4 @@ TEST(Norm, SumOfSquaresIsExactToDoubleRoundingAndNeverOverflows) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_norm

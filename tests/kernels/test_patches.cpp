@@ -6,7 +6,7 @@
 #include "kernels/reference/patches.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_patches {
 namespace {
 
 TEST(Patches, ExtractionCutsLeftToRightTopToBottomAndDropsTheRest) {
@@ -152,4 +152,4 @@ TEST(Patches, EmbeddingBackwardSumsSamplesAndTouchesItsRowsOnly) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_patches

@@ -11,7 +11,7 @@
 #include "kernels/reference/resize.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_resize {
 namespace {
 
 constexpr std::int64_t kSlack = kResizeSlackBytes;
@@ -197,4 +197,4 @@ TEST(Resize, BlendingToPlanesIsNearTheReferenceAndTheSameBitsOnEveryIsa) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_resize

@@ -9,7 +9,7 @@
 #include "tests/kernels/norm_cases.h"
 #include "tests/support/dual.h"
 
-namespace bascule::test {
+namespace bascule::test::test_rms_norm {
 namespace {
 
 constexpr std::int64_t kRows = kNormRows;
@@ -298,4 +298,4 @@ TEST(RmsNorm, BackwardReferenceIsTheDerivativeOfTheForwardOne) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_rms_norm

@@ -8,7 +8,7 @@
 #include "kernels/reference/sampling.h"
 #include "tests/kernels/kernel_test.h"
 
-namespace bascule::test {
+namespace bascule::test::test_sampling {
 namespace {
 
 struct Case {
@@ -121,4 +121,4 @@ TEST(SamplingStep, AddsInTheOrderOfTheSlots) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_sampling

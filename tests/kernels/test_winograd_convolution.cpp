@@ -9,7 +9,7 @@
 #include "kernels/reference/convolution.h"
 #include "tests/kernels/convolution_operands.h"
 
-namespace bascule::test {
+namespace bascule::test::test_winograd_convolution {
 namespace {
 
 struct Case {
@@ -139,4 +139,4 @@ TEST(WinogradConvolution, APartHasTheBitsOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_winograd_convolution

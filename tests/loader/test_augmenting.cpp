@@ -14,11 +14,11 @@
 
 #include "src/json/json.h"
 #include "src/loader/loader.h"
-#include "tests/loader/counted_allocations.h"
 #include "tests/loader/loader_run.h"
+#include "tests/support/count_allocations.h"
 #include "tests/support/sha256.h"
 
-namespace bascule {
+namespace bascule::test_augmenting {
 namespace {
 
 using test::emoji_settings;
@@ -241,12 +241,12 @@ TEST(Augmenting, AllocatesNothingOnceTheLoaderIsMade) {
     LoaderSettings settings = changing_settings(manifest);
     settings.workers = workers;
     LoaderRun run(settings);
-    const std::int64_t before = test::allocations_so_far();
+    const std::int64_t before = test::allocations();
     run.stream().start(0, run.stream().batches_per_epoch());
     const Batch* batch = nullptr;
     while (run.stream().next(&batch).ok()) run.stream().release();
     run.loader().close();
-    EXPECT_EQ(test::allocations_so_far() - before, 0) << workers;
+    EXPECT_EQ(test::allocations() - before, 0) << workers;
   }
 }
 
@@ -263,4 +263,4 @@ TEST(Augmenting, EachWorkerHasAPlannedPictureAndItsCopy) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_augmenting

@@ -8,7 +8,7 @@
 
 #include "tests/support/seeded.h"
 
-namespace bascule {
+namespace bascule::test_batch_order {
 namespace {
 
 using test::Seeded;
@@ -94,4 +94,4 @@ TEST(BatchOrder, BoundsABatchByTheRowsThatThereAre) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_batch_order

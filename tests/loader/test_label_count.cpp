@@ -8,7 +8,7 @@
 
 #include "tests/loader/loader_run.h"
 
-namespace bascule {
+namespace bascule::test_label_count {
 namespace {
 
 using test::LoaderRun;
@@ -64,4 +64,4 @@ TEST(LabelCount, TakesNoMemoryWhereItIsNotAskedFor) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_label_count

@@ -17,7 +17,7 @@
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_large_manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ TEST(LargeManifest, CostsWhatIsStated) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_large_manifest

@@ -12,11 +12,11 @@
 #include "src/loader/masking.h"
 #include "src/loader/sampler.h"
 #include "src/loader/worker.h"
-#include "tests/loader/counted_allocations.h"
 #include "tests/loader/loader_run.h"
 #include "tests/loader/wrapped_engine.h"
+#include "tests/support/count_allocations.h"
 
-namespace bascule {
+namespace bascule::test_loader {
 namespace {
 
 using test::emoji_settings;
@@ -182,13 +182,13 @@ TEST(Loader, AllocatesNothingOnceItIsMade) {
       settings.fields = test::loader_fields(task);
       settings.workers = workers;
       LoaderRun run(settings);
-      const std::int64_t before = test::allocations_so_far();
+      const std::int64_t before = test::allocations();
       run.stream().start(0, kTwoEpochs);
       const Batch* batch = nullptr;
       while (run.stream().next(&batch).ok()) run.stream().release();
       run.stream().start(3, 5);
       run.loader().close();
-      EXPECT_EQ(test::allocations_so_far() - before, 0) << workers;
+      EXPECT_EQ(test::allocations() - before, 0) << workers;
     }
   }
 }
@@ -345,4 +345,4 @@ TEST(LoaderPlan, RefusesWhatDoesNotFitTheModelOrTheEngine) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_loader

@@ -8,11 +8,11 @@
 #include "firmware_shims/hpu_sim/driver.h"
 #include "src/base/error.h"
 #include "src/loader/loader.h"
-#include "tests/loader/counted_allocations.h"
 #include "tests/loader/loader_run.h"
+#include "tests/support/count_allocations.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_loader_device {
 namespace {
 
 using test::emoji_settings;
@@ -195,15 +195,15 @@ TEST(LoaderDevice, AllocatesNothingOnceItIsMade) {
     settings.workers = workers;
     testing::internal::CaptureStderr();
     LoaderRun run(settings);
-    const std::int64_t before = test::allocations_so_far();
+    const std::int64_t before = test::allocations();
     run.stream().start(0, kBatches);
     const Batch* batch = nullptr;
     while (run.stream().next(&batch).ok()) run.stream().release();
     run.loader().close();
-    EXPECT_EQ(test::allocations_so_far() - before, 0) << workers;
+    EXPECT_EQ(test::allocations() - before, 0) << workers;
     testing::internal::GetCapturedStderr();
   }
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_loader_device

@@ -18,7 +18,7 @@
 #include "tests/loader/wrapped_engine.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_loader_faults {
 namespace {
 
 using test::emoji_settings;
@@ -478,4 +478,4 @@ TEST(LoaderFaults, ADeviceThatGoesEndsTheStreamAndTheLoaderStillCloses) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_loader_faults

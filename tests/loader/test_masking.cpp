@@ -11,7 +11,7 @@
 #include "tests/support/seeded.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_masking {
 namespace {
 
 using test::Seeded;
@@ -251,4 +251,4 @@ TEST(MatchingSample, IsRefusedBeforehandWhereAllRowsShowOnePicture) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_masking

@@ -16,7 +16,7 @@
 #include "src/loader/loader.h"
 #include "tests/loader/loader_run.h"
 
-namespace bascule {
+namespace bascule::test_mixing {
 namespace {
 
 using test::emoji_settings;
@@ -165,4 +165,4 @@ TEST(Mixing, IsNotOfAnEvaluation) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_mixing

@@ -10,7 +10,7 @@
 #include "src/loader/loader.h"
 #include "tests/loader/loader_run.h"
 
-namespace bascule {
+namespace bascule::test_random_crops {
 namespace {
 
 using test::emoji_settings;
@@ -87,4 +87,4 @@ TEST(RandomCrops, AreNotOfAnEvaluation) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_random_crops

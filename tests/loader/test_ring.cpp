@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace bascule {
+namespace bascule::test_ring {
 namespace {
 
 BatchOrder order_of(std::int64_t rows, std::int64_t world_size, std::int64_t rank, std::int64_t batch_per_rank) {
@@ -165,4 +165,4 @@ TEST(Ring, IsHaltedAndStartedElsewhereWhileWorkersAreBusy) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_ring

@@ -20,7 +20,7 @@
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_sample {
 namespace {
 
 using test::emoji_settings;
@@ -310,4 +310,4 @@ TEST(Batch, HoldsThePixelsThatTheEngineMakesOfEachRowsPicture) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_sample

@@ -9,7 +9,7 @@
 
 #include "tests/support/seeded.h"
 
-namespace bascule {
+namespace bascule::test_sampler {
 namespace {
 
 using test::Seeded;
@@ -126,4 +126,4 @@ TEST(BatchCut, DealsEverySampleExactlyOnceWhateverTheBatchAndTheWorld) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_sampler

@@ -9,7 +9,7 @@
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_tagged_words {
 namespace {
 
 constexpr int kTokens = kFirstModelStream, kTagged = kFirstModelStream + 1;
@@ -119,4 +119,4 @@ TEST_F(TaggedWords, NeedATokenInEachRow) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_tagged_words

@@ -13,7 +13,7 @@
 #include "src/text/tokenizer_kinds.h"
 #include "tests/loader/two_texts.h"
 
-namespace bascule {
+namespace bascule::test_targets {
 namespace {
 
 using test::kSourceLength;
@@ -254,4 +254,4 @@ TEST_F(Targets, HaveTargetsOfAnEvaluationWithALimitOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_targets

@@ -13,7 +13,7 @@
 #include "src/loader/masking.h"
 #include "tests/loader/two_texts.h"
 
-namespace bascule {
+namespace bascule::test_two_texts {
 namespace {
 
 using test::kSourceLength;
@@ -224,4 +224,4 @@ TEST_F(TwoTexts, AreRefusedWhereTheModelHasNoRoomForThem) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_two_texts

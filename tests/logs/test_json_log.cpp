@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "src/json/json.h"
-#include "tests/logs/count_allocations.h"
 #include "tests/logs/sample_metrics.h"
+#include "tests/support/count_allocations.h"
 #include "tests/support/files.h"
 
 namespace bascule {
@@ -192,7 +192,7 @@ TEST_F(Log, ALineAllocatesNothingWhateverItsFigures) {
   EvaluationRecord evaluation;
   for (double& metric : evaluation.metric) metric = std::numeric_limits<double>::infinity();
   const Metrics metrics{test::kRecalls, std::size(test::kRecalls)};
-  const long before = test::allocations();
+  const std::int64_t before = test::allocations();
   const bool written = log.step(step, 1.2345678901234567e9).ok() && log.evaluation(evaluation, metrics, 1e300).ok();
   EXPECT_EQ(test::allocations(), before);
   EXPECT_TRUE(written);

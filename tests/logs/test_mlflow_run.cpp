@@ -19,8 +19,8 @@
 
 #include "src/base/error.h"
 #include "src/logs/json_log.h"
-#include "tests/logs/count_allocations.h"
 #include "tests/logs/sample_metrics.h"
+#include "tests/support/count_allocations.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -321,7 +321,7 @@ TEST_F(Mlflow, AStepAllocatesNothing) {
   StepRecord step = record(3);
   step.grad_norm = std::numeric_limits<double>::quiet_NaN();
   step.loss = -1.2345678901234567e-300;
-  const long before = test::allocations();
+  const std::int64_t before = test::allocations();
   const bool written =
       run.step(step, 1.7e9).ok() && run.evaluation(evaluation(3), metrics, 1.7e9).ok() && none.step(step, 1.0).ok();
   EXPECT_EQ(test::allocations(), before);

@@ -14,7 +14,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "tests/logs/count_allocations.h"
+#include "tests/support/count_allocations.h"
 
 namespace bascule {
 namespace {
@@ -156,7 +156,7 @@ TEST_F(MlperfLines, ARunThatBeginsAnewLeavesNoLineOfAnEarlierStart) {
 
 TEST_F(MlperfLines, TheyAreWrittenWithoutAllocating) {
   MlperfLog log = MlperfLog::begin(folder_);
-  const long before = test::allocations();
+  const std::int64_t before = test::allocations();
   write_run(&log);
   EXPECT_EQ(test::allocations(), before);
 }

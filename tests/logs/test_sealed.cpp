@@ -12,8 +12,8 @@
 #include "src/logs/progress.h"
 #include "src/logs/step_record.h"
 #include "src/logs/tensorboard.h"
-#include "tests/logs/count_allocations.h"
 #include "tests/logs/sample_metrics.h"
+#include "tests/support/count_allocations.h"
 
 namespace bascule {
 namespace {
@@ -33,7 +33,7 @@ TEST(SealedReport, LoggingAStepAllocatesNothing) {
   evaluation[test::kAccuracy] = 0.75;
 
   const Metrics metrics{test::kOfWords, std::size(test::kOfWords)};
-  const long before = test::allocations();
+  const std::int64_t before = test::allocations();
   bool written = true;
   bar.begin("train", 0, 100, 0.0);
   lines.begin("train", 0, 100, 0.0);

@@ -14,7 +14,7 @@
 #include "src/models/families.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule::test {
+namespace bascule::test::test_bert_relatives {
 namespace {
 
 // The config.json of a small model, with these members after its own.
@@ -303,4 +303,4 @@ TEST(BertRelatives, HaveClassesOrValues) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_bert_relatives

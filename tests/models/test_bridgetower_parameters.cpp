@@ -19,7 +19,7 @@
 #include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule::test {
+namespace bascule::test::test_bridgetower_parameters {
 namespace {
 
 struct Recorded {
@@ -290,4 +290,4 @@ TEST(BridgeTowerParameters, FreshValuesFollowTheReferencesLaws) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_bridgetower_parameters

@@ -15,7 +15,7 @@
 #include "tests/models/published_configs.h"
 #include "tests/support/error_bound.h"
 
-namespace bascule::test {
+namespace bascule::test::test_recompute {
 namespace {
 
 // Two cross-modal layers with one tower layer below them; everything drops.
@@ -213,4 +213,4 @@ TEST(RecomputeModels, AFrozenTowerIsNotComputedAgain) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_recompute

@@ -16,7 +16,7 @@
 #include "src/models/t5_layers.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule::test {
+namespace bascule::test::test_t5 {
 namespace {
 
 // The config.json of a small T5, with these members after its own.
@@ -307,4 +307,4 @@ TEST(T5, IgnoresWhatOlderVersionsWrote) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_t5

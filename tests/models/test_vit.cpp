@@ -11,7 +11,7 @@
 #include "src/models/vit_config.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule::test {
+namespace bascule::test::test_vit {
 namespace {
 
 // The config.json of a small ViT, with these members after its own.
@@ -100,4 +100,4 @@ TEST(ViT, AnUnknownHeadIsRefused) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_vit

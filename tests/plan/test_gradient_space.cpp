@@ -12,7 +12,7 @@
 #include "src/plan/workspace.h"
 #include "tests/models/published_configs.h"
 
-namespace bascule::test {
+namespace bascule::test::test_gradient_space {
 namespace {
 
 struct Trained {
@@ -82,4 +82,4 @@ TEST(GradientSpace, SavesNearlyTheWholeRangeAndPlansStayNearTheirBound) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_gradient_space

@@ -22,7 +22,7 @@
 #include "tests/plan/peak_memory.h"
 #include "tests/settings/read_text.h"
 
-namespace bascule::test {
+namespace bascule::test::test_planned_bytes {
 namespace {
 
 struct Planned {
@@ -215,4 +215,4 @@ TEST(PlannedBytes, PlanningTheLargeModelTakesUnderASecondAnd50MiB) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_planned_bytes

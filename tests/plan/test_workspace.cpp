@@ -12,7 +12,7 @@
 #include "tests/models/published_configs.h"
 #include "tests/support/reference_dir.h"
 
-namespace bascule::test {
+namespace bascule::test::test_workspace {
 namespace {
 
 struct Life {
@@ -230,4 +230,4 @@ TEST(Workspace, TheLargestBuffersComeLargestFirst) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_workspace

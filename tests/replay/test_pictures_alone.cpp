@@ -12,7 +12,7 @@
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule::test {
+namespace bascule::test::test_pictures_alone {
 namespace {
 
 // Five prompts, one of them twice, one picture each.
@@ -264,4 +264,4 @@ TEST(PicturesAlone, ASignalEndsTheBatchBetweenTwoCallsAndLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_pictures_alone

@@ -13,7 +13,7 @@
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_packed_batch {
 namespace {
 
 using test::Reads;
@@ -126,4 +126,4 @@ TEST(PackedBatch, ChecksEachTextByItsOwnShape) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_packed_batch

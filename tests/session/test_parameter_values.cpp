@@ -11,7 +11,7 @@
 #include "src/checkpoint/safetensors.h"
 #include "tests/support/files.h"
 
-namespace bascule::test {
+namespace bascule::test::test_parameter_values {
 namespace {
 
 constexpr InitialValue kNormal = {0.0f, 0.5f};
@@ -119,4 +119,4 @@ TEST_F(ParameterValues, ThatCannotBeReadAreTheSameErrorWhateverTheThreads) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_parameter_values

@@ -17,7 +17,7 @@
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule::test {
+namespace bascule::test::test_parts {
 namespace {
 
 constexpr std::int64_t kOut = 4, kIn = 3, kSide = 2;
@@ -197,4 +197,4 @@ TEST(NameInPart, IsTheFilesNameOfThatPartAlone) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_parts

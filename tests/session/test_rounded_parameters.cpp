@@ -14,7 +14,7 @@
 #include "tests/graph/graph_run.h"
 #include "tests/support/error_bound.h"
 
-namespace bascule::test {
+namespace bascule::test::test_rounded_parameters {
 namespace {
 
 constexpr std::int64_t kRows = 6, kIn = 293, kOut = 21, kChannels = 3;
@@ -162,4 +162,4 @@ TEST(RoundedParameters, AreNoneWhereAGraphHasGradients) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_rounded_parameters

@@ -15,7 +15,7 @@
 #include "src/session/session.h"
 #include "tests/support/seeded.h"
 
-namespace bascule::test {
+namespace bascule::test::test_sampling {
 namespace {
 
 // Pixels and channels so that no picture begins at a multiple of a vector.
@@ -243,4 +243,4 @@ TEST(Sampling, RunsTheProgramOfASampler) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_sampling

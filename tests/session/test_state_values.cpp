@@ -18,7 +18,7 @@
 #include "tests/graph/word_model.h"
 #include "tests/update/row_optimizer.h"
 
-namespace bascule::test {
+namespace bascule::test::test_state_values {
 namespace {
 
 constexpr BatchCounts kBounds = counts_of(6, 60, 30);
@@ -147,4 +147,4 @@ TEST_F(StateValues, GoToTheNodeThatHoldsThem) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_state_values

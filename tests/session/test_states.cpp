@@ -18,7 +18,7 @@
 #include "tests/graph/graph_run.h"
 #include "tests/graph/word_model.h"
 
-namespace bascule::test {
+namespace bascule::test::test_states {
 namespace {
 
 constexpr BatchCounts kBounds = counts_of(6, 60, 30);
@@ -203,4 +203,4 @@ TEST(States, AreNeitherReadAgainNorDifferentiated) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_states

@@ -16,7 +16,7 @@
 #include "src/session/parameter_values.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule::test {
+namespace bascule::test::test_tied_tables {
 namespace {
 
 constexpr char kBertSizes[] = R"("hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -130,4 +130,4 @@ TEST(TiedTables, AreReadUnderTheNameOfEachTensorThatIsTiedToThem) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_tied_tables

@@ -19,7 +19,7 @@
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule::test {
+namespace bascule::test::test_translator {
 namespace {
 
 constexpr double kPredicted = 0.5;  // of a target's tokens
@@ -300,4 +300,4 @@ TEST_F(TranslatorFamily, HasItsCachesInThePlanApartFromTheWorkspace) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_translator

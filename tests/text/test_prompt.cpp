@@ -12,7 +12,7 @@
 #include "src/text/tokenizer_kinds.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_prompt {
 namespace {
 
 const std::string kData = std::string(BASCULE_TEST_DATA) + "/tokenizer/";
@@ -54,4 +54,4 @@ TEST(Prompt, ThatIsNotUtf8IsRefused) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_prompt

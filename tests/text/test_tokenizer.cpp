@@ -16,7 +16,7 @@
 #include "tests/support/seeded.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_tokenizer {
 namespace {
 
 using test::reference_dir;
@@ -363,4 +363,4 @@ TEST(Tokenizer, TakesTheLongestOfSeveralAddedTokensAtOnePlace) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_tokenizer

@@ -15,7 +15,7 @@
 #include "src/text/tokenizer_kinds.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_tokenizer_page {
 namespace {
 
 using test::TemporaryFolder;
@@ -243,4 +243,4 @@ TEST(TokenizerPage, SaysWhichKeysOfTheDocumentCount) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_tokenizer_page

@@ -16,7 +16,7 @@
 #include "tests/support/seeded.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_unigram {
 namespace {
 
 using test::Seeded;
@@ -289,4 +289,4 @@ TEST(PieceTrie, FindsAllPiecesThatATextBeginsWith) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_unigram

@@ -14,7 +14,7 @@
 #include "src/text/unicode_tables.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_word_piece {
 namespace {
 
 using test::TemporaryFolder;
@@ -250,4 +250,4 @@ TEST(WordPiece, RefusesOptionsThatBertDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_word_piece

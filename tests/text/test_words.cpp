@@ -15,7 +15,7 @@
 #include "src/text/tokenizer_kinds.h"
 #include "tests/support/temporary_folder.h"
 
-namespace bascule {
+namespace bascule::test_words {
 namespace {
 
 const std::string kTokenizers = std::string(BASCULE_TEST_DATA) + "/tokenizer/";
@@ -120,4 +120,4 @@ TEST(Words, ATokenizerMayPutASpaceBeforeEachText) {
 }
 
 }  // namespace
-}  // namespace bascule
+}  // namespace bascule::test_words

@@ -11,7 +11,7 @@
 #include "tests/support/seeded.h"
 #include "tests/update/summed_update.h"
 
-namespace bascule::test {
+namespace bascule::test::test_adafactor {
 namespace {
 
 struct Tensor {
@@ -153,4 +153,4 @@ TEST(Adafactor, HasTheSameBitsWithAnyThreadsAndInstructionSet) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_adafactor

@@ -9,7 +9,7 @@
 
 #include "tests/graph/graph_run.h"
 
-namespace bascule::test {
+namespace bascule::test::test_bucket_marks {
 namespace {
 
 // Three layers; the first and the last share a weight, whose gradient is therefore written twice.
@@ -52,4 +52,4 @@ TEST(BucketMarks, ABucketIsReleasedBehindTheLastWriteToItAndNoOperationLater) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_bucket_marks

@@ -13,7 +13,7 @@
 #include "tests/graph/graph_run.h"
 #include "tests/graph/word_model.h"
 
-namespace bascule::test {
+namespace bascule::test::test_fused_update {
 namespace {
 
 constexpr BatchCounts kBounds = counts_of(3, 40, 20);
@@ -169,4 +169,4 @@ TEST(FusedUpdate, UsesNoGradientBehindOneThatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_fused_update

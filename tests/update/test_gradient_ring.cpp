@@ -16,7 +16,7 @@
 #include "tests/graph/word_model.h"
 #include "tests/support/own_products.h"
 
-namespace bascule::test {
+namespace bascule::test::test_gradient_ring {
 namespace {
 
 constexpr BatchCounts kBounds = counts_of(6, 60, 30);
@@ -211,4 +211,4 @@ TEST(GradientRingOfRanks, GivesTheBitsOfWholeRangesWhateverTheBuckets) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_gradient_ring

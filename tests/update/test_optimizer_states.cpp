@@ -12,7 +12,7 @@
 #include "tests/support/seeded.h"
 #include "tests/update/row_optimizer.h"
 
-namespace bascule::test {
+namespace bascule::test::test_optimizer_states {
 namespace {
 
 struct TensorShape {
@@ -225,4 +225,4 @@ TEST(OptimizerOfTheTests, HasOneValueARowWhateverTheBlocksAndThreads) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_optimizer_states

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace bascule::test {
+namespace bascule::test::test_schedule {
 namespace {
 
 // Printed by transformers.get_scheduler(kind, SGD(lr=2e-3), num_warmup_steps, 10, scheduler_specific_kwargs), version
@@ -132,4 +132,4 @@ TEST(Schedule, CosineWithMinLrGivesTheReferencesRates) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_schedule

@@ -12,7 +12,7 @@
 #include "kernels/table.h"
 #include "tests/support/seeded.h"
 
-namespace bascule::test {
+namespace bascule::test::test_update {
 namespace {
 
 // Two runs of parameters, one decayed; the first is longer than a block.
@@ -253,4 +253,4 @@ TEST(Update, FindsAParameterThatIsNotFiniteAnywhere) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_update

@@ -6,7 +6,7 @@
 #include "tests/update/row_optimizer.h"
 #include "tests/update/summed_update.h"
 
-namespace bascule::test {
+namespace bascule::test::test_update_ranks {
 namespace {
 
 std::vector<float> sum_of_all(int ranks) {
@@ -41,4 +41,4 @@ TEST(UpdateOfRanks, HasTheBitsOfOneProcessWithTheSumOfAll) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_update_ranks

@@ -12,7 +12,7 @@
 #include "src/verify/verify_model.h"
 #include "tests/verify/changed_case.h"
 
-namespace bascule::test {
+namespace bascule::test::test_verify_uses {
 namespace {
 
 const std::string kExpected = "expected.safetensors", kSteps = "steps.safetensors", kBatch = "batch.safetensors";
@@ -428,4 +428,4 @@ TEST(VerifyUses, NoRunsOfAutocastAreRefused) {
 }
 
 }  // namespace
-}  // namespace bascule::test
+}  // namespace bascule::test::test_verify_uses

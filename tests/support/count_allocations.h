@@ -2,9 +2,11 @@
 // Replaces operator new of the executable it is linked into by one that counts.
 #pragma once
 
+#include <cstdint>
+
 namespace bascule::test {
 
 // Calls of operator new so far, on any thread.
-long allocations() noexcept;
+std::int64_t allocations() noexcept;
 
 }  // namespace bascule::test
