@@ -228,7 +228,8 @@ bool FolderLock::lock_alone() {
 bool is_in_use(const std::string& output_dir) {
   const Descriptor folder(open(output_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open() && errno != ENOENT && errno != ENOTDIR)
-    throw Error(ErrorKind::kData, output_dir, std::string("cannot be opened: ") + std::strerror(errno));
+    throw Error(ErrorKind::kData, output_dir, std::string("cannot be opened: ") + std::strerror(errno),
+                advice_for_open(errno));
   constexpr int kLooks = 10;  // each other process that looks holds the lock for an instant
   return folder.is_open() && !is_locked_soon(folder.number(), LOCK_EX, kLooks) && errno == EWOULDBLOCK;
 }

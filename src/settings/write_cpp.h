@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings as a C++ source for a program that reads no settings file: what command_line_keys.h declares. Before the seal.
+// Settings as a C++ source for a program that reads no settings file: what command_line_keys.h declares. Before the
+// seal.
 #pragma once
 
 #include <string>

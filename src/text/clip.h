@@ -26,8 +26,8 @@ std::size_t normalise_clip_text(std::string_view text, std::uint64_t* characters
 std::string normalised_clip_text(std::string_view text);
 
 // CLIP's byte-level BPE, as Transformers' CLIPTokenizer with tokenizers 0.23: the text is normalised (above), cut
-// into pieces by two patterns (byte_level_bpe.h), and the last letter of a piece carries "</w>". Before the seal; throws Error
-// (kData).
+// into pieces by two patterns (byte_level_bpe.h), and the last letter of a piece carries "</w>". Before the seal;
+// throws Error (kData).
 
 // tokenizer.json, or vocab.json and merges.txt, and the files beside them that bpe_files.h names.
 std::unique_ptr<const Tokenizer> load_clip(const TokenizerFolder& folder);

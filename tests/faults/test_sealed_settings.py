@@ -17,7 +17,7 @@ from run_files import tensors
 SEALED = PROGRAM.parent / "tests" / "bascule_sealed"
 SEALED_DRAWING = PROGRAM.parent / "tests" / "bascule_sealed_drawing"
 SEALED_CLASSES = PROGRAM.parent / "tests" / "bascule_sealed_classes"
-CLASSES = ROOT / "tests" / "sealed" / "classes.toml"
+CLASSES = ROOT / "tests" / "seal" / "classes.toml"
 DRAWING = ROOT / "tools" / "packaging" / "small_draw.toml"
 SMOKE = ROOT / "config" / "smoke.toml"
 SETTINGS, DATA, MEMORY, NOT_AS_RECORDED = 2, 3, 4, 7
