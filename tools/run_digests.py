@@ -47,7 +47,8 @@ def contents(folder):
         elif path.suffix == ".png":
             found[name] = picture_digest(path)
         elif path.name == "images.jsonl":
-            found[name] = [{key: value for key, value in json.loads(line).items() if key != "seconds"} for line in path.read_text().splitlines()]
+            # The check of a line is over its seconds, too.
+            found[name] = [{key: value for key, value in json.loads(line).items() if key not in ("seconds", "check")} for line in path.read_text().splitlines()]
         elif path.name == "all_results.json":
             found[name] = {key: value for key, value in json.loads(path.read_text()).items() if not any(part in key for part in MEASURED)}
     return found

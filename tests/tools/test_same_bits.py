@@ -65,6 +65,15 @@ class SameBits(unittest.TestCase):
         self.assertEqual(self.compare(refused, refused), (0, ["refused: run: bascule: unknown key"] * 2))
         self.assertEqual(self.compare({"run": ROWS}, refused), (1, ["DIFFERENT: refused: run: bascule: unknown key"] * 2))
 
+    def test_a_line_of_pictures_counts_without_its_seconds_and_their_check(self):
+        found = []
+        for seconds, check in ((1.0, "a"), (2.0, "b")):
+            with tempfile.TemporaryDirectory() as folder:
+                pathlib.Path(folder, "images.jsonl").write_text(json.dumps({"file": "00000.png", "seconds": seconds, "check": check}) + "\n")
+                found.append(same_bits.contents(pathlib.Path(folder)))
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0]["images.jsonl"], [{"file": "00000.png"}])
+
     def test_the_digest_of_a_picture_is_of_its_pixels_and_not_of_its_texts(self):
         def digest(text, pixels):
             with tempfile.NamedTemporaryFile() as file:
