@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation functions under the names of Transformers' ACT2FN.
-// Source: transformers/activations.py; Hendrycks & Gimpel 2016.
+// Activation functions, alone and as the gates of T5 and GEGLU.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,9 @@
 #include "kernels/elements.h"
 
 namespace bascule {
+
+// Activation functions under the names of Transformers' ACT2FN.
+// Source: transformers/activations.py; Hendrycks & Gimpel 2016.
 
 enum class Activation : int {
   kGelu,       // x/2 (1 + erf(x / sqrt 2))                              "gelu", "gelu_python"

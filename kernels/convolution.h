@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Convolutions of pictures: the plain form, that of doubled pictures, and Winograd's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm_tile.h"
+
+namespace bascule {
+
 // Convolution of pictures with a 3 x 3 window and a border of one zero pixel, and what its gradients are made of.
 // Source: torch.nn.functional.conv2d (kernel 3, padding 1); torch.nn.functional.interpolate (mode "nearest").
 //
@@ -9,14 +19,6 @@
 // The window of output pixel (y, x) has nine taps; tap 3 dy + dx is pixel (stride y + dy - 1, stride x + dx - 1) of the
 // (enlarged) picture, and zero outside of it. Columns of windows, and of weights, are numbered tap * channels +
 // channel.
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-
-#include "kernels/gemm_tile.h"
-
-namespace bascule {
 
 constexpr std::int64_t kTaps = 9;
 constexpr std::size_t kConvolutionBf16ScratchBytes = static_cast<std::size_t>(kGemmTilePackedBf16) * sizeof(float);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer normalisation, alone or joined to the residual sum before it.
-// Source: Ba et al. 2016, section 3; torch.nn.LayerNorm (biased variance).
+// Normalisations: layer norm, RMS norm and group norm.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,9 @@
 #include "kernels/elements.h"
 
 namespace bascule {
+
+// Layer normalisation, alone or joined to the residual sum before it.
+// Source: Ba et al. 2016, section 3; torch.nn.LayerNorm (biased variance).
 
 // sum[r,:] = x[r,:] + dropout(h[r,:])                        (h null: sum is x, and `sum` is not written)
 // y[r,:]   = (sum[r,:] - mean[r]) * rstd[r] * gamma + beta

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Updates of parameters: AdamW, LAMB, Adafactor, and the average of the weights.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
 // One AdamW update over a span of parameters. Source: Loshchilov & Hutter 2019; torch.optim.AdamW:
 //   g = gradient * gradient_scale;   p *= 1 - learning_rate * weight_decay
 //   m = m + (g - m) (1 - beta1);   v = beta2 v + (1 - beta2) g g
@@ -6,11 +13,6 @@
 // with step_size = learning_rate / (1 - beta1^t) and inverse_sqrt_correction2 = 1 / sqrt(1 - beta2^t), made by the
 // caller in float64.
 // Shapes: all (count), dense, any alignment. Aliasing: none. Overwrites parameter, exp_avg, exp_avg_sq.
-#pragma once
-
-#include <cstdint>
-
-namespace bascule {
 
 struct AdamW {
   float* parameter;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libjpeg's memory manager, ours: everything it asks for while it works on a picture comes out of that picture's arena.
-// Nothing is given back before the next picture; virtual arrays are whole in memory. Does not fit: error_exit with
-// JERR_OUT_OF_MEMORY. Include after <cstdio>; jpeglib.h stays within codec/.
+// JPEG: a reader of pictures over libjpeg-turbo, and the memory manager that keeps libjpeg within a picture's arena.
 #pragma once
 
 #include <atomic>
@@ -18,6 +16,10 @@
 #include "firmware_shims/codec/refusal.h"
 
 namespace bascule::codec {
+
+// libjpeg's memory manager, ours: everything it asks for while it works on a picture comes out of that picture's arena.
+// Nothing is given back before the next picture; virtual arrays are whole in memory. Does not fit: error_exit with
+// JERR_OUT_OF_MEMORY. Include after <cstdio>; jpeglib.h stays within codec/.
 
 struct JpegMemory {
   jpeg_memory_mgr methods;  // first: libjpeg's pointer to it is a pointer to this

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunks of a PNG, walked without looking at their contents or checksums: what may stand behind the pixels, such as
-// the orientation, must be known before the first of them. Sealed world.
+// PNG: a reader of pictures over libpng, and a walk over the chunks of a file.
 #pragma once
 
 #include <csetjmp>
@@ -15,6 +14,9 @@
 #include "firmware_shims/codec/refusal.h"
 
 namespace bascule::codec {
+
+// The chunks of a PNG, walked without looking at their contents or checksums: what may stand behind the pixels, such as
+// the orientation, must be known before the first of them. Sealed world.
 
 // Feeds the finder with eXIf (of several the last counts), with "Raw profile type exif" and with XMP, compressed or
 // not, wherever they stand, as Pillow does. A chunk that reaches past the end of the file ends the walk: the decoder

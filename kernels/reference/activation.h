@@ -80,8 +80,6 @@ void activation_backward(T* d_x, T* part, const T* d_y, const T* x, const Activa
   }
 }
 
-// Reference for activation.h. See dropout.h on references.
-
 template <typename Arguments>
 std::int64_t activated_col(const Arguments& a, std::int64_t c) {
   return a.half == GatedHalf::kFirst ? c : a.cols + c;

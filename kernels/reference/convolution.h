@@ -77,8 +77,6 @@ void add_window_columns(T* d_x, const T* columns, const AddWindowColumns& a) {
   }
 }
 
-// Reference for convolution.h. See dropout.h on references.
-
 // Where a column of the window of output pixel (2 i + u, 2 j + v) of a line lies in x; -1: nowhere, it is zero.
 inline std::int64_t doubled_window_element(const DoubledConvolution& a, std::int64_t line, std::int64_t u,
                                            std::int64_t j, std::int64_t v, std::int64_t col) {

@@ -68,8 +68,6 @@ void layer_norm_backward(T* d_x, T* d_h, T* d_gamma_part, T* d_beta_part, const 
   }
 }
 
-// Reference for norms.h. See dropout.h on references.
-
 template <typename T>
 void rms_norm_forward(T* y, T* sum, T* rstd, const T* x, const T* h, const T* gamma, const RmsNormForward& a) {
   using std::sqrt;
@@ -111,8 +109,6 @@ void rms_norm_backward(T* d_x, T* d_h, T* d_gamma_part, const T* d_sum, const T*
     }
   }
 }
-
-// Reference for norms.h. See dropout.h on references.
 
 template <typename T>
 T count_of(std::int64_t count) {

@@ -91,8 +91,6 @@ void adafactor_step(T* parameter, const T* direction, const AdafactorStep& a) {
     parameter[i] = parameter[i] * wide(a.decay) - wide(a.step_size) * direction[i];
 }
 
-// Reference for optimizers.h. See dropout.h on references.
-
 template <typename T>
 void average(T* average, const T* value, const Average& a) {
   for (std::int64_t i = 0; i < a.count; ++i) average[i] += T(static_cast<double>(a.share)) * (value[i] - average[i]);

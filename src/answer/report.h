@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Examples for report.html: what a finished model says of single rows and of classes of the split judged last.
+// What a finished run says of itself, as plain structs.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,8 @@
 #include "src/logs/step_record.h"
 
 namespace bascule {
+
+// Examples for report.html: what a finished model says of single rows and of classes of the split judged last.
 
 struct ReportPicture {
   std::string name;                // path as in the manifest

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result files of a finished run, with Hugging Face's names, keys and roundings: all_results.json,
-// train_results.json, validation_results.json, test_results.json, trainer_state.json. Finish phase: allocates, throws
-// Error{kDisk}.
+// The texts and files of a finished run: result files, summary, model card, report.html.
 #pragma once
 
 #include <string>
@@ -10,6 +8,10 @@
 #include "src/answer/report.h"
 
 namespace bascule {
+
+// The result files of a finished run, with Hugging Face's names, keys and roundings: all_results.json,
+// train_results.json, validation_results.json, test_results.json, trainer_state.json. Finish phase: allocates, throws
+// Error{kDisk}.
 
 // The documents, each as the text of its file.
 std::string train_results_json(const Report& report);

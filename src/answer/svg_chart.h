@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Line charts as inline SVG: axes with round ticks, a line per series, and a reading that appears where the pointer is,
-// made with style sheets alone (no script). Lines differ in colour, dashes and the shape of their marks, which come
-// from the page's style sheet. Finish phase.
+// Charts of the pages.
 #pragma once
 
 #include <string>
 #include <vector>
 
 namespace bascule {
+
+// Line charts as inline SVG: axes with round ticks, a line per series, and a reading that appears where the pointer is,
+// made with style sheets alone (no script). Lines differ in colour, dashes and the shape of their marks, which come
+// from the page's style sheet. Finish phase.
 
 struct ChartPoint {
   double x = 0.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classes that a classifier gives something, as `bascule classify` says them.
+// The commands that ask a finished model: classify, draw, fill, generate, search.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// The classes that a classifier gives something, as `bascule classify` says them.
 
 struct ClassGuess {
   std::string label;  // of config.json's id2label; the class's number where there are no names

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text that a model is asked about, and its tokens as the model reads them. Before the seal.
+// Texts that a model is asked about: as its tokens, as lines of standard input, and their answers as a document.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,8 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// A text that a model is asked about, and its tokens as the model reads them. Before the seal.
 
 struct AskedText {
   std::string first;

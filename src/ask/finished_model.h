@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of a folder that is asked, not trained: what `bascule search`, `classify`, `fill` and `generate` share.
-// Allocates, throws Error.
+// A model of a folder that is asked, and what it computes.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +17,9 @@
 #include "src/session/session.h"
 
 namespace bascule {
+
+// A model of a folder that is asked, not trained: what `bascule search`, `classify`, `fill` and `generate` share.
+// Allocates, throws Error.
 
 // In one batch: enough rows for full matrix tiles, and little memory.
 inline constexpr std::size_t kMostPicturesAtOnce = 8;

@@ -140,8 +140,6 @@ std::vector<std::string> find_pictures(const std::string& folder) {
   return found;
 }
 
-namespace {}  // namespace
-
 std::unique_ptr<Model> open_embedding_model(const std::string& folder) {
   std::unique_ptr<Model> model = open_finished_model(folder, "search");
   const std::string path = folder + "/config.json";

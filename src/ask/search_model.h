@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The embeddings of a finished run (embeddings.safetensors), and ranking by cosine. After a run; throws Error.
+// What a search is made with: picture files, the embeddings of a finished run, and the towers of its model.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,8 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
+
+// The embeddings of a finished run (embeddings.safetensors), and ranking by cosine. After a run; throws Error.
 
 // Embeddings are rows of `width` floats of length 1, in the order of the manifest.
 struct SearchIndex {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entities of a text, from the logits of its tokens, as the token classification pipeline of Transformers finds them
-// with aggregation_strategy = "first": a word has the tag of its first token. Source: Transformers 5.23,
-// pipelines/token_classification.py.
+// A model that labels texts, and entities from the labels of tokens.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +14,10 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// Entities of a text, from the logits of its tokens, as the token classification pipeline of Transformers finds them
+// with aggregation_strategy = "first": a word has the tag of its first token. Source: Transformers 5.23,
+// pipelines/token_classification.py.
 
 struct TextEntity {
   std::string type;    // what stands behind B- or I- in the tag

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open file, socket or folder of the system's, closed when its owner goes. No call allocates.
+// Descriptors of the system's, and small files read through them.
 #pragma once
 
 #include <fcntl.h>
@@ -9,6 +9,8 @@
 #include <utility>
 
 namespace bascule {
+
+// An open file, socket or folder of the system's, closed when its owner goes. No call allocates.
 
 class Descriptor {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH3 digest of data that arrives in parts. noexcept, allocates nothing.
+// Digests of data that arrives in parts: XXH3 and SHA-256.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,8 @@
 #include <string>
 
 namespace bascule {
+
+// XXH3 digest of data that arrives in parts. noexcept, allocates nothing.
 
 // XXH3 of data that is there at once.
 std::uint64_t digest_of(const void* data, std::size_t bytes) noexcept;

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions in float64 with the same bits everywhere: additions, products and quotients in a fixed order, so
-// that no result depends on the C library, its version, or which of its variants it picks for the CPU. Whatever reaches
-// weights, schedules, metrics or predictions calls these and not <cmath>, of which only what IEEE 754 defines to the
-// bit is used (sqrt, floor, ceil, round, fmod).
-//
-// Errors are below 0.501 ulp of a normal result: nearly always the correctly rounded number. Kernels have their own
-// functions for float (kernels/lanes/lanes_math.h).
+// Arithmetic with the same bits everywhere: elementary functions and normal deviates.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +7,14 @@
 #include "src/base/philox.h"
 
 namespace bascule {
+
+// Elementary functions in float64 with the same bits everywhere: additions, products and quotients in a fixed order, so
+// that no result depends on the C library, its version, or which of its variants it picks for the CPU. Whatever reaches
+// weights, schedules, metrics or predictions calls these and not <cmath>, of which only what IEEE 754 defines to the
+// bit is used (sqrt, floor, ceil, round, fmod).
+//
+// Errors are below 0.501 ulp of a normal result: nearly always the correctly rounded number. Kernels have their own
+// functions for float (kernels/lanes/lanes_math.h).
 
 // e^x, over all numbers; a subnormal result is rounded twice.
 double fixed_exp(double x) noexcept;

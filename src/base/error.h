@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors before the seal. Record, plan and seal throw Error and nothing else; main() catches in one place, prints one
-// line and exits with the code of its kind. After the seal nothing throws: see status.h.
-//
-//   throw Error{ErrorKind::kData, "train.jsonl:17", "no column \"caption\"", "name it with data.caption_column"};
+// Errors before the seal, and the advice of those that come of the limit of open files.
 #pragma once
 
 #include <cerrno>
@@ -10,6 +7,11 @@
 #include <string>
 
 namespace bascule {
+
+// Errors before the seal. Record, plan and seal throw Error and nothing else; main() catches in one place, prints one
+// line and exits with the code of its kind. After the seal nothing throws: see status.h.
+//
+//   throw Error{ErrorKind::kData, "train.jsonl:17", "no column \"caption\"", "name it with data.caption_column"};
 
 // The values are the program's exit codes.
 enum class ErrorKind : int {

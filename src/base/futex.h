@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleeping on a word of memory until another thread, or another process that shares the memory, changes it. No call
-// allocates; usable after the seal from any thread.
+// Waiting for other threads and processes: a futex, a pause while spinning, a heartbeat.
 #pragma once
 
 #include <atomic>
@@ -9,6 +8,9 @@
 #include "src/base/span.h"
 
 namespace bascule {
+
+// Sleeping on a word of memory until another thread, or another process that shares the memory, changes it. No call
+// allocates; usable after the seal from any thread.
 
 enum class FutexReach { kProcess, kSharedMemory };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers with their nouns for messages: count_of(1, "row") is "1 row", count_of(1583, "row") "1583 rows". Allocates.
+// Parts of messages: counts with their nouns, lists of words, formatted figures.
 #pragma once
 
 #include <cstdio>
@@ -7,6 +7,8 @@
 #include <vector>
 
 namespace bascule {
+
+// Numbers with their nouns for messages: count_of(1, "row") is "1 row", count_of(1583, "row") "1583 rows". Allocates.
 
 // The noun, or unless count is 1 its plural: with "es" after an s, else with an s. count: an integer.
 template <typename Integer>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nearest neighbours: rows of a table of embeddings, ordered by their dot product with a query. Allocates.
+// The largest of some numbers, and the nearest rows of a table.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include "src/base/span.h"
 
 namespace bascule {
+
+// Nearest neighbours: rows of a table of embeddings, ordered by their dot product with a query. Allocates.
 
 struct Neighbour {
   std::int64_t row = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths in messages, seen from where the user stands. Not for use after the seal.
+// Paths: as messages show them, absolute, by their endings; lists of shards; where this program is.
 #pragma once
 
 #include <string>
@@ -7,6 +7,8 @@
 #include <vector>
 
 namespace bascule {
+
+// Paths in messages, seen from where the user stands. Not for use after the seal.
 
 // `path`, or a text that begins with one ("/a/train.jsonl:17"): an absolute path becomes relative to the current folder
 // where that makes it shorter; everything else stays as it is.

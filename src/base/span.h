@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Span<T>: a borrowed run of elements. It owns nothing and is copied freely; whoever made the memory keeps it alive.
+// Borrowed runs of elements, and memory cut into aligned arrays.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,8 @@
 #include "src/base/check.h"
 
 namespace bascule {
+
+// Span<T>: a borrowed run of elements. It owns nothing and is copied freely; whoever made the memory keeps it alive.
 
 template <typename T>
 class Span {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of a service to systemd (sd_notify(3)), by hand: a datagram of "KEY=value" lines to the socket that
-// $NOTIFY_SOCKET names, a path or, with '@' in front, an abstract name. Without the variable every call does nothing.
-// Made before the seal; send() may be called after it, by any thread: no allocation, a full socket is ignored.
+// How a service speaks to systemd: notifications and the journal's priorities.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,6 +11,10 @@
 #include "src/base/descriptor.h"
 
 namespace bascule {
+
+// Messages of a service to systemd (sd_notify(3)), by hand: a datagram of "KEY=value" lines to the socket that
+// $NOTIFY_SOCKET names, a path or, with '@' in front, an abstract name. Without the variable every call does nothing.
+// Made before the seal; send() may be called after it, by any thread: no allocation, a full socket is ignored.
 
 class NotifySocket {
  public:

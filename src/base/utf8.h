@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8, as the Unicode standard has it: no surrogates, no overlong forms, nothing above U+10FFFF.
+// Text: UTF-8, and where its lines end.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,8 @@
 #include <string_view>
 
 namespace bascule {
+
+// UTF-8, as the Unicode standard has it: no surrogates, no overlong forms, nothing above U+10FFFF.
 
 // The place of the first byte that begins no character, or text.size() if all is UTF-8.
 std::size_t first_invalid_utf8(std::string_view text) noexcept;

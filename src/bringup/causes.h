@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fact of the machine in words: for a bring-up's causes and its page.
+// Facts of the machine in words, and the causes of figures that are worse.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@
 #include "src/machine/machine.h"
 
 namespace bascule {
+
+// A fact of the machine in words: for a bring-up's causes and its page.
 
 inline std::string known(const TextFact& fact) { return fact.value_or("unknown"); }
 

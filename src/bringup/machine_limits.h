@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product with operands of its own, in one of the shapes of a model.
+// Matrix products to measure with, and the limits of this machine made of them.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// A matrix product with operands of its own, in one of the shapes of a model.
 
 // 64-byte aligned; its numbers are 0.
 class AlignedMemory {

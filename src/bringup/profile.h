@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bring-up judged against a saved profile, figure by figure.
+// Profiles of machines: a bring-up as JSON, and the judgement against one.
 #pragma once
 
 #include <string>
@@ -10,6 +10,8 @@
 #include "src/json/value.h"
 
 namespace bascule {
+
+// A bring-up judged against a saved profile, figure by figure.
 
 // disturbed: worse, but others took part of its time meanwhile. unknown: the profile lacks it.
 enum class Verdict { kOk, kSlower, kFaster, kDisturbed, kUnknown };

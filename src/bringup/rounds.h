@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A figure of `bascule bringup`: what was measured, in several rounds, and how much time was taken from it.
+// Figures measured in rounds, and the time that was taken from them.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include "src/machine/machine.h"
 
 namespace bascule {
+
+// A figure of `bascule bringup`: what was measured, in several rounds, and how much time was taken from it.
 
 // The share of its threads' time that a figure did not get, by who took it, 0..1 each. What the kernel does not count
 // is 0.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks that a function describes, dealt to threads.
+// What all items of a bring-up measure with.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,8 @@
 #include "src/runtime/threads.h"
 
 namespace bascule {
+
+// Tasks that a function describes, dealt to threads.
 
 // run(task, thread) for each task, by whichever thread is free.
 void share_work(Threads& threads, std::int64_t tasks, const std::function<void(std::int64_t task, int thread)>& run);

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a run, `output_dir/checkpoint-N/`: a Hugging Face folder with, beside the weights,
-//   training_state.safetensors  the optimizer's states, STATE.NAME by Hugging Face name, for AdamW exp_avg.NAME and
-//                               exp_avg_sq.NAME; ema.NAME: free of strategy and world size
-//   bascule_state.json          position, settings, what was changed on the way, digests of the data, bad-sample
-//                               replacements, sizes and checksums (XXH3) of all other files, and a checksum of its own
-// and text files of the caller's. Here: reading one, before the seal. Writing: checkpoint_writer.h.
+// Checkpoints, and their weights read back into memory.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +16,13 @@
 #include "src/json/value.h"
 
 namespace bascule {
+
+// Checkpoints of a run, `output_dir/checkpoint-N/`: a Hugging Face folder with, beside the weights,
+//   training_state.safetensors  the optimizer's states, STATE.NAME by Hugging Face name, for AdamW exp_avg.NAME and
+//                               exp_avg_sq.NAME; ema.NAME: free of strategy and world size
+//   bascule_state.json          position, settings, what was changed on the way, digests of the data, bad-sample
+//                               replacements, sizes and checksums (XXH3) of all other files, and a checksum of its own
+// and text files of the caller's. Here: reading one, before the seal. Writing: checkpoint_writer.h.
 
 // A setting that changes numbers, in canonical text: {"training.learning_rate", "1e-05"}.
 struct SettingValue {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names within an output folder that writing and finding checkpoints share.
+// What writing and finding checkpoints share: names, and the state file.
 #pragma once
 
 #include <charconv>
@@ -12,6 +12,8 @@
 #include "src/json/value.h"
 
 namespace bascule {
+
+// The names within an output folder that writing and finding checkpoints share.
 
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 constexpr const char* kTrainingStateFile = "training_state.safetensors";

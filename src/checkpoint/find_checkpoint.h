@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the checkpoint that a run resumes from. Before the seal; nothing is changed on the disk.
+// The checkpoints of an output folder: whose it is, which one a run resumes from, which ones stay.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "src/files/durable_write.h"
 
 namespace bascule {
+
+// Finds the checkpoint that a run resumes from. Before the seal; nothing is changed on the disk.
 
 // training.resume, but for "never".
 struct ResumeChoice {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes with strides as files state them: nothing about them is trusted. Extents and strides are not negative, in
-// elements.
+// Tensors stored in files: their shapes and strides, where they lie, and reading them.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +13,9 @@
 #include "src/files/input_file.h"
 
 namespace bascule {
+
+// Shapes with strides as files state them: nothing about them is trusted. Extents and strides are not negative, in
+// elements.
 
 using Extents = std::vector<std::int64_t>;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every use of `bascule bench` prints: what was measured on, and the operations of measured tapes beside the
-// limits of this machine, by kind and by layer.
+// The figures of `bascule bench` and how they are printed.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +15,9 @@
 #include "src/seal/measured_steps.h"
 
 namespace bascule {
+
+// What every use of `bascule bench` prints: what was measured on, and the operations of measured tapes beside the
+// limits of this machine, by kind and by layer.
 
 // The time and work that nodes take together in one replay.
 struct BenchTime {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps a command from writing over what it reads, and two of its outputs from one file.
+// Checks of files before a command writes or trusts any.
 #pragma once
 
 #include <string>
@@ -8,6 +8,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// Keeps a command from writing over what it reads, and two of its outputs from one file.
 
 // A file that an option names: to be written, or, as `what` says to people, read.
 struct OutputOption {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line as plain values: what the manual page and the completions say of it. Read from the parser itself, so
-// that neither can list an option that the program does not have.
+// The command line as plain values, and its completions for bash and zsh.
 #pragma once
 
 #include <string>
@@ -9,6 +8,9 @@
 #include <CLI/CLI.hpp>
 
 namespace bascule {
+
+// The command line as plain values: what the manual page and the completions say of it. Read from the parser itself, so
+// that neither can list an option that the program does not have.
 
 struct OptionReference {
   std::vector<std::string> names;     // {"-o", "--output"}; of an argument without a name: {"file"}

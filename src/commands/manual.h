@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's exit codes, as the manual page and the first page list them.
+// The manual pages, and the exit codes that they list.
 #pragma once
 
 #include <string>
@@ -8,6 +8,8 @@
 #include "src/commands/completion.h"
 
 namespace bascule {
+
+// The program's exit codes, as the manual page and the first page list them.
 
 struct ExitCode {
   std::string codes;  // "3"; several with one meaning: "129, 130, 143"

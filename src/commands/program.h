@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How help looks: lines of at most 80 columns.
+// The whole command line of the program, and how its help looks.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,8 @@
 #include "src/commands/commands.h"
 
 namespace bascule {
+
+// How help looks: lines of at most 80 columns.
 
 constexpr std::size_t kHelpColumns = 80;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command says on standard error. One that failed says so in one line there and, with --json, in one JSON
-// document on standard output.
+// Errors as commands report them: of a process, of one rank among several, and of a program that ends otherwise.
 #pragma once
 
 #include <exception>
@@ -11,6 +10,9 @@
 #include "src/distributed/group.h"
 
 namespace bascule {
+
+// What a command says on standard error. One that failed says so in one line there and, with --json, in one JSON
+// document on standard output.
 
 // Whether the command line asks for JSON, also one that is refused.
 bool asks_for_json(int argc, const char* const* argv);

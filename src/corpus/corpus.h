@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of texts from a corpus, for next sentence prediction, as the script create_pretraining_data.py makes them: the
-// second text follows the first, or is from another document. Which sentences are in a pair is decided for all pairs
-// before the seal; which tokens are cut off is drawn when a pair is read.
-//
-// Random numbers are functions of coordinates (base/philox.h): draw i of a pass over a document is word 0 of counter
-// (i, document, pass) under the key for pairs, draw i of a row's shortening word i mod 4 of counter (i / 4, row) under
-// the key for shortening. Draws are made in the order of the rule, only where it needs one.
+// A text corpus as samples: lines, and pairs of texts.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +16,14 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// Pairs of texts from a corpus, for next sentence prediction, as the script create_pretraining_data.py makes them: the
+// second text follows the first, or is from another document. Which sentences are in a pair is decided for all pairs
+// before the seal; which tokens are cut off is drawn when a pair is read.
+//
+// Random numbers are functions of coordinates (base/philox.h): draw i of a pass over a document is word 0 of counter
+// (i, document, pass) under the key for pairs, draw i of a row's shortening word i mod 4 of counter (i / 4, row) under
+// the key for shortening. Draws are made in the order of the rule, only where it needs one.
 
 struct PairRules {
   std::uint64_t seed = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the text of a corpus: UTF-8, one sentence a line, an empty line between documents. A line of white space alone
-// is empty, and the end of a file ends a document. Lines end as src/base/utf8.h says. Before the seal.
+// The text of a corpus: read by documents, and a part of them.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +13,9 @@
 #include "src/index/data_files.h"
 
 namespace bascule {
+
+// Reads the text of a corpus: UTF-8, one sentence a line, an empty line between documents. A line of white space alone
+// is empty, and the end of a file ends a document. Lines end as src/base/utf8.h says. Before the seal.
 
 // The longest line, in bytes: a file without line breaks is not one sentence a line.
 inline constexpr std::size_t kLongestLine = std::size_t{1} << 20;

@@ -1,12 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokens of a text corpus: the ids of its sentences end to end, without special tokens, and where sentences,
-// documents and files end. An id takes two bytes, or four where the vocabulary has more than 65,536.
-//
-// A run tokenises its text once. The tokens are kept in the run's folder, in a file that is named by a digest of text,
-// tokenizer and rules, and mapped from there. The next start reads no text: the file says which size, time of change
-// and inode the text had. A file that is damaged, or of another text, is not used.
-//
-// Sentences of which the tokenizer leaves nothing are dropped, and documents without sentences.
+// The tokens of a text corpus, and the file that keeps them.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +16,15 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// The tokens of a text corpus: the ids of its sentences end to end, without special tokens, and where sentences,
+// documents and files end. An id takes two bytes, or four where the vocabulary has more than 65,536.
+//
+// A run tokenises its text once. The tokens are kept in the run's folder, in a file that is named by a digest of text,
+// tokenizer and rules, and mapped from there. The next start reads no text: the file says which size, time of change
+// and inode the text had. A file that is damaged, or of another text, is not used.
+//
+// Sentences of which the tokenizer leaves nothing are dropped, and documents without sentences.
 
 // The name of such a file begins with this. It is hidden: the folder is published as a model's.
 inline constexpr char kTokenStorePrefix[] = ".tokens-";

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agreement of all ranks of a run at the same place of the loop: its status, a few sums, and whether to stop. So they
-// take every branch alike. In a run of one process it agrees with itself.
+// What the ranks agree on within the loop, and the request to stop.
 #pragma once
 
 #include <string>
@@ -12,6 +11,9 @@
 #include "src/distributed/group.h"
 
 namespace bascule {
+
+// Agreement of all ranks of a run at the same place of the loop: its status, a few sums, and whether to stop. So they
+// take every branch alike. In a run of one process it agrees with itself.
 
 class RankAgreement {
  public:

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divides the work of summing and updating among the ranks. The update cuts the trained range into blocks; the ranks of
-// a node share them out, and one block is summed, measured and updated by one rank: every strategy adds the same
-// numbers in the same order, and gives the same bits.
+// How ranks divide a sum, and the reduction bucket by bucket.
 #pragma once
 
 #include <semaphore.h>
@@ -16,6 +14,10 @@
 #include "src/distributed/group.h"
 
 namespace bascule {
+
+// Divides the work of summing and updating among the ranks. The update cuts the trained range into blocks; the ranks of
+// a node share them out, and one block is summed, measured and updated by one rank: every strategy adds the same
+// numbers in the same order, and gives the same bits.
 
 struct BlockRange {
   std::int64_t first = 0, count = 0;

@@ -1,18 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a run: who this process is among them, the control page that those of a node share, the memory that they
-// share, barriers, and the watch over each other. A run of one process has a group of one, for which all of it is
-// nothing.
-//
-//   const RankPlace place = place_from_environment();        // under mpirun or Slurm; else alone
-//   Group group(place, {timeout_seconds, launcher});         // returns when all have come
-//   SharedMemory memory = group.share(bytes);                // all together
-//   group.set_phase(RankPhase::kComputing, step);
-//   if (!group.exchange(mine, all)) ...                      // a barrier that carries a few numbers of each
-//   group.leave();
-//
-// A rank that dies, falls silent or gives up ends all others: the watch, a thread of each rank, sees it and ends the
-// process with exit code 5, whatever it is doing. A run of one process has a watch where systemd wants to hear that it
-// lives ($WATCHDOG_USEC): it is told so by rank 0 as long as its heart beats.
+// The ranks of a run as a group.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +14,21 @@
 #include "src/distributed/shared_memory.h"
 
 namespace bascule {
+
+// The ranks of a run: who this process is among them, the control page that those of a node share, the memory that they
+// share, barriers, and the watch over each other. A run of one process has a group of one, for which all of it is
+// nothing.
+//
+//   const RankPlace place = place_from_environment();        // under mpirun or Slurm; else alone
+//   Group group(place, {timeout_seconds, launcher});         // returns when all have come
+//   SharedMemory memory = group.share(bytes);                // all together
+//   group.set_phase(RankPhase::kComputing, step);
+//   if (!group.exchange(mine, all)) ...                      // a barrier that carries a few numbers of each
+//   group.leave();
+//
+// A rank that dies, falls silent or gives up ends all others: the watch, a thread of each rank, sees it and ends the
+// process with exit code 5, whatever it is doing. A run of one process has a watch where systemd wants to hear that it
+// lives ($WATCHDOG_USEC): it is told so by rank 0 as long as its heart beats.
 
 struct RankPlace {
   int rank = 0, world_size = 1;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the ranks of a node share: an anonymous file (memfd) without a name anywhere, so that nothing outlives
-// the processes, handed from one to another over a Unix socket. Page-aligned, zero at first; its pages become resident
-// where they are touched (touch_memory(), by each process for itself). Before the seal; throws Error.
+// Memory that the ranks of a node share, and the queue of drawn pictures in it.
 #pragma once
 
 #include <atomic>
@@ -13,6 +11,10 @@
 #include "src/base/span.h"
 
 namespace bascule {
+
+// Memory that the ranks of a node share: an anonymous file (memfd) without a name anywhere, so that nothing outlives
+// the processes, handed from one to another over a Unix socket. Page-aligned, zero at first; its pages become resident
+// where they are touched (touch_memory(), by each process for itself). Before the seal; throws Error.
 
 class SharedMemory {
  public:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unix sockets with abstract addresses: names that live as long as the socket, in no file system. Only processes of the
-// same user are let in. Before the seal; a closed descriptor, or false, stands for what did not happen in time.
+// Sockets between processes: Unix sockets on a machine, TCP between machines.
 #pragma once
 
 #include <sys/socket.h>
@@ -12,6 +11,9 @@
 #include "src/base/descriptor.h"
 
 namespace bascule {
+
+// Unix sockets with abstract addresses: names that live as long as the socket, in no file system. Only processes of the
+// same user are let in. Before the seal; a closed descriptor, or false, stands for what did not happen in time.
 
 // Throws Error kRank where the address is taken.
 Descriptor listen_at(const std::string& name);

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule doctor`: looks at the data of a run before a week of training does. Reads every row and every picture, and
-// writes nothing but the index of large data into the cache. Before the seal.
-//
-// Memory beside the index of the data: at most 64 bytes a row for each of its texts, and 474 bytes a picture; and the
-// examples.
+// `bascule doctor`, and its checks of labels and prompts.
 #pragma once
 
 #include <string>
@@ -16,6 +12,12 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// `bascule doctor`: looks at the data of a run before a week of training does. Reads every row and every picture, and
+// writes nothing but the index of large data into the cache. Before the seal.
+//
+// Memory beside the index of the data: at most 64 bytes a row for each of its texts, and 474 bytes a picture; and the
+// examples.
 
 struct DoctorOptions {
   const BringUp* profile = nullptr;  // of the machine that the run is meant for; null: this one, and no time is said

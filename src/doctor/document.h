@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A diagnosis as the JSON document that `bascule doctor --json` prints, and as the lines of `--list`. README.md of this
-// folder lists the keys.
+// A diagnosis as a JSON document, as text and as a page.
 #pragma once
 
 #include <string>
@@ -9,6 +8,9 @@
 #include "src/doctor/finding.h"
 
 namespace bascule {
+
+// A diagnosis as the JSON document that `bascule doctor --json` prints, and as the lines of `--list`. README.md of this
+// folder lists the keys.
 
 std::string diagnosis_json(const Diagnosis& diagnosis);
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of several splits that have the same content, told by 64-bit digests (XXH3): two different contents among a
-// million have the same one with a chance of 3e-8. Memory: 8 bytes a row for its digest, which the caller keeps, and 16
-// while groups are looked for.
+// Rows with equal content, within and across splits.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +11,10 @@
 #include "src/doctor/finding.h"
 
 namespace bascule {
+
+// Rows of several splits that have the same content, told by 64-bit digests (XXH3): two different contents among a
+// million have the same one with a chance of 3e-8. Memory: 8 bytes a row for its digest, which the caller keeps, and 16
+// while groups are looked for.
 
 // A row's digest stands at its number. kNoContent: the row has none, and is in no group.
 using RowDigests = std::vector<std::uint64_t>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words for findings: "12 of 1,583 captions", "1 picture", "0.76 %".
+// Findings and the diagnosis made of them.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,8 @@
 #include <vector>
 
 namespace bascule {
+
+// Words for findings: "12 of 1,583 captions", "1 picture", "0.76 %".
 
 std::string count_text(std::int64_t count);  // "1,583"
 // "1 picture", "1,583 pictures".

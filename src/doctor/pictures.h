@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures as 8 x 8 squares of RGB, for finding those that are the same picture in another size, quality or format.
-//
-// Two thumbnails are alike if no value differs by more than kMostApart and the mean difference is at most
-// kMostApartMean. Measured on 1,883 emoji of 64 pixels a side: two different ones differ by 14 at least (white squares
-// of two sizes), the same one as a JPEG of quality 75 by 7 at most in 95 % of the cases, of half the size by 12.
-// Alike pictures are looked for among neighbours in four sorted tables, so that a pair in a hundred may be missed; and
-// only such are compared, so that no number of pictures makes it slow.
+// Pictures of the splits, read and compared by thumbnails.
 #pragma once
 
 #include <array>
@@ -16,6 +10,14 @@
 #include "src/doctor/equal_rows.h"
 
 namespace bascule {
+
+// Pictures as 8 x 8 squares of RGB, for finding those that are the same picture in another size, quality or format.
+//
+// Two thumbnails are alike if no value differs by more than kMostApart and the mean difference is at most
+// kMostApartMean. Measured on 1,883 emoji of 64 pixels a side: two different ones differ by 14 at least (white squares
+// of two sizes), the same one as a JPEG of quality 75 by 7 at most in 95 % of the cases, of half the size by 12.
+// Alike pictures are looked for among neighbours in four sorted tables, so that a pair in a hundred may be missed; and
+// only such are compared, so that no number of pictures makes it slow.
 
 inline constexpr int kThumbnailSide = 8;
 inline constexpr int kMostApart = 12;

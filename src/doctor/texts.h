@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lengths of texts in at most a dozen bars.
+// Texts of the splits, counted by their tokens.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// Lengths of texts in at most a dozen bars.
 
 struct LengthBar {
   std::int64_t from = 0, to = 0;    // tokens, both included

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of a session that draws with a pipeline. Before the seal.
-//
-//   encode  one prompt: its text rows, then its keys and values for every transformer of the UNet, kept in states
-//   noise   one call of the UNet for all pictures of a batch, and the sampler's step behind it, over slots of latents
-//   decode  the picture of one set of latents
+// Drawing: the graphs of a pipeline, the noise and timesteps that they read, and the replays.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +14,12 @@
 #include "src/models/pipeline_configs.h"
 
 namespace bascule {
+
+// The graphs of a session that draws with a pipeline. Before the seal.
+//
+//   encode  one prompt: its text rows, then its keys and values for every transformer of the UNet, kept in states
+//   noise   one call of the UNet for all pictures of a batch, and the sampler's step behind it, over slots of latents
+//   decode  the picture of one set of latents
 
 // With guidance, a batch of the noise graph has two samples a picture: first all pictures with what they shall not
 // show, then all with their prompts.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that Diffusers saved for Stable Diffusion 1 or 2, opened: its models, checked against each other. Before the
-// seal; throws Error kData naming the file.
+// A pipeline's folder, and its tokenizer for prompts.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,9 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// A folder that Diffusers saved for Stable Diffusion 1 or 2, opened: its models, checked against each other. Before the
+// seal; throws Error kData naming the file.
 
 inline constexpr char kTextEncoderPart[] = "text_encoder", kUnetPart[] = "unet", kVaePart[] = "vae";
 

@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Samplers of diffusion models, as programs over slots of latents.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/draw/sampler_options.h"
+
+namespace bascule {
+
 // A sampler as data. A diffusion model turns noise into latents by n calls, and a sampler says what each call reads and
 // what becomes of its output. Every sampler here is linear in latents and outputs, so all that it does is a list of
 // weights over numbered slots, each of which holds one set of latents. Computed in float64, before the seal.
@@ -12,14 +22,6 @@
 //   const SamplingProgram program = sampling_program(options, steps);
 //   slot[program.calls.front().x] = program.initial_scale * noise;   noise: N(0, 1)
 //   each call in turn; the result lies in slot[program.calls.back().next]
-#pragma once
-
-#include <cstdint>
-#include <vector>
-
-#include "src/draw/sampler_options.h"
-
-namespace bascule {
 
 struct SamplingCall {
   double timestep = 0;     // may be fractional

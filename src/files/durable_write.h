@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and folders that are either whole or absent, whatever kills the program: written under a temporary name,
-// synced, renamed, and the folder that holds the name synced. Temporary names are ".tmp-bascule-NAME", and
-// ".tmp-bascule-NAME.deleting" for folders on their way out: no name that somebody would give a copy of theirs.
-// remove_leftovers() clears away what a killed program left.
-//
-// Everything here but the functions that say so is for use after the seal: noexcept, no allocation, fixed path buffers.
+// Writing files and folders so that they are whole or absent.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +13,13 @@
 #include "src/base/status.h"
 
 namespace bascule {
+
+// Files and folders that are either whole or absent, whatever kills the program: written under a temporary name,
+// synced, renamed, and the folder that holds the name synced. Temporary names are ".tmp-bascule-NAME", and
+// ".tmp-bascule-NAME.deleting" for folders on their way out: no name that somebody would give a copy of theirs.
+// remove_leftovers() clears away what a killed program left.
+//
+// Everything here but the functions that say so is for use after the seal: noexcept, no allocation, fixed path buffers.
 
 // A path of at most 4095 bytes in a fixed buffer. If more is appended it stays unusable: every call with it then fails
 // with ENAMETOOLONG.

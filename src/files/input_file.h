@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file open for reading, anywhere in it and by many threads at once.
+// Reading files: how they are opened, read, summed and listed.
 #pragma once
 
 #include <cerrno>
@@ -14,6 +14,8 @@
 #include "src/base/status.h"
 
 namespace bascule {
+
+// A file open for reading, anywhere in it and by many threads at once.
 
 // A file open for reading. Its descriptor keeps the content alive when the name is removed or replaced.
 class InputFile {

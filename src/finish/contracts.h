@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contracts that a run can judge of itself at its end, from plain figures. Finish phase.
+// The contracts of a run, and its memory as the report lists it.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// The contracts that a run can judge of itself at its end, from plain figures. Finish phase.
 
 struct ContractFigures {
   // Memory. resident_bytes 0: unknown.

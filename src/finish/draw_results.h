@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// README.md of a run that draws: which pipeline drew the pictures, which parts of it were not used, and the settings.
-// Finish phase.
+// What a run that draws leaves beside its pictures.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +13,9 @@
 #include "src/replay/draw_loop.h"
 
 namespace bascule {
+
+// README.md of a run that draws: which pipeline drew the pictures, which parts of it were not used, and the settings.
+// Finish phase.
 
 // Notes as lines for the pages of a run, which prompts that were cut, long or many, do not make large: the first 20, of
 // at most 400 bytes each, and how many more there are.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of a batch as ids, for whoever judges them: by sample of the batch.
+// Texts that a model writes: the replays, who follows them, and their ids.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// The texts of a batch as ids, for whoever judges them: by sample of the batch.
 
 class GeneratedRows {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a search for tokens, with the meaning that they have in Transformers' generation_config.json.
+// The search of generation: its options, banned tokens, candidates, greedy or by beams.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// The options of a search for tokens, with the meaning that they have in Transformers' generation_config.json.
 
 struct SearchOptions {
   std::int64_t vocabulary_size = 0;

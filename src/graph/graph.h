@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that outlives a replay: caches of keys and values, tokens and scores of beams. One list for all graphs of a
-// run, shared by name as parameters are: what one graph writes in a replay, it or another graph reads in a later one.
-// Every state is zero before the first replay.
+// A graph of operations on tensors, and its states.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +14,10 @@
 #include "src/graph/parameters.h"
 
 namespace bascule {
+
+// Memory that outlives a replay: caches of keys and values, tokens and scores of beams. One list for all graphs of a
+// run, shared by name as parameters are: what one graph writes in a replay, it or another graph reads in a later one.
+// Every state is zero before the first replay.
 
 struct State {
   std::string name;

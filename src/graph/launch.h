@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of a tape's replay, and the flat steps that a tape consists of.
+// How a graph becomes the steps of a tape.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,8 @@
 #include "src/graph/graph.h"
 
 namespace bascule {
+
+// The inputs of a tape's replay, and the flat steps that a tape consists of.
 
 // The batches of the other ranks, for a loss over the samples of all.
 struct Peers {

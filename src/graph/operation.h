@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operation of a graph is a value: its kind, its operands and its attributes. It can be copied, and emitted again
-// for other tensors. A kind is one constant: its name, how its gradient is made of other operations, what it costs,
-// what scratch it needs, and the steps that it becomes on a tape. One file under operations/ has a kind and its
-// gradient.
+// Operations as values, and arrays with an element for each tensor.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +12,11 @@
 #include "src/base/batch.h"
 
 namespace bascule {
+
+// An operation of a graph is a value: its kind, its operands and its attributes. It can be copied, and emitted again
+// for other tensors. A kind is one constant: its name, how its gradient is made of other operations, what it costs,
+// what scratch it needs, and the steps that it becomes on a tape. One file under operations/ has a kind and its
+// gradient.
 
 class Backward;
 class Graph;

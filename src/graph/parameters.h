@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a run: one list for all its graphs. A parameter is a matrix of ours; its pieces are the tensors of
-// the checkpoint that lie in it end to end (query, key and value of one attention are one parameter, and one matrix
-// product).
+// The parameters of a run, and their names in files.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +10,10 @@
 #include "src/base/span.h"
 
 namespace bascule {
+
+// The parameters of a run: one list for all its graphs. A parameter is a matrix of ours; its pieces are the tensors of
+// the checkpoint that lie in it end to end (query, key and value of one attention are one parameter, and one matrix
+// product).
 
 // The law of fresh values: constant, or normal with mean 0.
 struct InitialValue {

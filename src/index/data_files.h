@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of what a run writes into output_dir, by which a pattern of data that would match one of them is refused.
-// tests/faults/test_several_files.py compares them with the folder of a run.
+// The files of a split, and the names of a run's files that are none.
 #pragma once
 
 #include <string>
@@ -10,6 +9,9 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// The names of what a run writes into output_dir, by which a pattern of data that would match one of them is refused.
+// tests/faults/test_several_files.py compares them with the folder of a run.
 
 // Their numbers stand for any number.
 inline constexpr const char* kRunFolders[] = {"checkpoint-1", "checkpoint-10", "checkpoint-100",

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "data/part-*.jsonl": the files that a pattern of names stands for, as Python's glob without `**` has it. Before the
-// seal.
-//
-// - In every part of the path `*` stands for any characters, `?` for one, `[a-z]` for one of a set, `[!a-z]` for one
-//   outside of it; a set may hold `]` as its first character. A `[` without its `]` stands for itself.
-// - A part that does not begin with a dot matches no name that does. `/` is matched by itself alone.
-// - Matches are sorted by their bytes, so that a folder gives the same files in the same order on every machine.
+// Names that stand for several files: patterns, and ranges of shards.
 #pragma once
 
 #include <string>
@@ -13,6 +7,14 @@
 #include <vector>
 
 namespace bascule {
+
+// "data/part-*.jsonl": the files that a pattern of names stands for, as Python's glob without `**` has it. Before the
+// seal.
+//
+// - In every part of the path `*` stands for any characters, `?` for one, `[a-z]` for one of a set, `[!a-z]` for one
+//   outside of it; a set may hold `]` as its first character. A `[` without its `]` stands for itself.
+// - A part that does not begin with a dot matches no name that does. `/` is matched by itself alone.
+// - Matches are sorted by their bytes, so that a folder gives the same files in the same order on every machine.
 
 // Whether a path has a sign of a pattern.
 bool has_glob_sign(std::string_view path);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables that a manifest's index is made of: as views, wherever they lie, and as vectors while they are being
-// made. Beside the texts' and names' own bytes a row costs 16 bytes (with labels one more, two where they are names, or
-// of more than 256 classes, or four where they are values; or eight, and two for each word, where words have tags) and
-// a picture 12 in folders, a row 32 in shards.
+// The index of a data set, and the tables that it is made of.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +16,11 @@
 #include "src/index/data_files.h"
 
 namespace bascule {
+
+// The tables that a manifest's index is made of: as views, wherever they lie, and as vectors while they are being
+// made. Beside the texts' and names' own bytes a row costs 16 bytes (with labels one more, two where they are names, or
+// of more than 256 classes, or four where they are values; or eight, and two for each word, where words have tags) and
+// a picture 12 in folders, a row 32 in shards.
 
 // Where a picture lies within shards.
 struct PicturePlace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that a manifest refuses, for those that look at data which a run would not take: they are left out, and kept
-// here. Allocates.
+// How a manifest is built of rows, and the rows that it refuses.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +15,9 @@
 #include "src/index/manifest.h"
 
 namespace bascule {
+
+// Rows that a manifest refuses, for those that look at data which a run would not take: they are left out, and kept
+// here. Allocates.
 
 struct RefusedRows {
   static constexpr std::size_t kMostErrors = 6;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reader for each kind of manifest. They give rows to a ManifestBuilder in the order of the file and return the
-// file's digest. All throw Error (kData).
+// Readers of manifests, by kind.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,9 @@
 #include "src/json/json.h"
 
 namespace bascule {
+
+// One reader for each kind of manifest. They give rows to a ManifestBuilder in the order of the file and return the
+// file's digest. All throw Error (kData).
 
 // One JSON object a line; empty lines are skipped.
 std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder);

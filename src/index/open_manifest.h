@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opening a manifest, and data sets of kinds that are not read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/index/manifest.h"
+
+namespace bascule {
+
 // Opening a manifest with its index kept between runs. Reading millions of rows takes seconds; mapping what was read
 // takes milliseconds. A manifest of fewer rows than IndexCache::smallest_rows leaves no file anywhere.
 //
@@ -15,15 +26,6 @@
 //   it short. Manifest::read_into_memory() reads it into memory of the process and checks all of it: called before the
 //   seal, and before anything that is derived from the texts is kept (longest_text() insists), it makes sure that what
 //   a run trains on is what the source said, and that nothing that happens to the file afterwards reaches the run.
-#pragma once
-
-#include <cstdint>
-#include <optional>
-#include <string>
-
-#include "src/index/manifest.h"
-
-namespace bascule {
 
 struct IndexCache {
   std::string folder;  // empty: nothing is kept

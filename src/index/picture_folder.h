@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of a manifest, read into memory of the caller's. Files: open, read to the end, close, relative to a folder
-// that is opened once. In shards: one read at the picture's place, each shard being opened once.
+// Pictures of a manifest: reading them, and their digests.
 #pragma once
 
 #include <atomic>
@@ -14,6 +13,9 @@
 #include "src/index/open_manifest.h"
 
 namespace bascule {
+
+// Pictures of a manifest, read into memory of the caller's. Files: open, read to the end, close, relative to a folder
+// that is opened once. In shards: one read at the picture's place, each shard being opened once.
 
 class PictureFolder {
  public:

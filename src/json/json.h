@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing JSON documents, before the seal: functions here allocate and throw Error{kData}.
-// JSON that is written after the seal goes through json_stream.h.
-//
-// Strict: a key given twice, a nesting deeper than 200, bytes that are not UTF-8, NaN and Infinity are errors.
-// Non-finite numbers in a document that is written become null.
-//
-//   const Json config = read_json_file(folder + "/config.json");
-//   const std::int64_t width = get_int(config, "hidden_size", path);              // required
-//   const double epsilon = get_number(config, "layer_norm_eps", path, 1e-5);      // absent or null: 1e-5
+// JSON documents in and out, errors among them.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +11,16 @@
 #include "src/json/value.h"
 
 namespace bascule {
+
+// Reading and writing JSON documents, before the seal: functions here allocate and throw Error{kData}.
+// JSON that is written after the seal goes through json_stream.h.
+//
+// Strict: a key given twice, a nesting deeper than 200, bytes that are not UTF-8, NaN and Infinity are errors.
+// Non-finite numbers in a document that is written become null.
+//
+//   const Json config = read_json_file(folder + "/config.json");
+//   const std::int64_t width = get_int(config, "hidden_size", path);              // required
+//   const double epsilon = get_number(config, "layer_norm_eps", path, 1e-5);      // absent or null: 1e-5
 
 // where: the file's name. Errors say "where:line:column"; first_line is the line of the file that the text begins on.
 Json parse_json(std::string_view text, const std::string& where, std::int64_t first_line = 1);

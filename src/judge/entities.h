@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entities in sequences of tags, such as "B-PER I-PER O", as seqeval finds them in its default mode: a leading I- opens
-// one. Source: seqeval 1.2, get_entities(), which lays the sequences of a data set end to end, with an "O" behind each.
-// Usable after the seal.
+// Entities of tagged words: found, counted, and as examples.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +11,10 @@
 #include "src/judge/judge.h"
 
 namespace bascule {
+
+// Entities in sequences of tags, such as "B-PER I-PER O", as seqeval finds them in its default mode: a leading I- opens
+// one. Source: seqeval 1.2, get_entities(), which lays the sequences of a data set end to end, with an "O" behind each.
+// Usable after the seal.
 
 // "B-PER" has the letter B and the type "PER". Where there is no hyphen, the type is all but the first character.
 struct TagParts {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Examples for report.html: which rows are shown, and their pictures. Finish phase.
+// Examples of rows that judges give to report.html.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,8 @@
 #include "src/judge/statistics.h"
 
 namespace bascule {
+
+// Examples for report.html: which rows are shown, and their pictures. Finish phase.
 
 // `count` of all, evenly spaced; all, if there are fewer.
 std::vector<std::int64_t> evenly_spaced(const std::vector<std::int64_t>& all, std::int64_t count);

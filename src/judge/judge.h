@@ -1,17 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A judge makes figures of an evaluation: it takes what each replay computed for the rows of its batch, and gives the
-// loss over the split and metrics of its own. find_judge() gives it by its name. It knows no tape
-// and no stream.
-//
-// Rows that were left out for a bad picture are in no figure: loss and metrics are of the rows judged, each batch's
-// loss weighted by what each of its terms is a mean over (samples, or labelled tokens).
-//
-//   judge->bytes()                           record and plan: the constructor has planned its memory
-//   judge->seal(memory, own_memory, outputs, products)   before the seal
-//   judge->begin(rows)                       sealed
-//   judge->take(batch, manifest)             every batch once, in any order, by any rank: its places are its own
-//   judge->finish(threads, &record)          once all are taken; the rows judged are then together, in order
-//   judge->write_files(files, &report)       after the door has opened
+// The interface of judges, and the judges by name.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +19,20 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// A judge makes figures of an evaluation: it takes what each replay computed for the rows of its batch, and gives the
+// loss over the split and metrics of its own. find_judge() gives it by its name. It knows no tape
+// and no stream.
+//
+// Rows that were left out for a bad picture are in no figure: loss and metrics are of the rows judged, each batch's
+// loss weighted by what each of its terms is a mean over (samples, or labelled tokens).
+//
+//   judge->bytes()                           record and plan: the constructor has planned its memory
+//   judge->seal(memory, own_memory, outputs, products)   before the seal
+//   judge->begin(rows)                       sealed
+//   judge->take(batch, manifest)             every batch once, in any order, by any rank: its places are its own
+//   judge->finish(threads, &record)          once all are taken; the rows judged are then together, in order
+//   judge->write_files(files, &report)       after the door has opened
 
 // A tensor that a replay leaves to be read, by the name that the model gives it.
 struct JudgedOutput {

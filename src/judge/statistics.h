@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures of labels: precision, recall and F1 of a class of rows, or of a type of entities; and over all classes the
-// mean of F1, and Matthews' correlation. Sealed.
+// Statistics of predictions: figures of labels, probable classes, area under the curve, correlations.
 #pragma once
 
 #include <cstdint>
 
 namespace bascule {
+
+// Figures of labels: precision, recall and F1 of a class of rows, or of a type of entities; and over all classes the
+// mean of F1, and Matthews' correlation. Sealed.
 
 // How many have a label, how many have it as the prediction, and how many have both.
 struct LabelCounts {

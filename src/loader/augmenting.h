@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RandAugment: each of some operations in a row is one of fourteen, drawn uniformly and with replacement, at a strength
-// that all share; those that can go either way have a random sign. The draws depend on seed, epoch and row alone:
-// with the words w0, w1 of Philox4x32-10 at the counter random_coordinates(epoch, row, i), the i-th operation is the
-// upper half of the product 14 w0 in the order below, and its sign is minus if bit 0 of w1 is set. Source: Cubuk et al.
-// 2019; magnitudes and operations as torchvision.transforms.RandAugment's (nearest pixel, no fill). Sealed world.
+// The random changes to training pictures that the loader makes itself.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +10,12 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// RandAugment: each of some operations in a row is one of fourteen, drawn uniformly and with replacement, at a strength
+// that all share; those that can go either way have a random sign. The draws depend on seed, epoch and row alone:
+// with the words w0, w1 of Philox4x32-10 at the counter random_coordinates(epoch, row, i), the i-th operation is the
+// upper half of the product 14 w0 in the order below, and its sign is minus if bit 0 of w1 is set. Source: Cubuk et al.
+// 2019; magnitudes and operations as torchvision.transforms.RandAugment's (nearest pixel, no fill). Sealed world.
 
 struct RandAugmentSettings {
   std::int64_t num_ops = 0;    // 0: off

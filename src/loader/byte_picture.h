@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of torchvision's RandAugment and ColorJitter on a picture of bytes, as its tensor path computes them
-// (torchvision.transforms._functional_tensor, 0.29): float32 in the same order, cut off to bytes. Equal to the byte,
-// but for two: contrast, where torchvision adds up more than 2^24 in float32 and rounds, and the geometric operations,
-// which place pixels in float64: of those a pixel may be the neighbour of torchvision's where its place lies within
-// 1e-4 pixels of the middle between two. Sealed world.
+// Operations on a picture of bytes, and the blend that they share.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 namespace bascule {
+
+// The operations of torchvision's RandAugment and ColorJitter on a picture of bytes, as its tensor path computes them
+// (torchvision.transforms._functional_tensor, 0.29): float32 in the same order, cut off to bytes. Equal to the byte,
+// but for two: contrast, where torchvision adds up more than 2^24 in float32 and rounds, and the geometric operations,
+// which place pixels in float64: of those a pixel may be the neighbour of torchvision's where its place lies within
+// 1e-4 pixels of the middle between two. Sealed world.
 
 // Planes R, G, B of side x side bytes, rows from the top, no gaps. `copy`: as much again, for operations that read what
 // they replace.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the labelled tokens of batches that are not loaded yet, by masking their texts as a worker will. For losses
-// that add a mean over them to a mean over something else: how such an update's batches weigh must be known before the
-// first of them is computed.
+// Counts of texts ahead of their batches: labelled tokens, and lengths.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +13,10 @@
 #include "src/loader/write_text.h"
 
 namespace bascule {
+
+// Counts the labelled tokens of batches that are not loaded yet, by masking their texts as a worker will. For losses
+// that add a mean over them to a mean over something else: how such an update's batches weigh must be known before the
+// first of them is computed.
 
 class LabelCount {
  public:

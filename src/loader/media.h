@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The media engine of a loader: what it is opened with, and its lifetime.
+// The media engine of a loader, and the reasons for which it refuses a picture.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// The media engine of a loader: what it is opened with, and its lifetime.
 
 // The steps of Preprocessing::kProcessor besides normalising with mean and std; see media_engine_job.
 struct ProcessorRules {

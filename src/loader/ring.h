@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleeping until something changes, without a lock: a counter that is raised at every change, and a futex under it. No
-// call allocates; usable after the seal from any thread.
-//
-//   const std::uint32_t seen = event.count();
-//   if (!condition()) event.wait_beyond(seen);   // a change between the two lines is not lost; look again afterwards
+// The ring of slots between workers and step, and the event that they wait for.
 #pragma once
 
 #include <atomic>
@@ -14,6 +10,12 @@
 #include "src/loader/sampler.h"
 
 namespace bascule {
+
+// Sleeping until something changes, without a lock: a counter that is raised at every change, and a futex under it. No
+// call allocates; usable after the seal from any thread.
+//
+//   const std::uint32_t seen = event.count();
+//   if (!condition()) event.wait_beyond(seen);   // a change between the two lines is not lost; look again afterwards
 
 class Event {
  public:

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// The order of samples and their batches.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
 // The order of an epoch and how it is cut into batches and shares. All of it is arithmetic on (seed, epoch, position):
 // nothing is stored, so a run resumes at any sample, and world size, workers and ring depth change nothing about the
 // order.
@@ -8,11 +15,6 @@
 //   const SampleRange batch = cut.batch(index);           // positions of the epoch, all ranks
 //   const SampleRange share = cut.share(batch, rank);     // positions of one rank
 //   const std::int64_t row = order.row(share.begin);
-#pragma once
-
-#include <cstdint>
-
-namespace bascule {
 
 // A keyed permutation of 0 .. rows - 1: a Feistel network on just enough bits, walked until it lands below rows. `rows`
 // is 1 .. 2^40. Constant time for a position (two steps of the walk on average). No allocation; usable after the seal.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples that were bad, and those that stand in for them.
+// A stream of batches: its state, and samples that stand in for bad ones.
 #pragma once
 
 #include <atomic>
@@ -23,6 +23,8 @@
 #include "src/loader/slot.h"
 
 namespace bascule {
+
+// Samples that were bad, and those that stand in for them.
 
 // In place of a row: none was taken.
 inline constexpr std::int64_t kNoRow = -1;

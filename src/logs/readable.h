@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for people, written into fixed-size text values: no allocation, usable after the seal.
-//   readable_bytes(1536) "1.50 KiB"; readable_seconds(3725) "1 h 02 min"; readable_count(1234567) "1,234,567";
-//   readable_number(0.000012345) "1.234e-05"
+// Numbers and named texts for people.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +8,10 @@
 #include "src/logs/step_record.h"
 
 namespace bascule {
+
+// Numbers for people, written into fixed-size text values: no allocation, usable after the seal.
+//   readable_bytes(1536) "1.50 KiB"; readable_seconds(3725) "1 h 02 min"; readable_count(1234567) "1,234,567";
+//   readable_number(0.000012345) "1.234e-05"
 
 // These say what the throughput of a run and its training time count, wherever the two stand beside each other.
 inline const char* throughput_counts(bool counts_warmup) {

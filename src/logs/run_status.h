@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a run is within what is under way: what Progress shows and RunStatus tells.
+// The state of a run for whoever supervises it.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include "src/logs/step_record.h"
 
 namespace bascule {
+
+// How far a run is within what is under way: what Progress shows and RunStatus tells.
 
 struct ProgressStep {
   std::int64_t done = 0;            // steps done of the total

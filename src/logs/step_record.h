@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A figure that an evaluation gives beside the loss. A judge lists its own (src/judge); reports walk that list and know
-// none of them by name.
+// The records of a run, their metrics, and their figures by key.
 #pragma once
 
 #include <cmath>
@@ -13,6 +12,9 @@
 #include "src/base/span.h"
 
 namespace bascule {
+
+// A figure that an evaluation gives beside the loss. A judge lists its own (src/judge); reports walk that list and know
+// none of them by name.
 
 struct Metric {
   const char* key;    // in result files after "eval_"

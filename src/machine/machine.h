@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of a machine that decide how fast a run is and what it may use, as /proc, /sys and the control groups state
-// them. One plain struct, read once; a fact whose file is missing or makes no sense is unknown (std::nullopt), never
-// guessed. machine_json.h writes it to JSON and reads it back. Before the seal.
-//
-//   const Machine machine = read_machine();
-//   const Counters before = read_counters(); ...; const Counters after = read_counters();
+// The facts of a machine and of the disk of a folder.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +9,13 @@
 #include <vector>
 
 namespace bascule {
+
+// The facts of a machine that decide how fast a run is and what it may use, as /proc, /sys and the control groups state
+// them. One plain struct, read once; a fact whose file is missing or makes no sense is unknown (std::nullopt), never
+// guessed. machine_json.h writes it to JSON and reads it back. Before the seal.
+//
+//   const Machine machine = read_machine();
+//   const Counters before = read_counters(); ...; const Counters after = read_counters();
 
 using Fact = std::optional<std::int64_t>;
 using TextFact = std::optional<std::string>;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory, address space and processor time that the system grants this process, by the machine, the control groups
-// above the process (versions 1 and 2, every level) and the limits of the process itself. Before the seal.
+// What the system grants this process, and which other processes there are.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +9,9 @@
 #include <vector>
 
 namespace bascule {
+
+// The memory, address space and processor time that the system grants this process, by the machine, the control groups
+// above the process (versions 1 and 2, every level) and the limits of the process itself. Before the seal.
 
 constexpr std::size_t kUnlimitedBytes = std::numeric_limits<std::size_t>::max();
 

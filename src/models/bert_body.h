@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a folder of BERT or of one of its relatives.
+// The body of BERT and its relatives, with its configuration.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include "src/models/recorder.h"
 
 namespace bascule {
+
+// config.json of a folder of BERT or of one of its relatives.
 
 // BERT's class defaults in Transformers 5.23.
 struct BertConfig {

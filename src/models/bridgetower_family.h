@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The towers of a contrastive model alone: what a text or a picture is compared by. Neither embedding depends on the
-// cross-modal layers, so a search records no layer of them and loads none of their weights. Equations and parameter
-// names are bridgetower.h's.
+// BridgeTower's towers alone, as a search records them.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +8,10 @@
 #include "src/models/towers.h"
 
 namespace bascule {
+
+// The towers of a contrastive model alone: what a text or a picture is compared by. Neither embedding depends on the
+// cross-modal layers, so a search records no layer of them and loads none of their weights. Equations and parameter
+// names are bridgetower.h's.
 
 // Packed captions to (B, contrastive_hidden_size), rows of length 1, kept: BridgeTowerOutputs::text_embeds.
 Tensor record_text_embeds(Graph& graph, const BridgeTowerConfig& config);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of the text encoder of a pipeline, with the class defaults of Transformers 5.23 for what it leaves out.
+// The text encoder of a pipeline.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include "kernels/activation.h"
 
 namespace bascule {
+
+// config.json of the text encoder of a pipeline, with the class defaults of Transformers 5.23 for what it leaves out.
 
 struct ClipTextConfig {
   std::int64_t vocab_size = 49408, hidden_size = 512, intermediate_size = 2048;

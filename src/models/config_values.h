@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a Hugging Face config.json that several families have. All throw Error kData naming the file and the key.
+// Values of a config.json that several families have, labels of classifiers among them.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "src/models/model.h"
 
 namespace bascule {
+
+// Values of a Hugging Face config.json that several families have. All throw Error kData naming the file and the key.
 
 [[noreturn]] void refuse_config(const std::string& path, const std::string& what, const std::string& what_to_do = "");
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model that generates reads beside its weights, one token of every row at a time, and how much of it there may
-// be. A generator fills these fields, not a loader. Its rows are beams of samples, or, without beams, samples.
+// A model as those who train, evaluate, save, search, generate and draw see it.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +13,9 @@
 #include "src/json/value.h"
 
 namespace bascule {
+
+// What a model that generates reads beside its weights, one token of every row at a time, and how much of it there may
+// be. A generator fills these fields, not a loader. Its rows are beams of samples, or, without beams, samples.
 
 // Bounds of what is generated at once; states have these extents.
 struct DecodingShape {

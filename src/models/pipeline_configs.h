@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of the UNet of a pipeline, with the class defaults of Diffusers 0.42 for what it leaves out.
+// The configurations of a pipeline's UNet and autoencoder.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include <vector>
 
 namespace bascule {
+
+// config.json of the UNet of a pipeline, with the class defaults of Diffusers 0.42 for what it leaves out.
 
 // One of its levels, of half the resolution of the one before.
 struct UnetLevel {

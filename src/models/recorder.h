@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording a model: the state that its layers share, how they name their parameters, and the layers that every family
-// has. Each function adds its operations to the graph.
+// Recording a model, with the layers that all families have.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,9 @@
 #include "src/models/model.h"
 
 namespace bascule {
+
+// Recording a model: the state that its layers share, how they name their parameters, and the layers that every family
+// has. Each function adds its operations to the graph.
 
 struct Recorder {
   Graph& graph;

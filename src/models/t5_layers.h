@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a T5 folder, with the class defaults of Transformers 5.23 for what it leaves out.
+// The layers of T5, and its configuration.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include "src/models/recorder.h"
 
 namespace bascule {
+
+// config.json of a T5 folder, with the class defaults of Transformers 5.23 for what it leaves out.
 
 struct T5Config {
   std::int64_t vocab_size = 32128, d_model = 512, d_kv = 64, d_ff = 2048, num_layers = 6, num_heads = 8;

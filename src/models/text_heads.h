@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A head of BERT and its relatives: the layers behind their body with the loss, the fields that these read of a batch,
-// and the head's part in a folder. TextModel (text_model.h) joins it with a body. Before the seal.
+// The heads of BERT and its relatives: masked words, and labels.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +13,9 @@
 #include "src/models/recorder.h"
 
 namespace bascule {
+
+// A head of BERT and its relatives: the layers behind their body with the loss, the fields that these read of a batch,
+// and the head's part in a folder. TextModel (text_model.h) joins it with a body. Before the seal.
 
 class TextHead {
  public:

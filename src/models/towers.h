@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a BridgeTower folder, with the class defaults of Transformers 5.23 for what it leaves out. Settings
-// that the reference itself cannot run are refused here, with the reason.
+// BridgeTower's configuration, batch, towers and cross-modal layers.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +11,9 @@
 #include "src/models/recorder.h"
 
 namespace bascule {
+
+// config.json of a BridgeTower folder, with the class defaults of Transformers 5.23 for what it leaves out. Settings
+// that the reference itself cannot run are refused here, with the reason.
 
 enum class LinkTower { kAdd, kScaledAdd, kInterpolate };
 

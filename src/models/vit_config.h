@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a ViT folder, with the class defaults of Transformers 5.23 for what it leaves out.
+// ViT's configuration, and the code with which Transformers loads a pooled classifier.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include "kernels/activation.h"
 
 namespace bascule {
+
+// config.json of a ViT folder, with the class defaults of Transformers 5.23 for what it leaves out.
 
 // The classifier reads the class token's row, or the mean of the patches' rows, without a class token.
 // Transformers knows the first alone; the second is PyCls' ("classifier_type" in config.json, default "token").

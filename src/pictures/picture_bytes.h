@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pixels of a generated picture as bytes. Usable before and after the seal.
+// Generated pictures as bytes, and small copies of them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include "src/pictures/picture_decoder.h"
 
 namespace bascule {
+
+// The pixels of a generated picture as bytes. Usable before and after the seal.
 
 // bytes[i] = 255 clamp(values[i] / 2 + 1/2, 0, 1) rounded half to even, all in float32; a NaN becomes 0. values: a
 // decoder's output, -1 black and 1 white, as it lies in memory. Source: VaeImageProcessor.postprocess of diffusers.

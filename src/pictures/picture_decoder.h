@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// [media_engine.simulation] as the options of the engine that this program was built with.
+// Pictures decoded one at a time, and the options of the media engine.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// [media_engine.simulation] as the options of the engine that this program was built with.
 
 // Words as in media_engine_config::options; "" where the table is missing. Throws Error (kSettings, with line and
 // column) where the engine has no simulated device, or does not know a fault.

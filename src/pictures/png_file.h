@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PNG files: RGB, 8 bits, no alpha and no time, one filter and one level of compression; so a picture has the same
-// bytes every time. Another version of zlib may compress it to other bytes: digests are for pixels.
-//
-//   PngWriter writer({512, 512, 4, 1024});                     // before the seal
-//   writer.seal(memory);                                       // writer.bytes() of it
-//   writer.write(folder, "00000.png", {pixels, 512, 512}, texts);  // sealed: allocates nothing
-//
-// libpng and zlib take their memory from a pool within `memory`, which is empty again at each picture. How much they
-// take is measured in the constructor. The encoded file lies behind the pool, and is written from there.
+// PNG files: written, one at a time or streamed, and read back.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +12,16 @@
 #include "src/base/status.h"
 
 namespace bascule {
+
+// PNG files: RGB, 8 bits, no alpha and no time, one filter and one level of compression; so a picture has the same
+// bytes every time. Another version of zlib may compress it to other bytes: digests are for pixels.
+//
+//   PngWriter writer({512, 512, 4, 1024});                     // before the seal
+//   writer.seal(memory);                                       // writer.bytes() of it
+//   writer.write(folder, "00000.png", {pixels, 512, 512}, texts);  // sealed: allocates nothing
+//
+// libpng and zlib take their memory from a pool within `memory`, which is empty again at each picture. How much they
+// take is measured in the constructor. The encoded file lies behind the pool, and is written from there.
 
 struct RgbPicture {
   const std::uint8_t* pixels = nullptr;  // (height, width, 3)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a layer's memory depends on what is recomputed. Backward visits the layers in the opposite order of forward:
-// while a layer is under way, there is alive what the layers below it keep, and a working set that its own choice
-// decides.
+// What to recompute: the memory of layers, and the choice.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +10,10 @@
 #include "src/plan/gradient_ring.h"
 
 namespace bascule {
+
+// How a layer's memory depends on what is recomputed. Backward visits the layers in the opposite order of forward:
+// while a layer is under way, there is alive what the layers below it keep, and a working set that its own choice
+// decides.
 
 inline constexpr std::size_t kRecomputeChoices = 3;  // values of Recompute
 

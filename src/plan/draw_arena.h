@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A picture of a workspace over one replay: from left to right the graph's nodes, upwards the places in the arena.
-// Where activations lie in the range of gradients too, that is below the workspace; states lie below both.
+// The workspace in words and as a picture.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +10,9 @@
 #include "src/plan/workspace.h"
 
 namespace bascule {
+
+// A picture of a workspace over one replay: from left to right the graph's nodes, upwards the places in the arena.
+// Where activations lie in the range of gradients too, that is below the workspace; states lie below both.
 
 // One <svg> element, for a page; a file of its own needs the namespace. Each tensor is a rectangle with its name and
 // size as a title; those that are too low to be seen are left out.

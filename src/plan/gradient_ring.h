@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient ring: where a rank's gradients lie when they are taken bucket by bucket during backward, for a sum over
-// the ranks or for the update of their parameters, and need not stay. Each parameter's gradient has a place from its
-// first write until its bucket has been taken; places are used again.
+// Where gradients lie, and the activations that use their range before them.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +11,10 @@
 #include "src/plan/place.h"
 
 namespace bascule {
+
+// The gradient ring: where a rank's gradients lie when they are taken bucket by bucket during backward, for a sum over
+// the ranks or for the update of their parameters, and need not stay. Each parameter's gradient has a place from its
+// first write until its bucket has been taken; places are used again.
 
 struct GradientRingPlan {
   struct Piece {  // the gradient of one parameter

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The embeddings of all ranks, for a contrastive loss whose negatives come from all of them: each rank puts its own
-// into memory that the ranks of a node share, the nodes exchange theirs, and each rank takes all.
+// What the ranks share of a batch: gathered embeddings, and samples that were replaced.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +13,9 @@
 #include "src/loader/stream.h"
 
 namespace bascule {
+
+// The embeddings of all ranks, for a contrastive loss whose negatives come from all of them: each rank puts its own
+// into memory that the ranks of a node share, the nodes exchange theirs, and each rank takes all.
 
 class GatheredRows {
  public:

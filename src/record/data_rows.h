@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// data.validation_share: which rows of the training file a split has. Before the seal.
+// Rules on rows while data are planned: held-out rows, targets, tagged words.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "src/record/recorded_run.h"
 
 namespace bascule {
+
+// data.validation_share: which rows of the training file a split has. Before the seal.
 
 class HeldOut {
  public:

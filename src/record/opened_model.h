@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that settings may use for the model in a folder: its family's, and those of the judges of its heads.
+// The model of a run, and the words that settings may use for it.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,8 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// The words that settings may use for the model in a folder: its family's, and those of the judges of its heads.
 
 // The words of a model's family. A folder without a config.json gives those of every family; opening the model refuses
 // it. Throws Error kData if the file is broken or of another family: before its head or frozen parts are compared with

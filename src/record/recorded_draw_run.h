@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that draws, recorded and planned: which pictures, the graphs, the memory. Nothing is loaded or mapped yet.
+// A run that draws, recorded, and the files that it reads.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// A run that draws, recorded and planned: which pictures, the graphs, the memory. Nothing is loaded or mapped yet.
 
 inline constexpr char kLatentsTensor[] = "latents";  // of draw.latents_file
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a run reads, told by their content, so that a run may go on when they have moved and may not when they
-// are others: digests that a checkpoint keeps, and their check at a resume. Before the seal.
+// Whether a run may go on, by its settings and by the content of its files.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +11,9 @@
 #include "src/settings/resume_rules.h"
 
 namespace bascule {
+
+// The files that a run reads, told by their content, so that a run may go on when they have moved and may not when they
+// are others: digests that a checkpoint keeps, and their check at a resume. Before the seal.
 
 // The digest of the weights in the model folder, under this name: names, shapes and values. Reads all of them.
 inline constexpr char kModelWeights[] = "model.weights";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a training run reads: what must be on another machine for the same run. Before the seal.
+// The files and facts of a training run.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "src/record/recorded_run.h"
 
 namespace bascule {
+
+// The files that a training run reads: what must be on another machine for the same run. Before the seal.
 
 // The files of the model, the tokenizer, the data, a checkpoint that training.resume names, and the hosts; not the
 // settings file, and nothing in output_dir. Sorted by folder. Reads the model's index of weights and no weights. Throws

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a run evaluates, saves and stops, and which of its evaluations is the best: as Hugging Face's Trainer and its
-// EarlyStoppingCallback decide (transformers/trainer.py, trainer_callback.py), except that a run always saves where its
-// training ends. Pure: it is told of updates and figures and knows neither clock nor file. Allocates nothing.
-//
-//   after an update:   if (control.evaluates_after(step)) control.judge(step, figure);
-//                      if (control.saves_after(step)) control.saves(step), and save control.best() with it;
-//                      if (control.ends_after(step)) ...
+// Where a training run is, and when it evaluates, saves and stops.
 #pragma once
 
 #include <cmath>
@@ -18,6 +12,14 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// When a run evaluates, saves and stops, and which of its evaluations is the best: as Hugging Face's Trainer and its
+// EarlyStoppingCallback decide (transformers/trainer.py, trainer_callback.py), except that a run always saves where its
+// training ends. Pure: it is told of updates and figures and knows neither clock nor file. Allocates nothing.
+//
+//   after an update:   if (control.evaluates_after(step)) control.judge(step, figure);
+//                      if (control.saves_after(step)) control.saves(step), and save control.best() with it;
+//                      if (control.ends_after(step)) ...
 
 struct ControlSettings {
   Interval evaluate = Interval::kNo, save = Interval::kNo;

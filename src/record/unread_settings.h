@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of [data] and [model] that are set but that this model, head and data do not read.
+// Settings that would do nothing, or harm: unread keys, outputs among the data.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// Keys of [data] and [model] that are set but that this model, head and data do not read.
 
 // One line for people: "settings: ignored: data.image_column (the model reads no pictures), ..."; empty: every key
 // that differs from its default is read. Before the seal.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the outputs of one batch are computed for the judge: by one tape, or, where a model generates, by several in
-// turn.
+// Evaluations: how outputs are computed, by one tape or by generating, and the pass over a split.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +21,9 @@
 #include "src/runtime/threads.h"
 
 namespace bascule {
+
+// How the outputs of one batch are computed for the judge: by one tape, or, where a model generates, by several in
+// turn.
 
 class BatchRunner {
  public:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// images.jsonl of two runs that draw, compared: the first picture that differs, and the first call of the UNet after
-// which its latents do. Not sealed; throws Error.
+// Whether a repeated run gave what was recorded, pictures among it.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +11,9 @@
 #include "src/reproduce/run_record.h"
 
 namespace bascule {
+
+// images.jsonl of two runs that draw, compared: the first picture that differs, and the first call of the UNet after
+// which its latents do. Not sealed; throws Error.
 
 // Whether the folder is of a run that draws.
 bool has_pictures(const std::string& folder);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pictures.xxh3 of a finished run: the digest of every picture that the run has read, as it was first read. A line for
-// each: digest, split, and the picture's place as a JSON string. Not sealed; throws Error.
+// The record of a finished run, and its list of picture digests.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +15,9 @@
 #include "src/seal/sealed_run.h"
 
 namespace bascule {
+
+// pictures.xxh3 of a finished run: the digest of every picture that the run has read, as it was first read. A line for
+// each: digest, split, and the picture's place as a JSON string. Not sealed; throws Error.
 
 inline constexpr char kPictureListFile[] = "pictures.xxh3";
 

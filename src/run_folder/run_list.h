@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run's state, figures and settings, from the files in its folder. Every file but bascule.json may be absent, and a
-// file that is being written may end with half a line. Before the seal.
+// The runs below folders, read from their files and compared.
 #pragma once
 
 #include <string>
@@ -10,6 +9,9 @@
 #include "src/logs/readable.h"
 
 namespace bascule {
+
+// A run's state, figures and settings, from the files in its folder. Every file but bascule.json may be absent, and a
+// file that is being written may end with half a line. Before the seal.
 
 // Canonical TOML as pairs: {"training.seed", "42"}. The tables of [[training.groups]] are one value; without any it is
 // "[]" where the run has a table [training].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the word of a setting or an option to the instruction set that this process uses.
+// What settings choose for a process: its instruction set, and the library of its products.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// From the word of a setting or an option to the instruction set that this process uses.
 
 // "" or "auto": the best that this CPU runs. Throws Error kSettings for a word that is none, or a set that this CPU
 // lacks.

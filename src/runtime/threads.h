@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compute threads: the one place that splits work. A replay walks a list of steps; the tasks of a step go to
-// whichever thread is free, and all wait for the last before the next step. The result of a task never depends on the
-// thread that runs it.
-//
-// The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the
-// constructor.
+// The compute threads.
 #pragma once
 
 #include <sched.h>
@@ -20,6 +15,13 @@
 #include "src/graph/launch.h"
 
 namespace bascule {
+
+// The compute threads: the one place that splits work. A replay walks a list of steps; the tasks of a step go to
+// whichever thread is free, and all wait for the last before the next step. The result of a task never depends on the
+// thread that runs it.
+//
+// The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the
+// constructor.
 
 // Nanoseconds spent in each step, summed over replays: one counter a step, written by thread 0.
 struct StepTimes {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the disk has room for what a run will write, asked before the first step. Before the seal.
+// How much disk a run needs, and whether there is room.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include "src/record/recorded_run.h"
 
 namespace bascule {
+
+// Whether the disk has room for what a run will write, asked before the first step. Before the seal.
 
 struct DiskFile {
   std::int64_t bytes = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of the files that a checkpoint has beside tensors and state, in the order in which the loop writes them:
-// written by the writer of checkpoints, read back by those parts of the seal whose contents they are.
+// The files of checkpoints and of the folder that a run writes.
 #pragma once
 
 #include <string>
@@ -10,6 +9,9 @@
 #include "src/seal/sealed_weights.h"
 
 namespace bascule {
+
+// The names of the files that a checkpoint has beside tensors and state, in the order in which the loop writes them:
+// written by the writer of checkpoints, read back by those parts of the seal whose contents they are.
 
 inline constexpr char kStepRecords[] = "step_records.bin";
 inline constexpr char kEvaluationRecords[] = "evaluation_records.bin";

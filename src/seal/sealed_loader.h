@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second part of the seal, in the memory of the first: the loader with its workers, the digests of the pictures
-// that it reads, and the watch over its progress. Before the compute threads: workers inherit this thread's cores, and
-// it is pinned to one of them from then on. Before the seal; throws Error.
+// The second and third part of the seal: the loader, then threads and tapes.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +17,10 @@
 #include "src/runtime/threads.h"
 
 namespace bascule {
+
+// The second part of the seal, in the memory of the first: the loader with its workers, the digests of the pictures
+// that it reads, and the watch over its progress. Before the compute threads: workers inherit this thread's cores, and
+// it is pinned to one of them from then on. Before the seal; throws Error.
 
 class SealedLoader {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.tracking: the run in a store of MLflow. Before the seal.
+// The fifth part of the seal: records, logs and tracking.
 #pragma once
 
 #include <string>
@@ -14,6 +14,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// report.tracking: the run in a store of MLflow. Before the seal.
 
 // report.tracking_dir as an absolute path, or the folder beside output_dir that is its default.
 std::string tracking_store(const Settings& settings);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of the parameters in the arena: loading them from a checkpoint, making fresh ones, and listing them for
-// one to be written. Before the seal (the lists are used after it). Loading and making are added to the work that all
-// threads share; the values are there when it has run.
+// Values of parameters and of the optimizer's states, as tensors of a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +19,10 @@
 #include "src/update/optimizer_states.h"
 
 namespace bascule {
+
+// The values of the parameters in the arena: loading them from a checkpoint, making fresh ones, and listing them for
+// one to be written. Before the seal (the lists are used after it). Loading and making are added to the work that all
+// threads share; the values are there when it has run.
 
 // The ranges that a layout describes.
 struct ParameterMemory {

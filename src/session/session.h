@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that trains: gradients, the optimizer's states, the average of the weights, and what updates
-// them. A session that does not train has none of it.
+// Graphs of one run in one arena, and what trains of them.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +24,9 @@
 #include "src/update/update.h"
 
 namespace bascule {
+
+// The part of a session that trains: gradients, the optimizer's states, the average of the weights, and what updates
+// them. A session that does not train has none of it.
 
 struct TrainingOptions {
   const OptimizerKind* optimizer = &optimizer_kind(Optimizer::kAdamW);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths of the settings as absolute ones, for whoever reads them from another folder. Before the seal.
+// Paths of the settings: as absolute ones, and those that only a shell would expand.
 #pragma once
 
 #include <string>
@@ -10,6 +10,8 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// Paths of the settings as absolute ones, for whoever reads them from another folder. Before the seal.
 
 // A path, a pattern or a list of shards as absolute paths, from the folder that relative ones start from: each of
 // "a.tar,b.tar" is a path of its own, and an empty one stays empty.

@@ -161,8 +161,6 @@ void check_targets(const Settings& settings) {
   }
 }
 
-namespace {}  // namespace
-
 void check_generation(const Settings& settings) {
   const TrainingSettings& training = settings.training;
   if (training.generate_ema && !training.predict_with_generate)

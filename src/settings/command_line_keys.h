@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Where settings come from: a file, the command line, the program itself.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/settings/settings.h"
+
+namespace bascule {
+
 // Keys of the settings on the command line: `bascule run FILE training.seed=7 data.train_file=x.jsonl`.
 //
 // - The value is TOML; text that is not valid TOML is taken as a string, with its spaces. Ranges and types are those of
@@ -9,15 +20,6 @@
 //   absolute_paths.h.
 //
 // Before the seal.
-#pragma once
-
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "src/settings/settings.h"
-
-namespace bascule {
 
 // The place of such a key in messages and in SettingsOrigin::where.
 inline constexpr char kCommandLinePlace[] = "command line";

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suggests the name that was probably meant: the nearest in a list by edit distance, if near enough to be a typo.
-// Before the seal.
+// Advice on names that do not exist.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +9,9 @@
 #include <vector>
 
 namespace bascule {
+
+// Suggests the name that was probably meant: the nearest in a list by edit distance, if near enough to be a typo.
+// Before the seal.
 
 // Insertions, deletions, changes and swaps of neighbours that turn one into the other; case and '-' for '_' are free.
 std::size_t edit_distance(std::string_view a, std::string_view b);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of a byte-level BPE tokenizer say, and the readers of the folders of RoBERTa and CLIP;
-// vocabulary.h turns it into tables. All throw Error (kData) for a file that is missing or malformed.
+// The files of byte-level BPE tokenizers, RoBERTa's and CLIP's.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +12,9 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
+
+// What the files of a byte-level BPE tokenizer say, and the readers of the folders of RoBERTa and CLIP;
+// vocabulary.h turns it into tables. All throw Error (kData) for a file that is missing or malformed.
 
 struct BpeFiles {
   std::string where;                                     // the file that the tokens are from, for messages

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How byte-level BPE cuts text before it merges: GPT-2's pattern
-//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// and CLIP's, which leaves white space out,
-//   <\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+
+// RoBERTa's byte-level BPE, and the pieces into which it cuts a text.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +12,11 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
+
+// How byte-level BPE cuts text before it merges: GPT-2's pattern
+//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+// and CLIP's, which leaves white space out,
+//   <\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+
 
 // One past the last byte of the piece that begins at `place`. text is UTF-8, place < text.size() the start of a
 // character; the pattern sees nothing outside text. A piece has at least one byte.

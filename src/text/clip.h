@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How CLIP's tokenizer normalises a text: normalisation form C, one space for white space, lower case character by
-// character.
+// CLIP's byte-level BPE, and how it normalises a text.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +13,9 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
+
+// How CLIP's tokenizer normalises a text: normalisation form C, one space for white space, lower case character by
+// character.
 
 // The most bytes of a normalised text: U+1D160, of four bytes, becomes three such characters.
 constexpr std::size_t clip_text_bytes(std::size_t text_bytes) { return 3 * text_bytes; }

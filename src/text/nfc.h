@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unicode's normalisation form C (UAX 15, definitions D108 and D117 of the Unicode standard): characters are
-// decomposed, marks put in order, and composed again.
+// Normalisation form C, and names that have two Unicode forms.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +8,9 @@
 #include <string_view>
 
 namespace bascule {
+
+// Unicode's normalisation form C (UAX 15, definitions D108 and D117 of the Unicode standard): characters are
+// decomposed, marks put in order, and composed again.
 
 // The most code points while a text of so many bytes is decomposed: U+0390, of two bytes, has three.
 constexpr std::size_t nfc_code_points(std::size_t text_bytes) { return text_bytes + text_bytes / 2; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ids of tokens as the files of tokenizers hold them.
+// Tokens beside the vocabulary: ids, roles, added tokens.
 #pragma once
 
 #include <array>
@@ -15,6 +15,8 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
+
+// The ids of tokens as the files of tokenizers hold them.
 
 // More than any vocabulary has. A larger id is a fault of the file; no table is made for it.
 inline constexpr std::int64_t kMostTokenIds = std::int64_t{1} << 22;

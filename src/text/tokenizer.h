@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token ids to text, as Transformers' decode() with skip_special_tokens=True gives it.
+// The interface of tokenizers and decoders, and prompts of a fixed length.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,8 @@
 #include "src/base/status.h"
 
 namespace bascule {
+
+// Token ids to text, as Transformers' decode() with skip_special_tokens=True gives it.
 
 class TokenDecoder {
  public:

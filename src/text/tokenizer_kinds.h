@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tokenizer_config.json and config.json of a folder say of its tokenizer as a whole: its class, and settings with
-// which Transformers would give other ids. README.md lists all keys. Throws Error (kData).
+// The kinds of tokenizers, and what a folder says of its own.
 #pragma once
 
 #include <memory>
@@ -11,6 +10,9 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// What tokenizer_config.json and config.json of a folder say of its tokenizer as a whole: its class, and settings with
+// which Transformers would give other ids. README.md lists all keys. Throws Error (kData).
 
 struct TokenizerFolder;
 

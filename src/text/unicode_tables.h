@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which characters the byte-level pattern of the tokenizers library takes for letters, numbers and white space.
+// Tables of Unicode that tools/make_*.py write: classes, forms, grapheme clusters.
 #pragma once
 
 #include <cstdint>
 
 namespace bascule {
+
+// Which characters the byte-level pattern of the tokenizers library takes for letters, numbers and white space.
 
 enum class CharacterClass : std::uint8_t { kOther = 0, kLetter = 1, kNumber = 2, kSpace = 3 };
 

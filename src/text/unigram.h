@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces of a unigram vocabulary as a trie over bytes: all pieces that a text begins with, shortest first.
+// SentencePiece's unigram tokenizer, and the trie of its pieces.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,8 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
+
+// The pieces of a unigram vocabulary as a trie over bytes: all pieces that a text begins with, shortest first.
 
 class PieceTrie {
  public:

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SentencePiece's precompiled map of characters, as the tokenizers library's Precompiled normalizer applies it: a
-// grapheme cluster of fewer than six bytes is looked up whole and replaced by the value of its shortest matching
-// prefix; where it has none, and in longer clusters, each character is looked up alone. (SentencePiece itself takes the
-// longest prefix and knows no clusters.)
+// The files of a unigram tokenizer, and its map of characters.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +12,11 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
+
+// SentencePiece's precompiled map of characters, as the tokenizers library's Precompiled normalizer applies it: a
+// grapheme cluster of fewer than six bytes is looked up whole and replaced by the value of its shortest matching
+// prefix; where it has none, and in longer clusters, each character is looked up alone. (SentencePiece itself takes the
+// longest prefix and knows no clusters.)
 
 class CharacterMap {
  public:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables behind byte-level BPE, as vocabulary.cpp makes them of a folder's files: which byte is which token,
-// which pairs of tokens merge, which words are one token, which special tokens are looked for in the text.
+// The tables of byte-level BPE, and merging with them.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +15,9 @@
 #include "src/text/tokenizer.h"
 
 namespace bascule {
+
+// The tables behind byte-level BPE, as vocabulary.cpp makes them of a folder's files: which byte is which token,
+// which pairs of tokens merge, which words are one token, which special tokens are looked for in the text.
 
 constexpr std::uint32_t kNoMerge = 0xffffffffu;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How BERT's WordPiece normalises a text: what is no text is removed, Chinese characters get spaces around them, marks
-// are dropped, case is lowered.
+// The files of a WordPiece tokenizer, and how it normalises a text.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +15,9 @@
 #include "src/text/unicode_tables.h"
 
 namespace bascule {
+
+// How BERT's WordPiece normalises a text: what is no text is removed, Chinese characters get spaces around them, marks
+// are dropped, case is lowered.
 
 // Where in a text the bytes come from that were made of it. Before the seal.
 struct BytePlaces {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a bucket of gradients may be summed over the ranks while backward still runs: after how many operations of the
-// tape every gradient that lies in it is final. Before the seal.
+// Gradients taken bucket by bucket: when a bucket is complete, its sum, the replay.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +12,9 @@
 #include "src/runtime/tape.h"
 
 namespace bascule {
+
+// When a bucket of gradients may be summed over the ranks while backward still runs: after how many operations of the
+// tape every gradient that lies in it is final. Before the seal.
 
 // final_steps: of each parameter, Tape::steps_until_final(). ends: where each bucket ends in the trained range, in
 // elements, ascending. A bucket waits for the gradients before it too, so that the marks never fall.

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers: what each keeps beside the weights, and what it does to a block of the trained range. An optimizer is one
-// constant; plan, seal, checkpoints and the exchange between nodes walk its list of states and know none by name.
-//
-//   A new one: a kind with its states and its passes, and a row in optimizer_kind().
+// Optimizers, Adafactor's passes among them.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +11,11 @@
 #include "src/update/schedule.h"
 
 namespace bascule {
+
+// Optimizers: what each keeps beside the weights, and what it does to a block of the trained range. An optimizer is one
+// constant; plan, seal, checkpoints and the exchange between nodes walk its list of states and know none by name.
+//
+//   A new one: a kind with its states and its passes, and a row in optimizer_kind().
 
 // Float32 values that an optimizer keeps from update to update; zero before the first.
 struct OptimizerState {

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of an optimizer in memory: planned, sealed, and by the names of a checkpoint. The nodes of a run may share
-// them out among themselves: every block of the update then has one node that holds its values and updates it, and
-// holds those of no other. Before the seal; addresses are used after it.
-//
-//   ranges = plan_states(kind, layout, sharing, shared);                               // categories of the memory plan
-//   const OptimizerStates states = seal_states(kind, layout, sharing, arena, plan);    // addresses
+// The states of an optimizer, in memory and shared out among nodes.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +15,13 @@
 #include "src/update/optimizer.h"
 
 namespace bascule {
+
+// The states of an optimizer in memory: planned, sealed, and by the names of a checkpoint. The nodes of a run may share
+// them out among themselves: every block of the update then has one node that holds its values and updates it, and
+// holds those of no other. Before the seal; addresses are used after it.
+//
+//   ranges = plan_states(kind, layout, sharing, shared);                               // categories of the memory plan
+//   const OptimizerStates states = seal_states(kind, layout, sharing, arena, plan);    // addresses
 
 // Between so many nodes of so many ranks. One node: it holds all.
 struct StateSharing {

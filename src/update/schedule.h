@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning rates. Source: transformers/optimization.py, its functions get_*_schedule*; polynomial_jump: NVIDIA's
-// PolyWarmUpScheduler, which counts updates from 1 and falls, at the end of the warm-up, from the peak to the rate that
-// a schedule without warm-up would have there.
+// Learning rates, and the settings of one update.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +10,10 @@
 #include "src/update/blocks.h"
 
 namespace bascule {
+
+// Learning rates. Source: transformers/optimization.py, its functions get_*_schedule*; polynomial_jump: NVIDIA's
+// PolyWarmUpScheduler, which counts updates from 1 and falls, at the end of the warm-up, from the peak to the rate that
+// a schedule without warm-up would have there.
 
 struct Schedule {
   Scheduler kind = Scheduler::kLinear;

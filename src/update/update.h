@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The average of the weights. After the seal.
+// The update: the gradient's norm, the optimizer's passes, the average of the weights.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,8 @@
 #include "src/update/schedule.h"
 
 namespace bascule {
+
+// The average of the weights. After the seal.
 
 // averages += share * (values - averages), `count` of each; share 1: they become a copy of the values.
 void average_weights(const KernelTable& kernels, float* averages, const float* values, std::int64_t count,

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contents of a reference case, worked out from case.json and the tensors beside it. Nothing that it lacks is
-// demanded; tensors that this program does not compute have a line in `not_compared`, and the case may pass all the
-// same. A tensor that no line names and no graph computes fails.
+// The files of a reference case and their contents.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +15,10 @@
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// The contents of a reference case, worked out from case.json and the tensors beside it. Nothing that it lacks is
+// demanded; tensors that this program does not compute have a line in `not_compared`, and the case may pass all the
+// same. A tensor that no line names and no graph computes fails.
 
 struct NotCompared {
   std::string name;  // of a tensor, or what several are together

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common part of a case's judgement: the measure of an error, and the rule for its limit. See
-// tests/data/goldens/README.md, "Passing".
+// The judgement of a case: errors and limits, gradients, bf16.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,9 @@
 #include "src/verify/verify_model.h"
 
 namespace bascule {
+
+// The common part of a case's judgement: the measure of an error, and the rule for its limit. See
+// tests/data/goldens/README.md, "Passing".
 
 constexpr double kFloor = 2e-6;         // of every limit
 constexpr double kUpdateFloor = 1e-3;   // of the limit on what a run changed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A case's training run: ours, with the schedule and the update of `bascule run`, judged by the reference's.
+// A case's other uses: training, generation, drawing.
 #pragma once
 
 #include <string>
@@ -11,6 +11,8 @@
 #include "src/verify/verify_model.h"
 
 namespace bascule {
+
+// A case's training run: ours, with the schedule and the update of `bascule run`, judged by the reference's.
 
 // Compares what the case has of a run: losses, gradient norms, rates, and the parameters at the end.
 // files.contents.run is true.
