@@ -15,8 +15,8 @@
 namespace bascule {
 
 // How the rows of a tensor belong to samples: extent.per_row each, or, where there are offsets, those from offsets[b]
-// to before offsets[b + 1] (int32). row_keys (rows, int64): where their random numbers come from; none: nothing is
-// dropped.
+// to before offsets[b + 1] (int32). Where a sample is several texts there are offsets of every text, and what is called
+// a sample here is one of them. row_keys (rows, int64): where their random numbers come from; none: nothing is dropped.
 struct SampleRows {
   Extent extent;
   Tensor offsets;

@@ -110,6 +110,8 @@ struct ModelSource {
   // The side of the pictures in pixels, in place of that of config.json; 0: that. For families that resize
   // (Family::resizes_pictures).
   std::int64_t image_size = 0;
+  // Columns of texts that a row has, for heads that embed each text by itself.
+  std::int64_t texts_in_a_row = 1;
 };
 
 // The inputs that samples are prepared for.
@@ -118,8 +120,10 @@ struct ModelInputs {
   std::int64_t image_channels = 3;
   // By number: one text, or a source and its target. A user sets max_length, and it is 0 here.
   TextShape texts[kMaxTexts];
-  bool reads_pairs = false;              // the first text is a pair, one sequence
-  bool pairs_are_optional = false;       // or one text, throughout a split
+  bool reads_pairs = false;         // the first text is a pair, one sequence
+  bool pairs_are_optional = false;  // or one text, throughout a split
+  // The first text of a sample is so many texts one after another, each with offsets and a sample key of its own.
+  std::int64_t texts_in_a_row = 1;
   bool reads_words = false;              // the first text is a list of words, and their tags are classes
   std::int64_t classes = 2;              // labels of rows are numbers below it
   std::vector<std::string> class_names;  // by number; empty: config.json says neither names nor how many there are

@@ -215,5 +215,42 @@ TEST(Attention, RowsCutIntoTasksDropWhatTheirKeysSay) {
   EXPECT_EQ(first_different_bit(record(by_place, false), record(by_key, true)), -1);
 }
 
+// Three samples of two texts each are computed as six samples of one, whole and from their first rows on.
+TEST(Attention, SeveralTextsOfASampleAreAsSamplesOfTheirOwn) {
+  const std::int64_t heads = 2, size = 3, width = heads * size;
+  for (const bool first : {false, true}) {
+    std::vector<std::vector<float>> results;
+    std::vector<double> costs;
+    for (const std::int64_t texts : {1, 2}) {
+      Fields fields = batch_fields();
+      fields[static_cast<std::size_t>(field_named(fields, "text_offsets"))].rows = {kSamples, texts, 1};
+      fields[static_cast<std::size_t>(field_named(fields, "sample_keys"))].rows = rows_per_sample(texts);
+      GraphRun run(counts_of(6 / texts, 60, 20), 2, fields);
+      const Tensor x = run.source("x", text_rows(), width), kv = run.source("kv", text_rows(), 2 * width);
+      const Tensor query = first ? first_rows(run.graph(), "first", x, run.text()) : x;
+      const SampleRows queries = first ? SampleRows{rows_per_sample(texts), {}, run.field("sample_keys")} : run.text();
+      EXPECT_TRUE(run.graph()[query].rows == queries.extent);
+      const Tensor out = attention(run.graph(), "a", {query, 0}, queries, {kv, 0}, {kv, width}, run.text(), heads, size,
+                                   {0.3f, 4}, run.field("sample_keys"));
+      run.graph().keep(out);
+      run.finish({out});
+      Seeded random(5);
+      const TestBatch packed(random, {3, 1, 9, 4, 2, 6}, kVocabulary);
+      Batch batch = packed.batch(fields);
+      batch.counts[kSamples] = 6 / texts;
+      run.replay(batch, 1.0f, false, 5);
+      results.push_back(run.rows_of(out, first ? 6 : packed.text_rows()));
+      for (const char* weight : {"x.weight", "kv.weight"}) {
+        const std::vector<float> gradient = run.gradient(weight);
+        results.back().insert(results.back().end(), gradient.begin(), gradient.end());
+      }
+      costs.push_back(0.0);
+      for (const Node& node : run.graph().nodes()) costs.back() += cost_of(run.graph(), node, batch.counts).flops;
+    }
+    EXPECT_EQ(first_different_bit(results[0], results[1]), -1) << first;
+    EXPECT_EQ(costs[0], costs[1]) << first;
+  }
+}
+
 }  // namespace
 }  // namespace bascule::test::test_attention

@@ -143,16 +143,27 @@ enum : std::size_t {
   kDBias
 };
 
-// Queries without offsets may be of another stream than samples.
+// Texts that offsets divide rows into: one a sample, or more. Queries without offsets may be of another stream than
+// samples.
 Extent samples_of(const NodeView& node) {
-  return node[kQueryOffsets] ? rows_per_sample(1) : rows_of_stream(node.rows(kQuery).stream);
+  const Extent queries = node.rows(kQuery);
+  for (const std::size_t offsets : {kQueryOffsets, kKeyOffsets}) {
+    if (!node[offsets]) continue;
+    const Extent ends = node.rows(offsets);
+    if (offsets == kQueryOffsets || ends.stream == queries.stream) return rows_of_stream(ends.stream, ends.per_row);
+  }
+  return rows_of_stream(queries.stream);
 }
 
-// Rows of a sample: without offsets each has as many, with offsets the mean of the batch.
+// Rows of a sample without offsets: each has as many.
+std::int64_t rows_each(const NodeView& node, std::size_t place) {
+  return node.rows(place).per_row / samples_of(node).per_row;
+}
+
+// Rows of a sample: with offsets the mean of the batch.
 double mean_rows(const NodeView& node, std::size_t place, std::size_t offsets, const BatchCounts& counts) {
-  const Extent rows = node.rows(place);
-  if (!node[offsets]) return static_cast<double>(rows.per_row);
-  return static_cast<double>(rows.at(counts)) / static_cast<double>(counts.samples());
+  if (!node[offsets]) return static_cast<double>(rows_each(node, place));
+  return static_cast<double>(node.rows(place).at(counts)) / static_cast<double>(samples_of(node).at(counts));
 }
 
 // products: of (query rows x key rows that a query sees x head size). passes: how many tensors of query's rows, and as
@@ -200,8 +211,8 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
     block.d_value = slice(kDValue, shape.value_col);
   }
   block.logsumexp = l.at(node[kLogsumexp]);
-  block.query_rows = {nullptr, node.rows(kQuery).per_row};
-  block.key_rows = {nullptr, node.rows(kKey).per_row};
+  block.query_rows = {nullptr, rows_each(node, kQuery)};
+  block.key_rows = {nullptr, rows_each(node, kKey)};
   block.heads = shape.heads;
   block.group_rows = rows_per_task_of(shape);
   block.groups = backward ? 1 : divide_up(shape.max_query_rows, block.group_rows);

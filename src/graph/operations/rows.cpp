@@ -156,7 +156,8 @@ constexpr OperationKind kKind{"concatenate", cost_by_elements<kOut, 0, 8>, launc
 }  // namespace
 
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows) {
-  return rows_operations::gather::add(graph, name, x, rows.offsets, rows_per_sample(1), rows.extent.per_row);
+  const Extent firsts = rows.offsets ? rows_per_sample(graph[rows.offsets].rows.per_row) : rows_per_sample(1);
+  return rows_operations::gather::add(graph, name, x, rows.offsets, firsts, rows.extent.per_row);
 }
 
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index) {
