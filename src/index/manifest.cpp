@@ -23,6 +23,7 @@
 #include "src/index/manifest_builder.h"
 #include "src/index/manifest_readers.h"
 #include "src/index/open_manifest.h"
+#include "src/index/relevance.h"
 #include "src/text/nfc.h"
 
 namespace bascule {
@@ -110,6 +111,10 @@ Manifest::Manifest() = default;
 Manifest::~Manifest() = default;
 Manifest::Manifest(Manifest&& other) noexcept = default;
 Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
+
+void Manifest::set_relevance(Relevance relevance) {
+  relevance_ = std::make_unique<const Relevance>(std::move(relevance));
+}
 
 Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) {
   ManifestBuilder builder(files, columns);
@@ -360,7 +365,7 @@ std::size_t Manifest::resident_bytes() const noexcept {
          tables_.labels.size_bytes() + tables_.name_end.size_bytes() + tables_.places.size_bytes() +
          tables_.picture_bytes.size_bytes() + tables_.file_end.size_bytes() + tables_.texts.size_bytes() +
          tables_.names.size_bytes() + tables_.class_names.size_bytes() + tables_.tag_end.size_bytes() +
-         tables_.tags.size_bytes();
+         tables_.tags.size_bytes() + (relevance_ ? relevance_->bytes() : 0);
 }
 
 bool Manifest::is_whole() const { return !mapping_ || mapping_->is_own() || mapping_->is_whole(); }

@@ -157,6 +157,7 @@ inline std::string_view take_word(std::string_view* words) noexcept {
 }
 
 class IndexMapping;
+struct Relevance;
 
 // Pictures that lie in the data and belong to no row: in folders of classes of other kinds than JPEG, PNG and WebP, or
 // beside these folders; in shards of samples that nothing else is read of.
@@ -220,6 +221,9 @@ class Manifest {
   std::int64_t image_id(std::int64_t row) const noexcept;
   std::string_view image_path(std::int64_t image_id) const noexcept;
   std::size_t longest_text_bytes() const noexcept { return figures_.longest_text_bytes; }
+  // Which of the texts are queries and documents (relevance.h); null: nothing has been said of that.
+  const Relevance* relevance() const noexcept { return relevance_.get(); }
+  void set_relevance(Relevance relevance);
 
   // From here on the manifest has its first rows alone, where it has more than these (at least 1), and their pictures
   // and classes. Before anything is done to rows: measure_pictures(), take_out(), find_empty_texts(), set_classes().
@@ -318,6 +322,7 @@ class Manifest {
   std::vector<std::int64_t> taken_out_;
   std::vector<std::int64_t> empty_texts_;  // rows, ascending
   std::vector<std::int64_t> missing_;      // pictures, ascending
+  std::unique_ptr<const Relevance> relevance_;
   // The owner of the tables: one of these.
   std::unique_ptr<ManifestStore> store_;
   std::unique_ptr<IndexMapping> mapping_;

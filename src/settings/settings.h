@@ -57,6 +57,11 @@ struct PathsSetting {
   }
 };
 
+// A retrieval in the form of BEIR: documents, queries, and which documents are right for which query.
+struct RetrievalFiles {
+  PathsSetting corpus, queries, relevance;
+};
+
 enum class Precision { kFloat32, kBf16 };
 enum class Dropout { kConfig, kOff };
 enum class Preprocessing { kTraining, kProcessor };
