@@ -56,6 +56,14 @@ Status copy_file(const InputFile& from, const char* path, std::uint64_t* digest)
   return to.sync_and_close();
 }
 
+// Cuts the path behind the last folder that a file's name names, and returns the rest of the name.
+std::string_view enter_folder(PathBuffer* path, std::string_view name) noexcept {
+  const std::size_t slash = name.rfind('/');
+  if (slash == std::string_view::npos) return name;
+  path->append("/").append(name.substr(0, slash));
+  return name.substr(slash + 1);
+}
+
 bool is_there(const std::string& path) {
   std::error_code failure;
   return std::filesystem::exists(path, failure);
@@ -117,33 +125,41 @@ Status HfFolderPlan::write_into(const char* folder, WriteProgress progress,
                                 Span<std::uint64_t> digests) const noexcept {
   BASCULE_CHECK(digests.empty() || digests.size() == files_.size());
   PathBuffer path(folder);
-  path.append("/");
   const std::size_t start = path.length();
   for (std::size_t i = 0; i < files_.size(); ++i) {
     path.cut(start);
-    BASCULE_TRY(write_file(i, path.append(files_[i].name).c_str(), progress, digests.empty() ? nullptr : &digests[i]));
+    const std::string_view name = enter_folder(&path, files_[i].name);
+    const std::size_t end = path.length();
+    if (end > start) BASCULE_TRY(make_folder(path.c_str()));
+    path.append("/").append(name);
+    BASCULE_TRY(write_file(i, path.c_str(), progress, digests.empty() ? nullptr : &digests[i]));
+    path.cut(end);
+    if (end > start) BASCULE_TRY(sync_folder(path.c_str()));
   }
   return ok_status();
 }
 
 Status HfFolderPlan::write_durably_into(const char* folder, WriteProgress progress) const noexcept {
   PathBuffer path(folder);
-  path.append("/");
   const std::size_t start = path.length();
   for (std::size_t i = 0; i < files_.size(); ++i) {
     path.cut(start);
+    const std::string_view name = enter_folder(&path, files_[i].name);
+    const std::size_t end = path.length();
+    if (end > start) BASCULE_TRY(make_folder(path.c_str()));
     const Status written =
-        write_file(i, path.append(kTemporaryPrefix).append(files_[i].name).c_str(), progress, nullptr);
+        write_file(i, path.append("/").append(kTemporaryPrefix).append(name).c_str(), progress, nullptr);
     if (!written.ok()) {
       ::unlink(path.c_str());
       return written;
     }
-    BASCULE_TRY(publish_file(folder, files_[i].name));
+    path.cut(end);
+    BASCULE_TRY(publish_file(path.c_str(), name));
   }
   if (shards_.size() == 1) return ok_status();
   // An undivided file of an earlier run would be preferred to the shards.
   path.cut(start);
-  return ::unlink(path.append("model.safetensors").c_str()) == 0 || errno == ENOENT
+  return ::unlink(path.append("/model.safetensors").c_str()) == 0 || errno == ENOENT
              ? ok_status()
              : Status{StatusCode::kDiskFailed, {errno, 0}};
 }

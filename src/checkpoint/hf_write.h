@@ -25,10 +25,12 @@ struct TextToWrite {
 };
 
 struct HfFolderContents {
-  std::string config_json;             // the text of config.json
-  std::string tokenizer_folder;        // its tokenizer files are copied; empty: none
-  std::string preprocessor_folder;     // its preprocessor files are copied; empty: none
-  std::vector<TextToWrite> texts;      // further files; one of the name of a tokenizer's file is written in its place
+  std::string config_json;          // the text of config.json
+  std::string tokenizer_folder;     // its tokenizer files are copied; empty: none
+  std::string preprocessor_folder;  // its preprocessor files are copied; empty: none
+  // Further files; one of the name of a tokenizer's file is written in its place. A name may have that of a folder
+  // before it.
+  std::vector<TextToWrite> texts;
   std::vector<TensorToWrite> tensors;  // by Hugging Face name; those that take no part in training too
   std::int64_t max_shard_bytes = kMaxShardBytes;
 };

@@ -16,6 +16,11 @@ inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
 // Those of an image processor.
 inline constexpr const char* kPreprocessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
 
+// Those of a model that makes vectors of texts, as patterns; files of its modules lie in folders of their own.
+inline constexpr const char* kSentenceFiles[] = {"modules.json", "config_sentence_transformers.json",
+                                                 "sentence_*_config.json"};
+inline constexpr const char* kSentenceFolders[] = {"[0-9]_Pooling", "[0-9]_Normalize"};
+
 // How a model's texts are generated.
 inline constexpr const char* kGenerationFiles[] = {"generation_config.json"};
 

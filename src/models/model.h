@@ -11,6 +11,7 @@
 #include "src/graph/graph.h"
 #include "src/graph/parameters.h"
 #include "src/json/value.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -112,6 +113,9 @@ struct ModelSource {
   std::int64_t image_size = 0;
   // Columns of texts that a row has, for heads that embed each text by itself.
   std::int64_t texts_in_a_row = 1;
+  // Of a head that embeds texts: how rows become a vector, and whether that gets the length 1.
+  Pooling pooling = Pooling::kMean;
+  bool normalize = false;
 };
 
 // The inputs that samples are prepared for.

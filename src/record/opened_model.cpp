@@ -60,14 +60,26 @@ ModelWords words_of_all_families() {
 ModelWords words_of_usual_family() { return words_of(usual_family()); }
 
 ModelWords model_words(const std::string& folder) {
-  const std::string config = folder + "/config.json";
+  const std::string body = body_folder(folder), config = body + "/config.json";
   std::error_code error;
   if (std::filesystem::exists(folder + "/model_index.json", error)) {
     ModelWords words;
     words.draws = true;
     return words;
   }
-  return std::filesystem::exists(config, error) ? words_of(family_of(config)) : words_of_all_families();
+  if (!std::filesystem::exists(config, error)) return words_of_all_families();
+  const Family& family = family_of(config);
+  ModelWords words = words_of(family);
+  if (body != folder) words.body = body.substr(folder.size() + 1);
+  const auto embeds = [](const FamilyHead& head) { return head.words.embeds_texts; };
+  const auto head = std::find_if(family.heads.begin(), family.heads.end(), embeds);
+  if (head == family.heads.end()) return words;
+  words.find_sentence = [&family, folder, body, name = head->words.name] {
+    const std::unique_ptr<Model> model = family.open(model_source(body, false), name);
+    const SentenceFolder sentence = read_sentence_folder(folder, model->embedding_width(), model->inputs().texts[0]);
+    return SentenceWords{sentence.pooling, sentence.normalize, sentence.max_seq_length};
+  };
+  return words;
 }
 
 namespace {
@@ -143,7 +155,9 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
   check_is_downloaded(origin, "model.model_name_or_path", model.model_name_or_path);
   check_is_downloaded(origin, "model.tokenizer_name", model.tokenizer_name);
   OpenedModel opened;
-  opened.config_path = model.model_name_or_path.resolved + "/config.json";
+  const std::string& folder = model.model_name_or_path.resolved;
+  opened.model_folder = body_folder(folder);
+  opened.config_path = opened.model_folder + "/config.json";
   opened.family = &family_of(opened.config_path);
   if (model.image_size > 0 && !opened.family->resizes_pictures) {
     throw Error(ErrorKind::kSettings, where_written(origin, "model.image_size"),
@@ -151,9 +165,18 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
                     "\" are not resized",
                 "remove it");
   }
-  opened.source = model_source(model.model_name_or_path.resolved, !model.from_scratch);
+  opened.source = model_source(opened.model_folder, !model.from_scratch);
   opened.source.image_size = model.image_size;
+  opened.source.pooling = model.pooling;
+  opened.source.normalize = model.normalize;
   reopen(&opened, model, data, training);
+  if (opened.family->head(model.head)->words.embeds_texts) {
+    SentenceFolder sentence = read_sentence_folder(folder, opened.model->embedding_width(), opened.inputs.texts[0]);
+    sentence.pooling = model.pooling;
+    sentence.normalize = model.normalize;
+    sentence.max_seq_length = data.max_seq_length;
+    opened.sentence = std::move(sentence);
+  }
   const auto reads = [&](FieldSource source) { return field_from(opened.fields, source) >= 0; };
   const auto need = [&](bool is_read, std::int64_t number, const char* what) {
     if (is_read && number < 1)
@@ -173,6 +196,7 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
   }
   if (reads(FieldSource::kTokenIds))
     opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved, ", for example with model.tokenizer_name");
+  if (opened.sentence && opened.sentence->lower_case) opened.tokenizer = lower_cased(std::move(opened.tokenizer));
   const bool has_pairs =
       opened.inputs.reads_pairs && !(opened.inputs.pairs_are_optional && data.text_pair_column.empty());
   const std::int64_t types = opened.inputs.texts[0].token_types;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "src/judge/judge.h"
 #include "src/models/families.h"
+#include "src/models/sentence_folder.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
 
@@ -32,9 +34,12 @@ struct OpenedModel {
   Fields fields;                               // filled by the loader
   const JudgeKind* judge_kind = nullptr;       // of the model's evaluations
   std::unique_ptr<const Tokenizer> tokenizer;  // null where the model reads no text
+  std::string model_folder;                    // of config.json and the weights: that of the settings, or one below
   std::string config_path;
   ModelSource source;            // what the model was opened from
   bool has_new_classes = false;  // those of the training data are not those of the model's folder
+  // Of a head that embeds texts: what the folder says, with the values of the settings.
+  std::optional<SentenceFolder> sentence;
 };
 
 // Throws Error kData for folders that are missing, broken or do not belong together, kSettings for settings that do not

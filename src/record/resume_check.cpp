@@ -187,8 +187,8 @@ void check_model_files(const ModelSettings& model, const SettingsOrigin& origin,
   const std::string* const folder = find(then, kModelFolder);
   const bool has_moved = folder == nullptr || *folder != model.model_name_or_path.resolved;
   if (const std::string* const weights = find(then, kModelWeights); weights != nullptr) {
-    const std::string& now = model.model_name_or_path.resolved;
-    resume->model_files.push_back({kModelWeights, has_moved ? weights_digest(open_hf_weights(now)) : *weights});
+    resume->model_files.push_back(
+        {kModelWeights, has_moved ? weights_digest(open_hf_weights(opened.model_folder)) : *weights});
   }
   for (const ModelFile& file : kModelFiles) {
     const std::string* const now = find(resume->model_files, file.name);
@@ -196,7 +196,7 @@ void check_model_files(const ModelSettings& model, const SettingsOrigin& origin,
     if (now != nullptr && was != nullptr && *now != *was)
       refuse(origin, *resume, file.key, name_of(file, model) + " differs" + digests_text(*now, *was));
   }
-  if (!model.from_scratch) check_unused_weights(model.model_name_or_path.resolved, origin, *opened.model, *resume);
+  if (!model.from_scratch) check_unused_weights(opened.model_folder, origin, *opened.model, *resume);
   if (folder != nullptr) return;
   for (const SettingChange& change : resume->changes) {
     if (change.effect == KeyEffect::kSameFiles)

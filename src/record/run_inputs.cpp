@@ -26,15 +26,20 @@ namespace fs = std::filesystem;
 void add_model(const RecordedRun& run, InputList* inputs) {
   const ModelSettings& model = run.settings.model;
   const auto& [folder, resolved] = model.model_name_or_path;
-  inputs->add(folder, "config.json");
+  const std::string& below = run.settings.words.body;
+  const std::string body = below.empty() ? folder : folder + "/" + below;
+  inputs->add(body, "config.json");
+  if (run.opened.sentence) {
+    for (const std::string& file : run.opened.sentence->files) inputs->add_path(folder + "/" + file);
+  }
   inputs->add_found(folder, resolved, kPreprocessorFiles);
   if (serves(*run.opened.model, Use::kDecode)) inputs->add_found(folder, resolved, kGenerationFiles);
   if (!model.from_scratch) {
-    for (std::string& file : hf_weight_files(resolved)) inputs->add(folder, std::move(file));
+    for (std::string& file : hf_weight_files(run.opened.model_folder)) inputs->add(body, std::move(file));
   }
   if (run.opened.tokenizer == nullptr) return;
   const PathSetting& tokenizer = model.tokenizer_name;
-  inputs->add_found(tokenizer.is_given() ? tokenizer.written : folder, tokenizer.resolved, kTokenizerFiles);
+  inputs->add_found(tokenizer.is_given() ? tokenizer.written : body, tokenizer.resolved, kTokenizerFiles);
 }
 
 // As its manifest names it. Paths of pictures are kept relative to a folder that all manifests are in.

@@ -117,6 +117,10 @@ std::vector<SummedFile> model_files(const SealedRun& sealed, const RecordedRun& 
   if (run.opened.tokenizer) {
     for (const char* name : kTokenizerFiles) paths.push_back(model.tokenizer_name.resolved + "/" + name);
   }
+  if (run.opened.sentence) {
+    for (const std::string& file : run.opened.sentence->files)
+      paths.push_back(model.model_name_or_path.resolved + "/" + file);
+  }
   for (const InputFile& file : sealed.weights_source().files()) paths.push_back(file.path());
   std::vector<SummedFile> files;
   for (const std::string& path : paths) {

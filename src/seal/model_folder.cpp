@@ -87,6 +87,10 @@ HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weigh
   if (serves(*opened.model, Use::kDecode)) add_generation(&contents, run);
   add_tokenizer(&contents, run);
   add_preprocessor(&contents, run);
+  if (opened.sentence) {
+    for (SentenceFile& file : sentence_files(*opened.sentence, opened.model->embedding_width()))
+      contents.texts.push_back({std::move(file.name), std::move(file.text)});
+  }
   if (const ModelCode code = opened.model->code(); code.file != nullptr)
     contents.texts.push_back({code.file, code.text});
   const ParameterMemory memory = run.session.parameter_memory();
@@ -102,7 +106,10 @@ std::string files_left_behind(const RecordedRun& run) {
   for (std::filesystem::directory_iterator entry(run.settings.model.model_name_or_path.resolved, failure), end;
        !failure && entry != end; entry.increment(failure)) {
     const std::string name = entry->path().filename().string();
-    if (name.front() == '.' || is_known(name) || (code != nullptr && name == code)) continue;
+    const bool is_of_sentence =
+        run.opened.sentence &&
+        (is_one_of(name, kSentenceFiles) || is_one_of(name, kSentenceFolders) || name == run.settings.words.body);
+    if (name.front() == '.' || is_known(name) || is_of_sentence || (code != nullptr && name == code)) continue;
     std::error_code ignored;
     names.push_back(shown_path(name) + (entry->is_directory(ignored) ? "/" : ""));
   }

@@ -106,7 +106,7 @@ void SealedWeights::fill(Threads& threads, int node, void (*say)(const std::stri
   const ModelSettings& model = run_.settings.model;
   const ResumeState& resume = run_.resume;
   unused_ = run_.opened.model->unused_tensors();
-  if (!model.from_scratch) source_ = open_hf_weights(model.model_name_or_path.resolved);
+  if (!model.from_scratch) source_ = open_hf_weights(run_.opened.model_folder);
   if (resume.finished) {
     load_finished(run_, threads, work);
   } else if (resume.point) {

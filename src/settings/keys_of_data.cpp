@@ -7,6 +7,7 @@ namespace {
 
 // In the order of the enumerators.
 constexpr const char* kDropouts[] = {"config", "off"};
+constexpr const char* kPoolings[] = {"mean", "cls", "max"};
 constexpr const char* kPreprocessings[] = {"training", "processor"};
 constexpr const char* kAugments[] = {"none", "crop_flip"};
 constexpr const char* kInterpolations[] = {"bicubic", "bilinear"};
@@ -37,6 +38,13 @@ constexpr Key kDataKeys[] = {
      "side of pictures, pixels (image classification); resizes the position table when weights are loaded; 0: as in "
      "`config.json`",
      nullptr, "0"},
+    {"model", "pooling", choice<&Model::pooling>(kPoolings), kNumbers,
+     "how a text's rows become its vector: their mean, the first row (`cls`) or the largest numbers (`max`); for "
+     "`sentence_embedding`",
+     "the folder's, or `mean` without `modules.json`", "\"mean\""},
+    {"model", "normalize", boolean<&Model::normalize>(), kNumbers,
+     "whether vectors of texts get the length 1; for `sentence_embedding`", "true if `modules.json` has Normalize",
+     "false"},
     // [data]
     {"data", "train_file", paths<&Data::train_file>(), kSameRows,
      "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl` or `metadata.csv`, or shards "
@@ -69,7 +77,8 @@ constexpr Key kDataKeys[] = {
      "only the first token has one",
      nullptr, "false"},
     {"data", "max_seq_length", integer<&Data::max_seq_length>(2, 65536), kNumbers,
-     "maximum length of a text in tokens, including the special ones; longer texts are truncated"},
+     "maximum length of a text in tokens, including the special ones; longer texts are truncated",
+     "128; for `sentence_embedding` the folder's"},
     {"data", "source_prefix", text<&Data::source_prefix>(true), kNumbers,
      "text put before each source, such as `summarize: `", nullptr, "\"\""},
     {"data", "max_source_length", integer<&Data::max_source_length>(2, kMostTokens), kNumbers,

@@ -2,6 +2,7 @@
 #include "src/base/paths.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/keys.h"
+#include "src/settings/validate.h"
 
 namespace bascule {
 namespace {
@@ -22,8 +23,7 @@ Settings placed_settings(Settings settings) {
       paths->member.at(settings).stays_inside = true;
     }
   }
-  ModelSettings& model = settings.model;
-  if (!model.tokenizer_name.is_given()) model.tokenizer_name.resolved = model.model_name_or_path.resolved;
+  resolve_tokenizer(settings);
   return settings;
 }
 

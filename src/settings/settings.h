@@ -64,6 +64,7 @@ struct RetrievalFiles {
 
 enum class Precision { kFloat32, kBf16 };
 enum class Dropout { kConfig, kOff };
+enum class Pooling { kMean, kCls, kMax };  // of the rows of a text, to its vector
 enum class Preprocessing { kTraining, kProcessor };
 enum class Augment { kNone, kCropFlip };
 enum class Interpolation { kBicubic, kBilinear };
@@ -104,6 +105,13 @@ struct HeadWords {
   bool reads_pairs = false;                    // of texts
   bool reads_targets = false;                  // a sample is two texts: a source, and the target that is made of it
   bool reads_words = false;                    // a text is a list of words, and its label a list of their tags
+  bool embeds_texts = false;                   // it makes a vector of a text: model.pooling, model.normalize
+};
+// What a folder says for heads that embed texts: the defaults of these keys.
+struct SentenceWords {
+  Pooling pooling = Pooling::kMean;
+  bool normalize = false;
+  std::int64_t max_seq_length = 0;  // tokens
 };
 struct ModelWords {
   std::vector<HeadWords> heads;        // the first is the default
@@ -111,6 +119,9 @@ struct ModelWords {
   std::vector<std::string> frozen;     // the default of model.freeze
   std::vector<std::string> idle = {};  // parts without a gradient: freezing them changes nothing
   bool draws = false;                  // the folder holds a pipeline: it has no heads
+  std::string body = {};               // the model lies in this folder below the one that is named; empty: in that
+  // Asked only for a head that embeds texts. Throws Error{kData}. None: the keys have been resolved.
+  std::function<SentenceWords()> find_sentence = {};
 };
 // The words of the model in a folder; if the folder does not exist, those of a usual model.
 using FindModelWords = std::function<ModelWords(const std::string& folder)>;
@@ -129,7 +140,9 @@ struct ModelSettings {
   std::vector<std::string> freeze;  // parts that keep their weights, in the order of ModelWords::parts
   Precision precision = Precision::kFloat32;
   Dropout dropout = Dropout::kConfig;
-  std::int64_t image_size = 0;  // pixels a side; 0: that of config.json
+  std::int64_t image_size = 0;       // pixels a side; 0: that of config.json
+  Pooling pooling = Pooling::kMean;  // of heads that embed texts; not written: the folder's, as the next
+  bool normalize = false;
 };
 
 // As many as a text may have tokens.

@@ -347,7 +347,27 @@ void resolve_best(Settings& settings) {
   t.greater_is_better = !ends_with("loss") && std::none_of(smaller.begin(), smaller.end(), ends_with);
 }
 
+// The folder's values, for a head that makes vectors of texts.
+void resolve_sentence(Settings& settings) {
+  const HeadWords* const head = settings.head();
+  if (head == nullptr || !head->embeds_texts || !settings.words.find_sentence) return;
+  const bool has_pooling = is_written(settings, "model.pooling"), has_norm = is_written(settings, "model.normalize"),
+             has_length = is_written(settings, "data.max_seq_length");
+  if (has_pooling && has_norm && has_length) return;
+  const SentenceWords words = settings.words.find_sentence();
+  if (!has_pooling) settings.model.pooling = words.pooling;
+  if (!has_norm) settings.model.normalize = words.normalize;
+  if (!has_length) settings.data.max_seq_length = words.max_seq_length;
+}
+
 }  // namespace
+
+void resolve_tokenizer(Settings& settings) {
+  const std::string& body = settings.words.body;
+  PathSetting& tokenizer = settings.model.tokenizer_name;
+  if (!tokenizer.is_given())
+    tokenizer.resolved = settings.model.model_name_or_path.resolved + (body.empty() ? "" : "/" + body);
+}
 
 void resolve_defaults(Settings& settings) {
   TrainingSettings& t = settings.training;
@@ -357,8 +377,8 @@ void resolve_defaults(Settings& settings) {
   if (t.max_steps > 0 && !is_written(settings, "training.num_train_epochs")) t.num_train_epochs = 0.0;
   resolve_intervals(settings);
   if (!settings.draw.is_given) resolve_best(settings);
-  PathSetting& tokenizer = settings.model.tokenizer_name;
-  if (!tokenizer.is_given()) tokenizer.resolved = settings.model.model_name_or_path.resolved;
+  resolve_sentence(settings);
+  resolve_tokenizer(settings);
 }
 
 void check_settings(const Settings& settings) {

@@ -14,8 +14,11 @@ namespace bascule {
 // Whether the file has the key or the table.
 bool is_written(const Settings& settings, const std::string& key);
 
-// Fills the keys whose default depends on others: do_train, do_eval, do_predict, num_train_epochs, tokenizer_name.
+// Fills the keys whose default depends on others: do_train, do_eval, do_predict, num_train_epochs, tokenizer_name; and,
+// for a head that embeds texts, pooling, normalize and max_seq_length.
 void resolve_defaults(Settings& settings);
+// tokenizer_name alone, once the path of the model is resolved.
+void resolve_tokenizer(Settings& settings);
 
 // That the tables are those of one kind of run, which the model can do. Throws Error{kSettings}.
 void check_tables(const Settings& settings);

@@ -112,10 +112,11 @@ std::string words_text(const ModelWords& words) {
     text += "  s.words.heads.push_back({" + literal(head.name) + ", " + truth(head.reads_labels) + ", " +
             truth(head.uses_negatives) + ", " + truth(head.has_classes) + ", " + list(head.smaller_is_better) + ", " +
             truth(head.mixes_labels) + ", " + truth(head.reads_pairs) + ", " + truth(head.reads_targets) + ", " +
-            truth(head.reads_words) + "});\n";
+            truth(head.reads_words) + ", " + truth(head.embeds_texts) + "});\n";
   }
   return text + "  s.words.parts = " + list(words.parts) + ";\n  s.words.frozen = " + list(words.frozen) +
-         ";\n  s.words.idle = " + list(words.idle) + ";\n  s.words.draws = " + truth(words.draws) + ";\n";
+         ";\n  s.words.idle = " + list(words.idle) + ";\n  s.words.draws = " + truth(words.draws) +
+         ";\n  s.words.body = " + literal(words.body) + ";\n";
 }
 
 std::string origin_text(const SettingsOrigin& origin) {

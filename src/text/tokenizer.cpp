@@ -2,8 +2,10 @@
 #include "src/text/tokenizer.h"
 
 #include "src/base/check.h"
+#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/utf8.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {
 namespace {
@@ -127,6 +129,65 @@ std::vector<std::int32_t> Tokenizer::encode(const Texts& texts, std::int64_t max
   }
   ids.resize(static_cast<std::size_t>(encoded.tokens));
   return ids;
+}
+
+class LowerCased final : public Tokenizer {
+ public:
+  explicit LowerCased(std::unique_ptr<const Tokenizer> inner) : Tokenizer(facts_of(*inner)), inner_(std::move(inner)) {}
+  std::size_t scratch_bytes(std::size_t longest_text_bytes) const noexcept override {
+    return lowered_bytes(longest_text_bytes) + inner_->scratch_bytes(lowered_bytes(longest_text_bytes));
+  }
+  std::size_t word_scratch_bytes(std::size_t longest_text_bytes) const noexcept override {
+    return lowered_bytes(longest_text_bytes) + inner_->word_scratch_bytes(lowered_bytes(longest_text_bytes));
+  }
+
+ private:
+  static TokenizerFacts facts_of(const Tokenizer& inner) {
+    TokenizerFacts facts = inner.facts_;
+    Digest digest;
+    digest.add_number(facts.digest);
+    digest.add_number(1);  // lower case
+    facts.digest = digest.value();
+    return facts;
+  }
+
+  // A character of 2 bytes may become two characters, of 3 bytes together; behind it scratch keeps its alignment.
+  static std::size_t lowered_bytes(std::size_t text_bytes) noexcept { return align_up(2 * text_bytes, kCacheLine); }
+
+  Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override {
+    std::string_view lowered;
+    BASCULE_TRY(lower(text, &lowered, &scratch));
+    return inner_->tokenize(lowered, output, scratch);
+  }
+  Status tokenize_word(std::string_view word, TokenOutput& output, Span<std::byte> scratch) const noexcept override {
+    std::string_view lowered;
+    BASCULE_TRY(lower(word, &lowered, &scratch));
+    return inner_->tokenize_word(lowered, output, scratch);
+  }
+
+  // Takes from scratch what the text needs.
+  static Status lower(std::string_view text, std::string_view* lowered, Span<std::byte>* scratch) noexcept {
+    const std::size_t room = lowered_bytes(text.size());
+    if (scratch->size() < room) return Status{StatusCode::kBadSample, {0, kPieceTooLong}};
+    char* const out = reinterpret_cast<char*>(scratch->data());
+    std::size_t bytes = 0;
+    for (std::size_t place = 0; place < text.size();) {
+      const Utf8Character character = utf8_character(text, place);
+      const CodePointPair lower = lower_case(character.code_point);
+      bytes += put_utf8(lower.first, out + bytes);
+      if (lower.second != 0) bytes += put_utf8(lower.second, out + bytes);
+      place += character.bytes;
+    }
+    *lowered = {out, bytes};
+    *scratch = scratch->subspan(room, scratch->size() - room);
+    return ok_status();
+  }
+
+  const std::unique_ptr<const Tokenizer> inner_;
+};
+
+std::unique_ptr<const Tokenizer> lower_cased(std::unique_ptr<const Tokenizer> tokenizer) {
+  return std::make_unique<LowerCased>(std::move(tokenizer));
 }
 
 EncodedPrompt encode_prompt(const Tokenizer& tokenizer, const TokenDecoder& decoder, std::string_view prompt,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -189,9 +190,13 @@ class Tokenizer {
     return tokenize(word, output, scratch);
   }
   Status tokenize_checked(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept;
+  friend class LowerCased;
 
   TokenizerFacts facts_;
 };
+
+// The tokenizer behind a step that writes each text in lower case, character by character. It knows no places.
+std::unique_ptr<const Tokenizer> lower_cased(std::unique_ptr<const Tokenizer> tokenizer);
 
 // A prompt as the text encoder of a pipeline wants it: always the same number of ids. Before the seal.
 //

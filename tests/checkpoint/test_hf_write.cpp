@@ -97,6 +97,25 @@ TEST(HfWrite, ATokenizerFileThatIsGivenIsWrittenInPlaceOfTheSources) {
   EXPECT_EQ(folder_entries(folder.path()).size(), plan.files().size());
 }
 
+// Whole at once, as a checkpoint, and file by file, as a folder in use.
+TEST(HfWrite, AFileMayLieInAFolderOfItsOwn) {
+  const TensorSource source = open_hf_weights(test::reference_dir() + "/goldens/base_model");
+  for (const bool is_durable : {false, true}) {
+    const TemporaryFolder folder;
+    HfFolderContents contents = contents_of(source);
+    contents.texts = {{"1_Pooling/config.json", "pooling"}, {"modules.json", "modules"}};
+    const HfFolderPlan plan(std::move(contents));
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_TRUE(
+          (is_durable ? plan.write_durably_into(folder.path().c_str()) : plan.write_into(folder.path().c_str())).ok());
+      EXPECT_EQ(test::read_file(folder.path() + "/1_Pooling/config.json"), "pooling");
+      EXPECT_EQ(test::read_file(folder.path() + "/modules.json"), "modules");
+      EXPECT_EQ(folder_entries(folder.path() + "/1_Pooling"), Names{"config.json"});
+      EXPECT_FALSE(has_leftovers(folder.path()));
+    }
+  }
+}
+
 TEST(HfWrite, LargeModelsAreCutIntoShardsWithAnIndex) {
   const TensorSource source = open_hf_weights(test::reference_dir() + "/goldens/base_model");
   HfFolderContents contents = contents_of(source);

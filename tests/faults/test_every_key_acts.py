@@ -65,6 +65,8 @@ KEYS = {
     "model.precision": (PARAMETERS, CONTRASTIVE, '"bf16"'),
     "model.dropout": (PARAMETERS, CONTRASTIVE, '"config"'),
     "model.image_size": (PARAMETERS, CLASSES, "48"),
+    "model.pooling": (NOTHING, CONTRASTIVE, '"cls"'),
+    "model.normalize": (NOTHING, CONTRASTIVE, "true"),
     "data.train_file": (PARAMETERS, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.validation_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.validation_share": (PARAMETERS, {**CONTRASTIVE, "data__validation_file": None}, "0.5"),

@@ -46,15 +46,18 @@ TEST(Sealed, PathsStartAboveTheFolderOfTheProgram) {
 
 TEST(Sealed, EveryWordOfTheModelIsAssigned) {
   Settings settings = settings_of(kLeast);
-  settings.words = {{{"one", false, true, false, {"x"}, true, false, true, false},
-                     {"two", true, false, true, {}, false, true, false, true}},
+  settings.words = {{{"one", false, true, false, {"x"}, true, false, true, false, true},
+                     {"two", true, false, true, {}, false, true, false, true, false}},
                     {"part"},
                     {"frozen"},
-                    {"idle"}};
+                    {"idle"},
+                    false,
+                    "below"};
   const std::string text = settings_as_cpp(settings, "x.toml");
-  for (const char* assigned : {"heads.push_back({\"one\", false, true, false, {\"x\"}, true, false, true, false});",
-                               "heads.push_back({\"two\", true, false, true, {}, false, true, false, true});",
-                               "parts = {\"part\"};", "frozen = {\"frozen\"};", "idle = {\"idle\"};"})
+  for (const char* assigned :
+       {"heads.push_back({\"one\", false, true, false, {\"x\"}, true, false, true, false, true});",
+        "heads.push_back({\"two\", true, false, true, {}, false, true, false, true, false});", "parts = {\"part\"};",
+        "frozen = {\"frozen\"};", "idle = {\"idle\"};", "body = \"below\";"})
     EXPECT_NE(text.find(assigned), std::string::npos) << assigned;
 }
 

@@ -354,6 +354,26 @@ TEST(Tokenizer, TakesAddedTokensFromTheFilesBesideTheVocabulary) {
   EXPECT_EQ(tokenizer->special_ids().size(), 4u);  // <s> <pad> </s> <mask>
 }
 
+TEST(Tokenizer, WritesTextsInLowerCaseBeforeAnythingElse) {
+  TemporaryFolder folder;
+  folder.write("vocab.json", kTinyVocabulary);
+  folder.write("merges.txt", "a b\n");
+  const std::unique_ptr<const Tokenizer> plain = load_tokenizer(folder.path());
+  const std::unique_ptr<const Tokenizer> lower = lower_cased(load_tokenizer(folder.path()));
+  EXPECT_EQ(lower->encode("aB AB b"), plain->encode("ab ab b"));
+  EXPECT_NE(plain->encode("aB"), plain->encode("ab"));
+  // More bytes than the text has: U+0130 becomes two characters of 3 bytes together, U+023A one of 3.
+  std::string dotted, lowered;
+  for (int i = 0; i < 200; ++i) {
+    dotted += "\u0130\u023a";
+    lowered += "i\u0307\u2c65";
+  }
+  EXPECT_EQ(lower->encode(dotted), plain->encode(lowered));
+  EXPECT_EQ(lower->encode(dotted, 50), plain->encode(lowered, 50));
+  EXPECT_NE(lower->digest(), plain->digest());
+  EXPECT_EQ(lower->special_tokens(false), plain->special_tokens(false));
+}
+
 TEST(Tokenizer, TakesTheLongestOfSeveralAddedTokensAtOnePlace) {
   TemporaryFolder folder;
   folder.write("vocab.json", kTinyVocabulary);
