@@ -25,7 +25,7 @@ inline constexpr std::int64_t kMaxTokensOfTexts = 1 << 16;  // together, where a
 // Rows by stream: of one batch, or the most that any batch may have.
 struct BatchCounts {
   std::int64_t rows[kMaxStreams] = {};
-  std::int64_t longest[kMaxStreams] = {};  // in bounds: the most rows of one sample; 0: unknown
+  std::int64_t longest[kMaxStreams] = {};  // in bounds: the most rows of one sample, or of one of its texts; 0: unknown
 
   constexpr BatchCounts() {}  // so {3, 40} does not compile: it would not say which streams it counts
   constexpr std::int64_t& operator[](int stream) { return rows[stream]; }
@@ -57,10 +57,12 @@ enum class FieldSource : std::uint8_t {
   kTokenIds,      // int32 (tokens): the texts of that number, packed end to end; a pair of texts is one sequence
   kTokenTypes,    // int32 (tokens): 0, or the tokenizer's type for the second text of a pair
   kPositionIds,   // int32 (tokens): the place of each token in its text, by the model's PositionRule
-  kTextOffsets,   // int32 (samples + 1): first token of each sample; the last is the number of tokens
+  kTextOffsets,   // int32 (samples + 1): first token of each sample; the last is the number of tokens. Of several
+                  // texts a sample (ModelInputs::texts_in_a_row) first token of each text
   kTextRowKeys,   // int64 (tokens): text_row_key(sample, text, token)
   kImageRowKeys,  // int64 (samples x rows): row_key(sample, row)
-  kSampleKeys,    // int64 (samples): row_key(sample, 0)
+  kSampleKeys,    // int64 (samples): row_key(sample, 0); of several texts a sample, of each text:
+                  // row_key(sample * texts + text, 0)
   kMaskedRows,    // int32 (masked tokens): their numbers among the tokens, ascending; the tokens are masked
   kMaskedLabels,  // int32 (masked tokens): the token that was there
   kReadRows,      // int32 (read rows): numbers among the tokens of each text's first one and its masked ones, ascending
@@ -182,7 +184,8 @@ constexpr std::uint64_t row_key(std::uint64_t sample, std::uint64_t position) no
   return (sample << 16) | (position & 0xffffu);
 }
 
-// The key of a token of one of a sample's texts. Those of the second text count down from the last position, so no key
+// The key of a token of one of a sample's texts; of several that follow each other as its first one, `token` counts
+// through all of them. Those of the second text count down from the last position, so no key
 // is one of the first text's while the two have at most kMaxTokensOfTexts together.
 inline std::uint64_t text_row_key(std::uint64_t sample, int text, std::uint64_t token) noexcept {
   return row_key(sample, text == 0 ? token : 0xffffu - token);

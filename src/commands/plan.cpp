@@ -152,7 +152,7 @@ int plan_command(const PlanArguments& arguments) {
         if (!reads_text(run->data.loader, text)) continue;
         std::printf(
             text == 0 ? " with %s (longest text: %s)" : ", %s of second texts (longest: %s)",
-            count_of(stream.bounds.samples() * stream.texts[text].longest, text == 0 ? "text row" : "row").c_str(),
+            count_of(stream.bounds.samples() * stream.texts[text].of_sample(), text == 0 ? "text row" : "row").c_str(),
             count_of(stream.texts[text].longest, "token").c_str());
       }
       std::printf("\n");

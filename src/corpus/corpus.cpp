@@ -277,7 +277,7 @@ Manifest Corpus::manifest() const {
       const std::int64_t sentence = first_sentence(row);
       if (sentence >= store_->file_begin(file + 1)) break;
       const int label = !rules_.pairs ? -1 : pairs_[static_cast<std::size_t>(row)].is_random ? 1 : 0;
-      builder.add("", "", "", {label}, store_->line(sentence));
+      builder.add("", {}, {label}, store_->line(sentence));
     }
     builder.end_file();
   }

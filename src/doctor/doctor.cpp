@@ -72,9 +72,9 @@ MeanSample mean_sample(const OpenedData& opened, const ReadData& read) {
     if (recorded.split != Split::kTrain) continue;
     const TextFigures& figures = texts.figures;
     const bool is_line = recorded.corpus == nullptr || figures.limit > 0;
-    sample.tokens[texts.number] = !is_line ? static_cast<double>(recorded.corpus->longest())
-                                           : static_cast<double>(figures.read_tokens) /
-                                                 static_cast<double>(std::max<std::int64_t>(1, figures.texts));
+    sample.tokens[texts.number] += !is_line ? static_cast<double>(recorded.corpus->longest())
+                                            : static_cast<double>(figures.read_tokens) /
+                                                  static_cast<double>(std::max<std::int64_t>(1, figures.texts));
   }
   for (const SplitPictures& pictures : read.pictures) {
     if (opened.data().splits[pictures.split].split != Split::kTrain || pictures.records.empty()) continue;

@@ -165,7 +165,7 @@ void find_in_texts(const OpenedData& opened, const std::vector<SplitTexts>& text
   // Targets may be equal, as labels are: the first text of a sample decides.
   std::vector<const SplitTexts*> by_split;
   for (const SplitTexts& of_split : texts) {
-    if (of_split.number == 0) by_split.push_back(&of_split);
+    if (of_split.number == 0 && of_split.place <= 0) by_split.push_back(&of_split);
   }
   if (!by_split.empty()) find_equal(opened, by_split, findings);
 }

@@ -114,7 +114,7 @@ bool is_blank(const Texts& texts) {
 }
 
 std::size_t longest_row_bytes(const Manifest& manifest, const TextSettings& settings) {
-  const std::size_t texts = settings.of_row == RowTexts::kAll && manifest.has_pairs() ? 2 : 1;
+  const std::size_t texts = settings.of_row == kAllTexts && manifest.has_pairs() ? 2 : 1;
   return settings.prefix.size() + texts * manifest.longest_text_bytes();
 }
 
@@ -164,7 +164,7 @@ void read_rows(const Manifest& manifest, const TextSettings& settings, SplitText
     std::int64_t second_begin = 0;
     Span<const std::int32_t> ids = reader.read(row, 0, &second_begin);
     const std::int64_t tokens = static_cast<std::int64_t>(ids.size());
-    const TextCounter::Text text = counter.add(ids, is_blank(texts_of(manifest.row(row), settings.of_row)));
+    const TextCounter::Text text = counter.add(ids, is_blank(texts_of(manifest, row, settings.of_row)));
     note_text(texts, row, tokens, text);
     if (text.is_empty) continue;
     if (text.is_cut) ids = reader.read(row, texts->figures.limit, &second_begin);
@@ -193,14 +193,14 @@ void read_sentences(const Corpus& corpus, const Tokenizer& tokenizer, bool are_l
   }
 }
 
-SplitTexts texts_of(const OpenedData& opened, std::size_t split, int number) {
+SplitTexts texts_of(const OpenedData& opened, std::size_t split, int number, const TextSettings& settings) {
   const RunData& data = opened.data();
   const RecordedSplit& recorded = data.splits[split];
   const StreamSettings& stream = data.loader.streams[recorded.stream];
-  const TextSettings settings = text_settings(data.loader, number, stream);
   SplitTexts texts;
   texts.split = split;
   texts.number = number;
+  texts.place = settings.of_row;
   texts.most = opened.most_examples();
   const bool has_two = reads_text(data.loader, 1);
   texts.figures.limit = settings.shape.max_length;
@@ -216,9 +216,10 @@ SplitTexts texts_of(const OpenedData& opened, std::size_t split, int number) {
     read_sentences(*recorded.corpus, *settings.tokenizer, are_lines, &texts);
     return texts;
   }
-  texts.figures.kind = has_two                       ? (number == 0 ? "sources" : "targets")
-                       : reads_pictures(data.loader) ? "captions"
-                                                     : "texts";
+  texts.figures.kind = has_two                            ? (number == 0 ? "sources" : "targets")
+                       : reads_pictures(data.loader)      ? "captions"
+                       : data.loader.takes_texts_in_a_row ? "texts of \"" + settings.column + "\""
+                                                          : "texts";
   read_rows(*recorded.manifest, settings, &texts);
   return texts;
 }
@@ -237,8 +238,12 @@ std::vector<SplitTexts> read_texts(const OpenedData& opened) {
     for (int number = 0; number < kMaxTexts; ++number) {
       const bool is_unlabelled_target = number == 1 && opened.data().splits[split].manifest->is_unlabelled();
       if (!reads_text(opened.data().loader, number) || is_unlabelled_target) continue;
-      texts.push_back(texts_of(opened, split, number));
-      keep_first(&texts.back().unknown, texts.back().most, has_more_unknown);
+      const RunData& data = opened.data();
+      for (const TextSettings& text :
+           text_settings(data.loader, number, data.loader.streams[data.splits[split].stream])) {
+        texts.push_back(texts_of(opened, split, number, text));
+        keep_first(&texts.back().unknown, texts.back().most, has_more_unknown);
+      }
     }
   }
   return texts;
@@ -255,11 +260,10 @@ std::string shown_text(const OpenedData& opened, const SplitTexts& texts, std::i
   }
   const ManifestRow values = split.manifest->row(row);
   std::string text = opened.where(texts.split, row) + ": \"";
-  std::string_view shown = texts.number == 1 && values.second_text ? *values.second_text : values.text;
+  std::string_view shown = split.manifest->text(row, static_cast<std::size_t>(std::max(0, texts.place)));
   if (!shown.empty() && shown.back() == '\0') shown.remove_suffix(1);  // behind the last of a row of words
   text += shortened(shown) + "\"";
-  if (!reads_text(opened.data().loader, 1) && values.second_text)
-    text += ", \"" + shortened(*values.second_text) + "\"";
+  if (texts.place == kAllTexts && values.second_text) text += ", \"" + shortened(*values.second_text) + "\"";
   return text;
 }
 

@@ -57,10 +57,11 @@ struct NotedText {
   std::int64_t tokens = 0;  // of the text
 };
 
-// The texts of one kind of a split: number 0, or 1 of a second text of its own.
+// The texts of one kind of a split: number 0, or 1 of a second text of its own. place: of a row's texts, where each is
+// a text by itself; else kAllTexts.
 struct SplitTexts {
   std::size_t split = 0;
-  int number = 0;
+  int number = 0, place = -1;
   TextFigures figures;
   RowDigests digests;  // of the tokens that the model reads, by row, of a corpus by sentence; empty texts: kNoContent
   std::vector<NotedText> cut, empty, unknown;  // the first of each; unknown: the worst

@@ -35,7 +35,7 @@ std::size_t memory_of_profile(const Machine& machine, std::size_t unknown) {
 double rows_of_sample(const RecordedRun& run, const Field& field, const MeanSample& sample) {
   const LoaderSettings& loader = run.data.loader;
   const StreamSettings& stream = loader.streams[run.data.find(Split::kTrain)->stream];
-  const TextSettings text = text_settings(loader, field.text, stream);
+  const TextSettings text = text_settings(loader, field.text, stream).front();
   const double tokens = sample.tokens[field.text];
   const auto masked = [&] {
     const std::int64_t whole = std::llround(tokens);

@@ -124,7 +124,7 @@ std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* buil
     for (const std::string& path : pictures_of(folder, name, &unread)) {
       digest.add_number(path.size());
       digest.add(path.data(), path.size());
-      builder->add(path, "", "", {-1, name}, 0);
+      builder->add(path, {}, {-1, name}, 0);
     }
   }
   builder->add_unread(

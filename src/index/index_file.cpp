@@ -95,7 +95,7 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   const bool in_shards = !files.shards.empty();
   const auto is = [](std::size_t size, std::uint64_t count) { return size == count; };
   if (f.rows == 0 || f.pictures > f.rows || (in_shards && f.pictures == 0)) return false;
-  if (!is(t.text_end.size(), f.rows) && !is(t.text_end.size(), 2 * f.rows)) return false;
+  if (t.text_end.empty() || t.text_end.size() % f.rows != 0) return false;
   if (!is(t.name_end.size(), f.pictures)) return false;
   if (!is(t.image_of_row.size(), in_shards || f.pictures == 0 ? 0 : f.rows)) return false;
   if (!is(t.line.size(), in_shards ? 0 : f.rows)) return false;

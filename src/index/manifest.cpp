@@ -100,6 +100,15 @@ Error missing_column(const std::string& where, const std::string& column, const 
                std::string("add it, or ") + (is_default ? "set" : "correct") + " data." + setting};
 }
 
+std::vector<TextColumn> text_columns(const ManifestColumns& columns) {
+  std::vector<TextColumn> texts;
+  if (!columns.text.empty()) texts.push_back({columns.text, columns.text_setting});
+  if (!columns.second_text.empty())
+    texts.push_back({columns.second_text, columns.second_text_setting, columns.optional_second_text});
+  for (const std::string& further : columns.further_texts) texts.push_back({further, "negative_columns"});
+  return texts;
+}
+
 std::string UnreadPictures::text() const { return count_of(count, "picture") + " not read: " + why; }
 
 Error damaged_index(const Manifest& manifest) {
@@ -152,9 +161,8 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
     result.image_id = image_id(row);
     result.image_path = image_path(result.image_id);
   }
-  const std::size_t texts = has_pairs() ? 2 : 1;
-  result.text = part(tables_.texts, tables_.text_end, texts * i);
-  if (texts == 2) result.second_text = part(tables_.texts, tables_.text_end, 2 * i + 1);
+  result.text = text(row, 0);
+  if (has_pairs()) result.second_text = text(row, 1);
   if (has_values()) {
     std::memcpy(&result.value, tables_.labels.data() + sizeof result.value * i, sizeof result.value);
   } else if (has_labels()) {
@@ -162,6 +170,10 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
     result.value = static_cast<float>(result.label);
   }
   return result;
+}
+
+std::string_view Manifest::text(std::int64_t row, std::size_t place) const noexcept {
+  return part(tables_.texts, tables_.text_end, texts_of_a_row() * place_of(row) + place);
 }
 
 void Manifest::find_class_names() {

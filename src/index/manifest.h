@@ -18,9 +18,9 @@
 namespace bascule {
 
 // The tables that a manifest's index is made of: as views, wherever they lie, and as vectors while they are being
-// made. Beside the texts' and names' own bytes a row costs 16 bytes (with labels one more, two where they are names, or
-// of more than 256 classes, or four where they are values; or eight, and two for each word, where words have tags) and
-// a picture 12 in folders, a row 32 in shards.
+// made. Beside the texts' and names' own bytes a row costs 16 bytes (8 more for each further text, one with labels, two
+// where they are names, or of more than 256 classes, or four where they are values; or eight, and two for each word,
+// where words have tags) and a picture 12 in folders, a row 32 in shards.
 
 // Where a picture lies within shards.
 struct PicturePlace {
@@ -30,7 +30,7 @@ struct PicturePlace {
 };
 
 struct ManifestTables {
-  Span<const std::uint64_t> text_end;       // per row, or two with pairs; a text begins where the one before ends
+  Span<const std::uint64_t> text_end;       // per text of a row; a text begins where the one before ends
   Span<const std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
   Span<const std::uint32_t> line;           // per row: line of its manifest; in shards empty
   Span<const unsigned char> labels;         // per row one byte, two, or four of a float; or empty
@@ -96,7 +96,7 @@ struct ManifestStore {
 // of their own or not. Rows are in the order of the paths' bytes.
 //
 // In memory a row costs 16 bytes and its text, one more with labels (two beyond 256 classes, or with names; four where
-// they are values; 8, a byte and two for each word, where words have tags), 8 and the second text with pairs, and a
+// they are values; 8, a byte and two for each word, where words have tags), 8 and the text for each further text, and a
 // picture 12 bytes and its path with a zero byte; in shards a row costs 32 bytes, its texts and the name of its
 // picture.
 
@@ -117,7 +117,8 @@ struct ManifestColumns {
   std::string label;
   std::int64_t classes = 2;      // labels are numbers from 0 on, below this, which is at most kMostClasses
   std::string second_text = "";  // of pairs; empty: rows have one text
-  bool named_classes = false;    // labels may be names instead, which the manifest numbers; see set_classes()
+  std::vector<std::string> further_texts = {};  // behind those of a pair: data.negative_columns
+  bool named_classes = false;  // labels may be names instead, which the manifest numbers; see set_classes()
   LabelValues values = LabelValues::kNone;
   const char* second_text_setting = "text_pair_column";  // as text_setting
   const char* text_setting = "caption_column";           // the key of [data] that names the column, for messages
@@ -136,7 +137,7 @@ struct ManifestRow {
   std::string_view image_path;  // relative to Manifest::folder() unless absolute, and as written where all manifests
                                 // lie in one folder; data() ends with a zero byte. In shards: the member's name
   std::string_view text;        // UTF-8; of words all of them, each followed by a zero byte
-  std::optional<std::string_view> second_text;  // of a pair
+  std::optional<std::string_view> second_text;  // of a pair; those behind it: Manifest::text()
   int label = -1;                               // the number of its class; -1 without a label column, and of values
   float value = 0.0f;                           // the label where labels are values, or the number of its class
   std::int64_t image_id = 0;  // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use;
@@ -216,8 +217,11 @@ class Manifest {
   bool has_one_label() const noexcept;
   // The first row with a label from `least` on; -1: none.
   std::int64_t first_row_of_label(int least) const noexcept;
-  bool has_pairs() const noexcept { return tables_.text_end.size() > figures_.rows; }
+  bool has_pairs() const noexcept { return texts_of_a_row() > 1; }
+  std::size_t texts_of_a_row() const noexcept { return tables_.text_end.size() / figures_.rows; }
   ManifestRow row(std::int64_t row) const noexcept;
+  // The row's text in that place among its texts.
+  std::string_view text(std::int64_t row, std::size_t place) const noexcept;
   std::int64_t image_id(std::int64_t row) const noexcept;
   std::string_view image_path(std::int64_t image_id) const noexcept;
   std::size_t longest_text_bytes() const noexcept { return figures_.longest_text_bytes; }

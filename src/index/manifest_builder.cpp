@@ -22,13 +22,14 @@ namespace {
 constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();  // also: one more than the most pictures
 
 // The problem of texts; empty: none.
-std::string problem_of_texts(std::string_view first, std::string_view second) {
-  const auto invalid_byte = [](std::string_view text, const char* of) -> std::string {
-    const std::size_t invalid = first_invalid_utf8(text);
-    return invalid == text.size() ? "" : "byte " + std::to_string(invalid) + of + " is not UTF-8";
-  };
-  const std::string problem = invalid_byte(first, " of the text");
-  return problem.empty() ? invalid_byte(second, " of the second text") : problem;
+std::string problem_of_texts(Span<const std::string_view> texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::size_t invalid = first_invalid_utf8(texts[i]);
+    if (invalid == texts[i].size()) continue;
+    const std::string of = i == 0 ? "the text" : i == 1 ? "the second text" : "text " + std::to_string(i + 1);
+    return "byte " + std::to_string(invalid) + " of " + of + " is not UTF-8";
+  }
+  return "";
 }
 
 constexpr std::int64_t kMostLines = std::numeric_limits<std::uint32_t>::max();
@@ -63,7 +64,7 @@ bool is_url(std::string_view path) {
 
 ManifestBuilder::ManifestBuilder(DataFiles files, const ManifestColumns& columns)
     : has_pictures_(!columns.image.empty()),
-      has_pairs_(!columns.second_text.empty()),
+      texts_of_a_row_(std::max<std::size_t>(1, text_columns(columns).size())),
       values_(columns.values),
       class_bytes_(columns.classes <= 256 ? 1 : 2),
       label_name_(columns.label),
@@ -73,8 +74,8 @@ ManifestBuilder::ManifestBuilder(DataFiles files, const ManifestColumns& columns
   manifest_.store_ = std::make_unique<ManifestStore>();
 }
 
-void ManifestBuilder::add(std::string_view image_path, std::string_view text, std::string_view second_text,
-                          const ManifestLabel& label, std::int64_t line) {
+void ManifestBuilder::add(std::string_view image_path, Span<const std::string_view> texts, const ManifestLabel& label,
+                          std::int64_t line) {
   const auto where = [&] {
     return current_->is_class_folder ? current_->path + "/" + std::string(image_path)
                                      : current_->path + ":" + std::to_string(line);
@@ -89,9 +90,9 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view text, st
     throw refuse("the picture is a URL, " + quoted_text(image_path) + ", and URLs are not read",
                  "download the pictures first, or export the data set with tools/export_dataset.py");
   }
-  const std::string problem = problem_of_texts(text, second_text);
+  const std::string problem = problem_of_texts(texts);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
-  add_row(text, second_text, label, where);
+  add_row(texts, label, where);
   if (has_pictures_)
     manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
   manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
@@ -100,7 +101,7 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view text, st
 void ManifestBuilder::add_words(std::string_view words, Span<const ManifestLabel> tags, std::int64_t line) {
   const auto where = [&] { return current_->path + ":" + std::to_string(line); };
   if (line > kMostLines) throw Error{ErrorKind::kData, where(), "too many lines", "split the manifest"};
-  const std::string problem = problem_of_texts(words, "");
+  const std::string problem = problem_of_texts({&words, 1});
   if (!problem.empty()) throw Error{ErrorKind::kData, where(), problem, kHowToWrite};
   ManifestStore& store = *manifest_.store_;
   tags_.clear();
@@ -126,13 +127,13 @@ void ManifestBuilder::add_words(std::string_view words, Span<const ManifestLabel
   store.line.push_back(static_cast<std::uint32_t>(line));
 }
 
-void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view text,
-                                 std::string_view second_text, const ManifestLabel& label) {
+void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, Span<const std::string_view> texts,
+                                 const ManifestLabel& label) {
   const std::string where = manifest_.files_.shards[place.shard] + ": " + std::string(name);
-  const std::string problem = problem_of_texts(text, second_text);
+  const std::string problem = problem_of_texts(texts);
   if (!problem.empty()) throw Error{ErrorKind::kData, where, problem, kHowToWrite};
   if (manifest_.figures_.rows == kFree) throw Error{ErrorKind::kData, where, "too many samples", ""};
-  add_row(text, second_text, label, [&]() -> const std::string& { return where; });
+  add_row(texts, label, [&]() -> const std::string& { return where; });
   add_name(name);
   manifest_.store_->places.push_back(place);
   manifest_.figures_.largest_picture_bytes =
@@ -141,8 +142,7 @@ void ManifestBuilder::add_member(std::string_view name, const PicturePlace& plac
 
 void ManifestBuilder::end_file() { manifest_.store_->file_end.push_back(manifest_.figures_.rows); }
 
-void ManifestBuilder::add_row(std::string_view text, std::string_view second_text, const ManifestLabel& label,
-                              const Where& where) {
+void ManifestBuilder::add_row(Span<const std::string_view> texts, const ManifestLabel& label, const Where& where) {
   ManifestStore& store = *manifest_.store_;
   ManifestFigures& figures = manifest_.figures_;
   const bool has_labels = !store.labels.empty();
@@ -152,8 +152,7 @@ void ManifestBuilder::add_row(std::string_view text, std::string_view second_tex
                 "give all rows a label, or none"};
   }
   if (label.is_any()) add_label(label, where);
-  add_text(text);
-  if (has_pairs_) add_text(second_text);
+  for (std::size_t i = 0; i < texts_of_a_row_; ++i) add_text(i < texts.size() ? texts[i] : std::string_view());
   ++figures.rows;
 }
 

@@ -53,15 +53,15 @@ class ManifestBuilder {
   // Rows that are added between these two are of that manifest. A row that is refused is not added.
   void begin_file(const DataFile& file) { current_ = &file; }
   void end_file();
-  // image_path and second_text: of no use where rows have none. label: none in every row where there are none.
-  // Throws Error (kData) naming the line.
-  void add(std::string_view image_path, std::string_view text, std::string_view second_text, const ManifestLabel& label,
+  // image_path: of no use where rows have none. texts: as text_columns() has them; those that are left out are empty.
+  // label: none in every row where there are none. Throws Error (kData) naming the line.
+  void add(std::string_view image_path, Span<const std::string_view> texts, const ManifestLabel& label,
            std::int64_t line);
   // A row of words, each followed by a zero byte, with a tag each; or without tags, as then all rows. Throws Error
   // (kData) naming the line.
   void add_words(std::string_view words, Span<const ManifestLabel> tags, std::int64_t line);
   // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
-  void add_member(std::string_view name, const PicturePlace& place, std::string_view text, std::string_view second_text,
+  void add_member(std::string_view name, const PicturePlace& place, Span<const std::string_view> texts,
                   const ManifestLabel& label);
   // The picture's name of a row of a shard that was added before.
   std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
@@ -78,7 +78,7 @@ class ManifestBuilder {
 
   void add_text(std::string_view text);
   void check_kind(const ManifestLabel& label, bool is_first, const Where& where);
-  void add_row(std::string_view text, std::string_view second_text, const ManifestLabel& label, const Where& where);
+  void add_row(Span<const std::string_view> texts, const ManifestLabel& label, const Where& where);
   void add_label(const ManifestLabel& label, const Where& where);
   // Whether labels are stored as values although, as far as is known, they are class numbers.
   bool are_stored_as_values() const {
@@ -93,7 +93,7 @@ class ManifestBuilder {
 
   Manifest manifest_;
   bool has_pictures_;
-  bool has_pairs_;
+  std::size_t texts_of_a_row_;
   LabelValues values_;
   std::size_t class_bytes_;      // of one label that is a class number
   std::size_t label_bytes_ = 0;  // of one label

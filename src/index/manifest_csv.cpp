@@ -146,8 +146,10 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
     return name.empty() || !is_there ? kNone : find_column(records, name, setting);
   };
   const std::size_t image = column(columns.image, "image_column");
-  const std::size_t text = column(columns.text, columns.text_setting);
-  const std::size_t second = column(columns.second_text, columns.second_text_setting, columns.optional_second_text);
+  std::vector<std::size_t> text_places;
+  for (const TextColumn& text : text_columns(columns))
+    text_places.push_back(column(text.name, text.setting, text.is_optional));
+  std::vector<std::string_view> texts(text_places.size());
   const std::size_t label = column(columns.label, "label_column", columns.optional_labels);
   const std::string none;
   const auto field = [&](std::size_t place) -> const std::string& {
@@ -162,7 +164,8 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
                                      : "a field of a .tsv file has neither tabs nor line breaks: write .csv or .jsonl "
                                        "for texts that have them"};
       }
-      builder->add(field(image), field(text), field(second),
+      for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = field(text_places[i]);
+      builder->add(field(image), texts,
                    label == kNone ? ManifestLabel() : label_of(records.field(label), columns, records.where()),
                    records.line());
     });

@@ -67,7 +67,11 @@ ManifestLabel label_column(const Json& row, const ManifestColumns& columns, cons
 class RowReader {
  public:
   RowReader(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder)
-      : file_(file), columns_(columns), builder_(builder) {}
+      : file_(file),
+        columns_(columns),
+        builder_(builder),
+        text_columns_(text_columns(columns)),
+        texts_(text_columns_.size()) {}
 
   void read(std::string_view text, std::int64_t line) {
     if (!columns_.words && read_plain(text, line)) return;
@@ -86,17 +90,19 @@ class RowReader {
       return column.empty() ? kNone : string_column(row, column, setting, where);
     };
     const std::string& image = string_of(columns_.image, "image_column");
-    const std::string& first = string_of(columns_.text, columns_.text_setting);
-    const bool has_second = !columns_.optional_second_text || row.find(columns_.second_text) != nullptr;
-    const std::string& second = has_second ? string_of(columns_.second_text, columns_.second_text_setting) : kNone;
-    builder_->add(image, first, second, label_column(row, columns_, where), line);
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      const TextColumn& column = text_columns_[i];
+      const bool is_there = !column.is_optional || row.find(column.name) != nullptr;
+      texts_[i] = is_there ? string_of(column.name, column.setting) : kNone;
+    }
+    builder_->add(image, texts_, label_column(row, columns_, where), line);
   }
 
  private:
   // Ten times as fast. False: nothing was done, and the row is read the other way, which also says what is wrong.
   bool read_plain(std::string_view text, std::int64_t line) {
     if (!plain_.read(text) || first_invalid_utf8(text) != text.size()) return false;
-    std::string_view image, first, second;
+    std::string_view image;
     const auto take = [&](const std::string& column, std::string_view* text_of_column) {
       if (column.empty()) return true;
       const PlainMember* const member = plain_.find(column);
@@ -104,8 +110,10 @@ class RowReader {
       *text_of_column = member->text;
       return true;
     };
-    if (!take(columns_.image, &image) || !take(columns_.text, &first) || !take(columns_.second_text, &second))
-      return false;
+    if (!take(columns_.image, &image)) return false;
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      if (!take(text_columns_[i].name, &texts_[i])) return false;
+    }
     ManifestLabel label;
     if (!columns_.label.empty()) {
       const PlainMember* const value = plain_.find(columns_.label);
@@ -122,13 +130,15 @@ class RowReader {
         label.number = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
       }
     }
-    builder_->add(image, first, second, label, line);
+    builder_->add(image, texts_, label, line);
     return true;
   }
 
   const std::string& file_;
   const ManifestColumns& columns_;
   ManifestBuilder* builder_;
+  const std::vector<TextColumn> text_columns_;
+  std::vector<std::string_view> texts_;  // of a row
   PlainObject plain_;
   WordReader words_;
 };

@@ -72,8 +72,7 @@ class ManifestPart {
   void add(std::int64_t row) {
     const auto place = static_cast<std::size_t>(row);
     const ManifestRow one = whole_.row(row);
-    add_text(one.text);
-    if (one.second_text) add_text(*one.second_text);
+    for (std::size_t i = 0; i < whole_.texts_of_a_row(); ++i) add_text(whole_.text(row, i));
     const std::size_t label_bytes = from_.labels.size() / whole_.figures_.rows;
     for (std::size_t i = 0; i < label_bytes; ++i) to_.labels.push_back(from_.labels[label_bytes * place + i]);
     if (whole_.has_tags()) {
@@ -112,7 +111,7 @@ class ManifestPart {
   }
 
   Manifest finish(std::uint64_t digest) {
-    part_.figures_.rows = to_.text_end.size() / (whole_.has_pairs() ? 2 : 1);
+    part_.figures_.rows = to_.text_end.size() / whole_.texts_of_a_row();
     part_.tables_ = to_.tables();
     part_.find_class_names();
     part_.figures_.digest = digest;

@@ -35,6 +35,14 @@ std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* build
 // The folders of a folder are classes. A digest of the pictures' paths.
 std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* builder);
 
+// A column of texts, by their order in a row, and its key in [data] for messages.
+struct TextColumn {
+  std::string name;
+  const char* setting;
+  bool is_optional = false;  // a row without it has an empty text
+};
+std::vector<TextColumn> text_columns(const ManifestColumns& columns);
+
 // Reads a row. One that is refused goes to columns.refused, if there is such a place.
 template <typename Read>
 void read_row(const ManifestColumns& columns, const Read& read) {

@@ -189,7 +189,8 @@ class ShardReader {
         throw refuse(s.picture, "the sample " + s.key + " occurs twice", "give every sample of a shard its own key");
       }
     }
-    builder_->add_member(s.picture, s.place, caption, second_caption, label);
+    const std::string_view texts[] = {caption, second_caption};
+    builder_->add_member(s.picture, s.place, {texts, 2}, label);
     keys_.emplace(hash, builder_->rows() - 1);
   }
 

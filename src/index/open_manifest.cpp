@@ -47,6 +47,7 @@ std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns
   add_text(&key, columns.label);
   add_text(&key, std::to_string(columns.classes));
   if (!columns.second_text.empty()) add_text(&key, columns.second_text);
+  for (const std::string& further : columns.further_texts) add_text(&key, "further text " + further);
   if (columns.named_classes) add_text(&key, "named classes");
   if (columns.words) add_text(&key, "words");
   if (columns.optional_labels) add_text(&key, "optional labels");

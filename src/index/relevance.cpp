@@ -152,7 +152,8 @@ Manifest load_retrieval(const RetrievalFiles& files) {
     builder.begin_file(file);
     digest.add_number(read_texts_with_ids(file.path, [&](const TextWithId& one) {
       add_id(&documents, file.path, one);
-      builder.add("", one.text, "", {}, one.line);
+      const std::string_view text = one.text;
+      builder.add("", {&text, 1}, {}, one.line);
     }));
     builder.end_file();
   }
@@ -180,7 +181,8 @@ Manifest load_retrieval(const RetrievalFiles& files) {
       if (relevant.empty()) continue;
       for (std::int32_t& document : relevant) document = relevance.places[static_cast<std::size_t>(document)];
       std::sort(relevant.begin(), relevant.end());
-      builder.add("", one.text, "", {}, one.line);
+      const std::string_view text = one.text;
+      builder.add("", {&text, 1}, {}, one.line);
       relevance.places.push_back(static_cast<std::int32_t>(relevance.documents + relevance.queries++));
       relevance.relevant.insert(relevance.relevant.end(), relevant.begin(), relevant.end());
       relevance.first.push_back(static_cast<std::int64_t>(relevance.relevant.size()));

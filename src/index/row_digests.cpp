@@ -115,7 +115,10 @@ std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept {
   const std::size_t slash = one.image_path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? one.image_path : one.image_path.substr(slash + 1);
   std::uint64_t texts = XXH3_64bits(one.text.data(), one.text.size());
-  if (one.second_text) texts = hash_of(texts, XXH3_64bits(one.second_text->data(), one.second_text->size()), 2);
+  for (std::size_t i = 1; i < manifest.texts_of_a_row(); ++i) {
+    const std::string_view text = manifest.text(row, i);
+    texts = hash_of(texts, XXH3_64bits(text.data(), text.size()), i + 1);
+  }
   std::uint64_t label = static_cast<std::uint64_t>(one.label);
   if (manifest.has_tags()) label = hash_of_tags(manifest, row);
   if (manifest.has_values()) label = XXH3_64bits(&one.value, sizeof one.value);

@@ -36,8 +36,10 @@ LabelCount::LabelCount(Span<std::byte> memory, std::int64_t longest_text) noexce
 
 std::int64_t LabelCount::of(const Manifest& manifest, const SampleSettings& settings, const BatchOrder& order,
                             std::int64_t first, std::int64_t end) noexcept {
-  const TextSettings& text = settings.texts[0];
-  BASCULE_CHECK(text.masks_tokens && !settings.texts[1].masks_tokens && !settings.exchanges_captions);
+  const TextSettings& text = settings.texts[0].front();
+  const std::vector<TextSettings>& second = settings.texts[1];
+  BASCULE_CHECK(text.masks_tokens && !settings.exchanges_captions);
+  BASCULE_CHECK(second.empty() || !second.front().masks_tokens);
   std::int64_t counted = 0;
   for (std::int64_t number = first; number < end; ++number) {
     const BatchPlace place = order.place(number);
@@ -73,7 +75,7 @@ std::uint64_t key_of(const Manifest& manifest, const TextSettings& settings) {
                                               settings.tokenizer->digest(),
                                               static_cast<std::uint64_t>(settings.shape.max_length),
                                               XXH3_64bits(settings.prefix.data(), settings.prefix.size())};
-  const std::uint64_t kind = static_cast<std::uint64_t>(settings.of_row) + (settings.reads_words ? 16 : 0);
+  const std::uint64_t kind = static_cast<std::uint64_t>(settings.of_row + 1) + (settings.reads_words ? 1 << 16 : 0);
   return XXH3_64bits_withSeed(parts.data(), sizeof(parts), kind);
 }
 
@@ -131,7 +133,7 @@ Measured measure(const Manifest& manifest, const TextSettings& settings) {
   std::vector<std::byte> scratch(encode_scratch_bytes(settings, manifest.longest_text_bytes()));
   const std::int64_t most = settings.shape.max_length;
   std::vector<std::int32_t> words_of(settings.reads_words ? static_cast<std::size_t>(most) : 0);
-  const bool counts_cut = settings.of_row != RowTexts::kAll;
+  const bool counts_cut = settings.of_row != kAllTexts;
   // Where cut texts are counted, with room for a token by which they show.
   std::vector<std::int32_t> ids(static_cast<std::size_t>(most + (counts_cut ? 1 : 0)));
   Measured measured;

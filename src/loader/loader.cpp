@@ -80,10 +80,10 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
     const StreamSettings& stream = settings.streams[i];
     const std::size_t own = digests.empty() ? 0 : static_cast<std::size_t>(stream.manifest->pictures());
     states_.push_back(std::make_unique<StreamState>(
-        *stream.manifest, batch_dealing(settings, stream), sample_settings(settings, stream), reads_pictures(settings),
-        stream.shuffled ? settings.random_crops : RandomCrops{}, augmenting_of(settings, stream),
-        mix_settings(settings, stream), lay_out_slots(settings, plan.streams[i], &memory),
-        digests.subspan(pictures, own)));
+        *stream.manifest, batch_dealing(settings, stream), sample_settings(settings, stream, plan.streams[i]),
+        reads_pictures(settings), stream.shuffled ? settings.random_crops : RandomCrops{},
+        augmenting_of(settings, stream), mix_settings(settings, stream),
+        lay_out_slots(settings, plan.streams[i], &memory), digests.subspan(pictures, own)));
     pictures += own;
     states.push_back(states_.back().get());
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));
@@ -210,11 +210,11 @@ void check_positions(const TextShape& text, const char* key) {
 void check_lengths(const LoaderSettings& settings, const StreamSettings& stream) {
   for (int number = 0; number < kMaxTexts; ++number) {
     if (!reads_text(settings, number)) continue;
-    const TextSettings text = text_settings(settings, number, stream);
+    const TextSettings text = text_settings(settings, number, stream).front();
     const char* const key = length_of(settings, number, &stream);
     check_positions(text.shape, key);
     const std::int64_t special = special_tokens(text, *stream.manifest);
-    const std::int64_t least = special + (text.of_row == RowTexts::kAll && !text.reads_words ? 0 : 1);
+    const std::int64_t least = special + (text.of_row == kAllTexts && !text.reads_words ? 0 : 1);
     if (text.shape.max_length >= least) continue;
     refuse(key, std::to_string(text.shape.max_length) + ": a sample has " + count_of(special, "special token"),
            "set it to " + std::to_string(least) + " or more");
@@ -254,14 +254,29 @@ std::size_t largest_picture_bytes(const Manifest& manifest) {
   return manifest.is_measured() ? manifest.largest_picture_bytes() : PictureFolder(manifest).largest_file_bytes();
 }
 
+// Lengths of several texts in a row.
+TextPlan measure_in_a_row(const LoaderSettings& settings, const StreamSettings& stream,
+                          const std::vector<TextSettings>& texts) {
+  TextPlan plan;
+  for (const TextSettings& text : texts) {
+    plan.in_a_row.push_back(text_lengths(*stream.manifest, text, settings.cache));
+    plan.longest = std::max(plan.longest, plan.in_a_row.back().longest);
+    plan.cut += plan.in_a_row.back().cut;
+  }
+  return plan;
+}
+
 // Plans the text of that number, and bounds its streams of a batch, whose samples are bounded.
-TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream, int number, const TextSettings& text,
-                   BatchCounts* bounds) {
+TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream, int number,
+                   const std::vector<TextSettings>& in_a_row, BatchCounts* bounds) {
+  const TextSettings& text = in_a_row.front();
   TextPlan plan;
   if (stream.planned != nullptr) {
     plan = stream.planned[number];
   } else if (stream.corpus != nullptr) {
     plan.longest = stream.corpus->longest();
+  } else if (in_a_row.size() > 1) {
+    plan = measure_in_a_row(settings, stream, in_a_row);
   } else if (settings.takes_limits && stream.manifest->rows() >= settings.cache.smallest_rows &&
              !has_text_lengths(*stream.manifest, text, settings.cache)) {
     plan.longest = text.shape.max_length;
@@ -281,7 +296,7 @@ TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream,
     (*bounds)[counted] = rows;
     bounds->longest[counted] = longest;
   };
-  bound(FieldSource::kTokenIds, samples * plan.longest, plan.longest);
+  bound(FieldSource::kTokenIds, samples * plan.of_sample(), plan.longest);
   bound(FieldSource::kMaskedRows, masked, plan.most_masked);
   bound(FieldSource::kReadRows, samples + masked, 1 + plan.most_masked);
   bound(FieldSource::kLabelledRows, samples * plan.longest, plan.longest);
@@ -324,8 +339,15 @@ void check_texts(const LoaderSettings& settings) {
     check_text(settings, text);
     together += settings.texts[text].max_length;
   }
-  if (reads_text(settings, 1) && together > kMaxTokensOfTexts) {
-    refuse(length_of(settings, 0), "a source and its target may have " + std::to_string(together) + " tokens together",
+  const bool reads_two = reads_text(settings, 1);
+  const std::vector<std::string>& columns = settings.text_columns;
+  const std::int64_t of_row =
+      static_cast<std::int64_t>(columns.size()) - std::count(columns.begin(), columns.end(), "");
+  if (settings.takes_texts_in_a_row) together *= of_row;
+  if ((reads_two || settings.takes_texts_in_a_row) && together > kMaxTokensOfTexts) {
+    refuse(length_of(settings, 0),
+           (reads_two ? "a source and its target" : "the " + std::to_string(of_row) + " texts of a row") +
+               " may have " + std::to_string(together) + " tokens together",
            "lower it: they may have at most " + std::to_string(kMaxTokensOfTexts));
   }
 }

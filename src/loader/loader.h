@@ -42,6 +42,16 @@ struct TextPlan {
   std::int64_t most_masked = 0;  // of a sample
   std::int64_t cut = 0;          // texts that are longer than they may be, of two texts a sample only; or words cut off
   bool is_limit = false;         // nothing was measured: LoaderSettings::takes_limits
+  // Where a sample has several such texts in a row: of each the longest and those cut. `longest` is of one of them,
+  // `cut` of all.
+  std::vector<TextLengths> in_a_row = {};
+
+  // The most tokens of a sample.
+  std::int64_t of_sample() const {
+    std::int64_t tokens = in_a_row.empty() ? longest : 0;
+    for (const TextLengths& one : in_a_row) tokens += one.longest;
+    return tokens;
+  }
 };
 
 struct StreamSettings {
@@ -67,11 +77,14 @@ struct LoaderSettings {
 
   // By number, of the model; where it reads two, rows are pairs, and each text of a row is one of the sample's.
   TextShape texts[kMaxTexts];
-  std::string text_columns[kMaxTexts];  // where they stand, for messages
-  bool reads_words = false;             // the first text is words with tags; see TextSettings
+  // All texts of a row are the sample's first text, one after another, each by itself; none has a second one.
+  bool takes_texts_in_a_row = false;
+  std::vector<std::string> text_columns = std::vector<std::string>(2);  // of a row, where texts stand; for messages
+  bool reads_words = false;  // the first text is words with tags; see TextSettings
   std::vector<std::int32_t> further_labels;
-  std::string source_prefix;  // before the first of two texts
-  bool pads_targets = false;  // the second is padded to its maximal length, with rows like any other
+  std::string source_prefix;         // before the first of two texts
+  std::vector<std::string> prompts;  // before each of the texts in a row; or none
+  bool pads_targets = false;         // the second is padded to its maximal length, with rows like any other
   double mlm_probability = 0.15;
   Masking masking = Masking::kCounted;
   std::int64_t max_predictions = kNoPredictionLimit;

@@ -47,28 +47,33 @@ MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& s
   return mix;
 }
 
-SampleSettings sample_settings(const LoaderSettings& settings, const StreamSettings& stream) {
+SampleSettings sample_settings(const LoaderSettings& settings, const StreamSettings& stream, const StreamPlan& plan) {
   SampleSettings sample;
-  for (int text = 0; text < kMaxTexts; ++text) sample.texts[text] = text_settings(settings, text, stream);
+  for (int text = 0; text < kMaxTexts; ++text) {
+    sample.texts[text] = text_settings(settings, text, stream);
+    const TextPlan& planned = plan.texts[text];
+    for (std::size_t i = 0; i < sample.texts[text].size(); ++i)
+      sample.texts[text][i].longest = planned.in_a_row.empty() ? planned.longest : planned.in_a_row[i].longest;
+  }
   sample.exchanges_captions = field_from(settings.fields, FieldSource::kMatchLabels) >= 0;
   sample.negatives.seed = settings.seed;
   sample.negatives.fraction = settings.negative_fraction;
   return sample;
 }
 
-TextSettings text_settings(const LoaderSettings& settings, int number, const StreamSettings& stream) {
+std::vector<TextSettings> text_settings(const LoaderSettings& settings, int number, const StreamSettings& stream) {
   TextSettings text;
-  if (!reads_text(settings, number)) return text;
+  if (!reads_text(settings, number)) return {};
   text.tokenizer = settings.tokenizer;
   text.corpus = stream.corpus;
   text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows, number) >= 0;
-  if (reads_text(settings, 1)) text.of_row = number == 0 ? RowTexts::kFirst : RowTexts::kSecond;
+  if (reads_text(settings, 1)) text.of_row = number;
   text.reads_words = settings.reads_words && number == 0;
   if (text.reads_words) text.further_labels = settings.further_labels;
-  text.column = settings.text_columns[number];
+  text.column = settings.text_columns[static_cast<std::size_t>(number)];
   text.shape = settings.texts[number];
-  if (text.of_row == RowTexts::kFirst) text.prefix = settings.source_prefix;
-  if (text.of_row == RowTexts::kSecond) {
+  if (text.of_row == 0) text.prefix = settings.source_prefix;
+  if (text.of_row == 1) {
     text.pads = settings.pads_targets;
     if (stream.max_target_length > 0) text.shape.max_length = stream.max_target_length;
   }
@@ -78,11 +83,19 @@ TextSettings text_settings(const LoaderSettings& settings, int number, const Str
   text.masking.probability = settings.mlm_probability;
   text.masking.most = settings.max_predictions;
   text.masking.counts_special = stream.corpus != nullptr;
-  if (settings.tokenizer == nullptr) return text;
-  text.masking.mask_id = settings.tokenizer->mask_id();
-  text.masking.vocabulary_size = settings.tokenizer->vocabulary_size();
-  text.masking.special_ids = settings.tokenizer->special_ids();
-  return text;
+  if (settings.tokenizer != nullptr) {
+    text.masking.mask_id = settings.tokenizer->mask_id();
+    text.masking.vocabulary_size = settings.tokenizer->vocabulary_size();
+    text.masking.special_ids = settings.tokenizer->special_ids();
+  }
+  if (!settings.takes_texts_in_a_row) return {text};
+  std::vector<TextSettings> in_a_row(stream.manifest->texts_of_a_row(), text);
+  for (std::size_t i = 0; i < in_a_row.size(); ++i) {
+    in_a_row[i].of_row = static_cast<int>(i);
+    in_a_row[i].column = settings.text_columns[i];
+    if (!settings.prompts.empty()) in_a_row[i].prefix = settings.prompts[i];
+  }
+  return in_a_row;
 }
 
 MediaSettings media_settings(const LoaderSettings& settings) {
@@ -108,9 +121,9 @@ MediaSettings media_settings(const LoaderSettings& settings) {
 
 bool has_text_lengths(const LoaderSettings& settings, const StreamSettings& stream) {
   for (int text = 0; text < kMaxTexts; ++text) {
-    if (reads_text(settings, text) &&
-        !has_text_lengths(*stream.manifest, text_settings(settings, text, stream), settings.cache))
-      return false;
+    for (const TextSettings& one : text_settings(settings, text, stream)) {
+      if (!has_text_lengths(*stream.manifest, one, settings.cache)) return false;
+    }
   }
   return true;
 }
@@ -130,9 +143,8 @@ std::size_t longest_text_bytes(const LoaderSettings& settings) {
 std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan) {
   std::size_t tokenizer = 0;
   for (int text = 0; text < kMaxTexts; ++text) {
-    if (reads_text(settings, text))
-      tokenizer = std::max(tokenizer, encode_scratch_bytes(text_settings(settings, text, settings.streams.front()),
-                                                           longest_text_bytes(settings)));
+    for (const TextSettings& one : text_settings(settings, text, settings.streams.front()))
+      tokenizer = std::max(tokenizer, encode_scratch_bytes(one, longest_text_bytes(settings)));
   }
   return TextScratch::bytes(tokenizer, plan.longest_text);
 }

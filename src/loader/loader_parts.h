@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "src/loader/augmenting.h"
 #include "src/loader/loader.h"
@@ -18,9 +19,11 @@ BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings&
 // What is done to the stream's pictures; nothing where it is not training's.
 Augmenting augmenting_of(const LoaderSettings& settings, const StreamSettings& stream);
 MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream);
-SampleSettings sample_settings(const LoaderSettings& settings, const StreamSettings& stream);
-// The settings of the text of that number.
-TextSettings text_settings(const LoaderSettings& settings, int text, const StreamSettings& stream);
+// plan: of the stream, whose lengths its texts have; or none.
+SampleSettings sample_settings(const LoaderSettings& settings, const StreamSettings& stream,
+                               const StreamPlan& plan = {});
+// The settings of the text of that number: of each, where they are several in a row.
+std::vector<TextSettings> text_settings(const LoaderSettings& settings, int text, const StreamSettings& stream);
 MediaSettings media_settings(const LoaderSettings& settings);
 // Whether a sample has a picture, and the text of that number.
 bool reads_pictures(const LoaderSettings& settings);

@@ -31,14 +31,24 @@ Status write_sample(Slot* slot, std::int64_t b, std::int64_t row, const Manifest
   const MatchingSample match = caption_for(manifest, settings, slot->place.epoch, row);
   slot->rows[b] = row;
   slot->rows_of_texts[b] = match.caption_row;
-  if (slot->sample_keys != nullptr) slot->sample_keys[b] = row_key(sample, 0);
+  if (slot->sample_keys != nullptr) {
+    const std::int64_t each = slot->keys_of_sample;
+    for (std::int64_t i = 0; i < each; ++i)
+      slot->sample_keys[b * each + i] =
+          row_key(sample * static_cast<std::uint64_t>(each) + static_cast<std::uint64_t>(i), 0);
+  }
   if (slot->match_labels != nullptr) slot->match_labels[b] = match.label;
   if (slot->class_labels != nullptr) slot->class_labels[b] = std::max(0, manifest.row(row).label);
   if (slot->label_values != nullptr) slot->label_values[b] = manifest.row(row).value;
-  const TextSample written{b, row, match.caption_row, sample};
   for (int text = 0; text < kMaxTexts; ++text) {
     if (!slot->texts[text].is_read()) continue;
-    BASCULE_TRY(write_text(slot, text, written, manifest, settings.texts[text], scratch));
+    const std::vector<TextSettings>& in_a_row = settings.texts[text];
+    TextSample written{b * static_cast<std::int64_t>(in_a_row.size()),
+                       slot->batch.counts[slot->texts[text].token_stream], row, match.caption_row, sample};
+    for (const TextSettings& one : in_a_row) {
+      BASCULE_TRY(write_text(slot, text, written, manifest, one, scratch));
+      ++written.text;
+    }
   }
   return ok_status();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "src/index/manifest.h"
 #include "src/loader/masking.h"
@@ -14,7 +15,8 @@
 namespace bascule {
 
 struct SampleSettings {
-  TextSettings texts[kMaxTexts];    // by number
+  // By number; of the first several, where texts of a row follow each other as such.
+  std::vector<TextSettings> texts[kMaxTexts];
   bool exchanges_captions = false;  // of some samples, where rows have no labels that say whether they belong
   NegativeSettings negatives;       // read where captions are exchanged
 };

@@ -63,7 +63,10 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
         cut(&slot->image_row_keys);
         slot->image_rows = field.rows.per_row;
         break;
-      case FieldSource::kSampleKeys: cut(&slot->sample_keys); break;
+      case FieldSource::kSampleKeys:
+        cut(&slot->sample_keys);
+        slot->keys_of_sample = field.rows.per_row;
+        break;
       case FieldSource::kMaskedRows:
         cut(&text.masked_rows);
         text.masked_stream = field.rows.stream;

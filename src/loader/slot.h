@@ -70,6 +70,7 @@ struct Slot {
   BatchCounts bounds;
   std::int64_t pixels_per_sample = 0;  // elements
   std::int64_t image_rows = 0;         // keys a sample
+  std::int64_t keys_of_sample = 1;     // among sample_keys
   // Set when the slot is opened.
   BatchPlace place;
   EpochOrder order{0, 0, 1};

@@ -45,7 +45,7 @@ struct Appended {
   TextSlot& text() const noexcept { return slot->texts[number]; }
   // The key of one of its tokens, by the batch's row.
   std::uint64_t key(const TextSample& sample, std::int64_t row) const noexcept {
-    return text_row_key(sample.number, number, static_cast<std::uint64_t>(row - first_row));
+    return text_row_key(sample.number, number, static_cast<std::uint64_t>(row - sample.first_row));
   }
 };
 
@@ -77,7 +77,7 @@ void list_read_rows(const Appended& to, const TextSample& sample, std::int64_t m
     if (text.masked_rows[masked] != to.first_row) add(text.masked_rows[masked]);
     text.masked_among_read[masked] = static_cast<std::int32_t>(read - 1);
   }
-  text.read_offsets[sample.b + 1] = static_cast<std::int32_t>(read);
+  text.read_offsets[sample.text + 1] = static_cast<std::int32_t>(read);
 }
 
 // What a decoder reads: each token one row further on.
@@ -142,7 +142,7 @@ TextScratch::TextScratch(Span<std::byte> memory, std::int64_t longest_text) noex
              static_cast<std::size_t>(longest_text)) {}
 
 std::int64_t special_tokens(const TextSettings& settings, const Manifest& manifest) noexcept {
-  return settings.tokenizer->special_tokens(settings.of_row == RowTexts::kAll && manifest.has_pairs());
+  return settings.tokenizer->special_tokens(settings.of_row == kAllTexts && manifest.has_pairs());
 }
 
 std::size_t encode_scratch_bytes(const TextSettings& settings, std::size_t longest_text_bytes) noexcept {
@@ -154,7 +154,7 @@ std::size_t encode_scratch_bytes(const TextSettings& settings, std::size_t longe
 // The prefix and the text are laid end to end at the front of the scratch; the tokenizer's begins as aligned as this.
 Status encode_text(const Manifest& manifest, const TextSettings& settings, std::int64_t row, Span<std::int32_t> ids,
                    Encoded* encoded, Span<std::byte> scratch) noexcept {
-  const Texts texts = texts_of(manifest.row(row), settings.of_row);
+  const Texts texts = texts_of(manifest, row, settings.of_row);
   if (settings.prefix.empty()) return settings.tokenizer->encode_into(texts, ids, encoded, scratch);
   const std::size_t whole = settings.prefix.size() + texts.first.size();
   const std::size_t front_bytes = align_up(whole, kCacheLine);
@@ -183,12 +183,11 @@ Status write_text(Slot* slot, int text, const TextSample& sample, const Manifest
                   const TextSettings& settings, TextScratch& scratch) noexcept {
   const TextSlot& arrays = slot->texts[text];
   const std::int64_t first_row = slot->batch.counts[arrays.token_stream];
-  const std::int64_t longest = slot->bounds[arrays.token_stream] / slot->bounds.samples();
   // Room for one token more than planned, so that none is cut away unseen.
-  const std::int64_t room = std::min(settings.shape.max_length, longest + (settings.pads ? 0 : 1));
+  const std::int64_t room = std::min(settings.shape.max_length, settings.longest + (settings.pads ? 0 : 1));
   const Span<std::int32_t> ids(arrays.token_ids + first_row, static_cast<std::size_t>(room));
   const Encoded encoded = tokenise(manifest, settings, sample.text_row, ids, scratch);
-  if (encoded.tokens > longest) return Status{StatusCode::kLongText, {sample.text_row, longest}};
+  if (encoded.tokens > settings.longest) return Status{StatusCode::kLongText, {sample.text_row, settings.longest}};
   const Appended to{slot, text, first_row, ids.first(static_cast<std::size_t>(encoded.tokens))};
   const std::int64_t masked_before = slot->batch.counts[arrays.masked_stream];
   if (settings.masks_tokens) mask_text(to, sample, settings, scratch.labels.first(to.ids.size()));
@@ -205,7 +204,7 @@ Status write_text(Slot* slot, int text, const TextSample& sample, const Manifest
   }
   if (arrays.row_keys != nullptr) write_keys(to, sample);
   const std::int64_t tokens = slot->batch.counts[arrays.token_stream] += encoded.tokens;
-  if (arrays.offsets != nullptr) arrays.offsets[sample.b + 1] = static_cast<std::int32_t>(tokens);
+  if (arrays.offsets != nullptr) arrays.offsets[sample.text + 1] = static_cast<std::int32_t>(tokens);
   return ok_status();
 }
 

@@ -19,21 +19,19 @@
 
 namespace bascule {
 
-// The texts of a row that make one text of a sample.
-enum class RowTexts : std::uint8_t {
-  kAll,     // a pair becomes one sequence
-  kFirst,   // of a pair, whose texts are two of the sample's
-  kSecond,  // likewise
-};
+// The texts of a row that make one text of a sample: the one in this place among them, or all, of which a pair becomes
+// one sequence.
+inline constexpr int kAllTexts = -1;
 
 // One of the texts of a sample.
 struct TextSettings {
   const Tokenizer* tokenizer = nullptr;
   const Corpus* corpus = nullptr;  // has the samples' tokens; null: their texts are tokenised
-  RowTexts of_row = RowTexts::kAll;
-  std::string prefix;  // put before the text; none where it is a pair
-  std::string column;  // of the row's text, for messages
-  bool pads = false;   // a text is padded to its maximal length, with tokens like any other
+  int of_row = kAllTexts;
+  std::int64_t longest = 0;  // the most tokens that such a text has, by the plan
+  std::string prefix;        // put before the text; none where it is a pair
+  std::string column;        // of the row's text, for messages
+  bool pads = false;         // a text is padded to its maximal length, with tokens like any other
   bool masks_tokens = false;
   // The row's text is a list of words, whose tags are labels: of each word's first token; where further_labels are
   // there, of the others too, by tag.
@@ -55,10 +53,11 @@ class TextScratch {
   Span<std::int32_t> labels;
 };
 
-// A row's texts, as the tokenizer takes them. kSecond: the row has one.
-inline Texts texts_of(const ManifestRow& row, RowTexts which) noexcept {
-  if (which == RowTexts::kSecond) return {*row.second_text};
-  return {row.text, which == RowTexts::kAll ? row.second_text : std::nullopt};
+// A row's texts, as the tokenizer takes them.
+inline Texts texts_of(const Manifest& manifest, std::int64_t row, int which) noexcept {
+  if (which != kAllTexts) return {manifest.text(row, static_cast<std::size_t>(which))};
+  const ManifestRow whole = manifest.row(row);
+  return {whole.text, whole.second_text};
 }
 // The special tokens of such a text.
 std::int64_t special_tokens(const TextSettings& settings, const Manifest& manifest) noexcept;
@@ -80,14 +79,15 @@ std::int64_t max_masked_tokens(const TextSettings& settings, const Manifest& man
 
 // A sample of a batch, as the writer of its texts needs to know it.
 struct TextSample {
-  std::int64_t b = 0;         // its number in the batch
-  std::int64_t row = 0;       // of the manifest
-  std::int64_t text_row = 0;  // the row whose text it has; another one for an exchanged caption
-  std::uint64_t number = 0;   // in the run's global order
+  std::int64_t text = 0;       // the number of this text in the batch: of its sample, or of one of a sample's several
+  std::int64_t first_row = 0;  // the batch's first row of the sample's texts of that number
+  std::int64_t row = 0;        // of the manifest
+  std::int64_t text_row = 0;   // the row whose text it has; another one for an exchanged caption
+  std::uint64_t number = 0;    // in the run's global order
 };
 
-// Appends the sample's text to slot->texts[text] and counts its rows in slot->batch. Samples are written in order of
-// their numbers. kLongText: it has more tokens than any was to have. Allocates nothing.
+// Appends the sample's text to slot->texts[text] and counts its rows in slot->batch. Texts are written in order of
+// their numbers in the batch. kLongText: it has more tokens than any was to have. Allocates nothing.
 Status write_text(Slot* slot, int text, const TextSample& sample, const Manifest& manifest,
                   const TextSettings& settings, TextScratch& scratch) noexcept;
 

@@ -108,6 +108,22 @@ void note_lengths(RecordedRun* run) {
   }
 }
 
+void note_cut_texts(RecordedRun* run) {
+  for (const RecordedSplit& split : run->data.splits) {
+    const TextPlan& texts = run->data.plan.streams[split.stream].texts[0];
+    std::string line;
+    for (std::size_t i = 0; i < texts.in_a_row.size(); ++i) {
+      if (texts.in_a_row[i].cut == 0) continue;
+      line += (line.empty() ? "" : ", ") + count_of(texts.in_a_row[i].cut, "text") + " of \"" +
+              run->data.loader.text_columns[i] + "\"";
+    }
+    if (!line.empty())
+      run->notes.push_back(
+          "data: " + count_of(split.manifest->rows(), "row") + " of " + split.manifest->name() + ": cut " + line +
+          " at data.max_seq_length = " + std::to_string(run->data.loader.texts[0].max_length) + " tokens");
+  }
+}
+
 std::vector<std::int32_t> further_tags(const ModelInputs& model) {
   const std::vector<std::string>& names = model.class_names;
   std::vector<std::int32_t> tags;

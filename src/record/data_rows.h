@@ -51,6 +51,9 @@ void find_empty_texts(RecordedRun* run, Manifest* manifest);
 // loader is planned.
 void note_lengths(RecordedRun* run);
 
+// The same of texts that are embedded each by itself: a line for each split, by column.
+void note_cut_texts(RecordedRun* run);
+
 // Words with tags: the tags of tokens behind the first of a word, and what people are told of words. Before the seal.
 
 // With data.label_all_tokens, the tag of a word's further tokens, by the word's: I-X for B-X where the model has it,

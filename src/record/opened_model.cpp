@@ -169,8 +169,11 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
   opened.source.image_size = model.image_size;
   opened.source.pooling = model.pooling;
   opened.source.normalize = model.normalize;
+  const bool embeds_texts =
+      opened.family->head(model.head) != nullptr && opened.family->head(model.head)->words.embeds_texts;
+  if (embeds_texts) opened.source.texts_in_a_row = static_cast<std::int64_t>(data.text_columns());
   reopen(&opened, model, data, training);
-  if (opened.family->head(model.head)->words.embeds_texts) {
+  if (embeds_texts) {
     SentenceFolder sentence = read_sentence_folder(folder, opened.model->embedding_width(), opened.inputs.texts[0]);
     sentence.pooling = model.pooling;
     sentence.normalize = model.normalize;
@@ -212,7 +215,7 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
   }
   check_target_columns(opened, model, data, origin);
   check_tag_column(opened, model, data, origin);
-  if (has_pairs && reads_rows(data, training) && data.text_pair_column.empty()) {
+  if ((has_pairs || embeds_texts) && reads_rows(data, training) && data.text_pair_column.empty()) {
     throw Error(
         ErrorKind::kSettings, where_written(origin, "data.text_pair_column"),
         "model.head = \"" + model.head + "\" needs the second text of each row, but data.text_pair_column is not set",

@@ -57,6 +57,7 @@ ManifestColumns columns_of(const RecordedRun& run, Split split) {
   columns.text = reads_text(loader) ? loader.text_columns[0] : "";
   if (!data.text_column.empty()) columns.text_setting = "text_column";
   columns.second_text = loader.text_columns[1];
+  columns.further_texts = data.negative_columns;
   if (!data.summary_column.empty()) columns.second_text_setting = "summary_column";
   columns.label = data.label_column;
   columns.named_classes = head_of(run).names_classes;
@@ -251,6 +252,10 @@ void set_up_loader(RecordedRun* run, const media_engine_driver* engine) {
   loader.text_columns[0] = settings.data.text_column.empty() ? settings.data.caption_column : settings.data.text_column;
   const bool reads_targets = reads_text(loader, 1);
   loader.text_columns[1] = reads_targets ? settings.data.summary_column : settings.data.text_pair_column;
+  loader.takes_texts_in_a_row = head_of(*run).words.embeds_texts;
+  loader.text_columns.insert(loader.text_columns.end(), settings.data.negative_columns.begin(),
+                             settings.data.negative_columns.end());
+  loader.prompts = settings.data.prompts;
   const std::int64_t lengths[kMaxTexts] = {
       reads_targets ? settings.data.max_source_length : settings.data.max_seq_length, settings.data.max_target_length};
   for (int text = 0; text < kMaxTexts; ++text) {
@@ -321,6 +326,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
   run->data.plan = plan_loader(loader);
   if (reads_text(loader, 1)) note_lengths(run);
   if (loader.reads_words) note_cut_words(run);
+  if (loader.takes_texts_in_a_row) note_cut_texts(run);
 }
 
 }  // namespace bascule

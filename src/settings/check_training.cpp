@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/base/batch.h"
 #include "src/base/error.h"
+#include "src/base/messages.h"
 #include "src/settings/keys.h"
 #include "src/settings/settings.h"
 #include "src/settings/validate.h"
@@ -147,6 +149,54 @@ void check_lengths(const Settings& s) {
 }
 
 }  // namespace
+
+namespace {
+
+std::string heads_that_embed_texts(const Settings& s) {
+  std::string heads;
+  for (const HeadWords& head : s.words.heads) {
+    if (head.embeds_texts) heads += (heads.empty() ? "\"" : " or \"") + head.name + "\"";
+  }
+  return heads;
+}
+
+void check_different_columns(const Settings& s) {
+  const DataSettings& data = s.data;
+  std::vector<std::string> columns = {data.text_column, data.text_pair_column, data.label_column};
+  for (const std::string& column : data.negative_columns) {
+    const bool is_taken = std::find(columns.begin(), columns.end(), column) != columns.end();
+    if (column.empty() || is_taken)
+      refuse(s, "data.negative_columns",
+             column.empty() ? "data.negative_columns has an empty name"
+                            : "data.negative_columns names \"" + column + "\", which another column key names too",
+             "name a column of its own for each");
+    columns.push_back(column);
+  }
+}
+
+}  // namespace
+
+void check_embedded_texts(const Settings& s) {
+  const DataSettings& data = s.data;
+  for (const auto& [is_set, key] :
+       {std::pair{!data.negative_columns.empty(), "data.negative_columns"}, {!data.prompts.empty(), "data.prompts"}}) {
+    if (!is_set || s.head()->embeds_texts) continue;
+    const std::string heads = heads_that_embed_texts(s);
+    refuse(s, key,
+           std::string(key) + " is set, but " +
+               (heads.empty() ? "no head of this model embeds texts" : "only the head " + heads + " embeds texts"),
+           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
+  }
+  if (!data.negative_columns.empty() && data.text_pair_column.empty())
+    refuse(s, "data.negative_columns", "data.negative_columns is set, but data.text_pair_column is not",
+           "name the column of the texts that belong to those of data.text_column");
+  check_different_columns(s);
+  if (!data.prompts.empty() && data.prompts.size() != data.text_columns())
+    refuse(s, "data.prompts",
+           "data.prompts has " + count_of(data.prompts.size(), "text") + ", but a row has " +
+               count_of(data.text_columns(), "text column"),
+           "write one for each of text_column, text_pair_column and negative_columns, \"\" for none");
+}
 
 void check_targets(const Settings& settings) {
   check_summary_column(settings);

@@ -67,6 +67,15 @@ constexpr Key kDataKeys[] = {
      "\"\""},
     {"data", "text_pair_column", text<&Data::text_pair_column>(true), kNumbers,
      "column with the second text of each row, for heads that read pairs of texts", nullptr, "\"\""},
+    {"data", "negative_columns", WordsKey{member<&Data::negative_columns>()}, kNumbers,
+     "columns with texts that do not belong to the one in `text_column`, behind `text_pair_column`, for heads that "
+     "embed texts",
+     nullptr, "[]"},
+    {"data", "prompts", WordsKey{member<&Data::prompts>()}, kNumbers,
+     "texts put before those of `text_column`, `text_pair_column` and `negative_columns`, one for each column, for "
+     "heads "
+     "that embed texts; empty: none",
+     nullptr, "[]"},
     {"data", "summary_column", text<&Data::summary_column>(true), kNumbers,
      "column with the target of each row, for heads that write a text; the source is in `text_column`", nullptr,
      "\"\""},

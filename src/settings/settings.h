@@ -155,11 +155,13 @@ struct DataSettings {
   double validation_share = 0.0;  // of train_file, held out in place of validation_file; 0: none
   std::string image_column = "image";
   std::string caption_column = "caption";
-  std::string text_column;        // "": caption_column
-  std::string text_pair_column;   // "": a sample has one text
-  std::string summary_column;     // of the target, whose source is in text_column
-  std::string label_column;       // "": labels are made by exchanging captions
-  bool label_all_tokens = false;  // of words with tags; false: the first token of a word alone has its tag
+  std::string text_column;                    // "": caption_column
+  std::string text_pair_column;               // "": a sample has one text
+  std::vector<std::string> negative_columns;  // of texts that are wrong for text_column, behind text_pair_column
+  std::vector<std::string> prompts;           // put before the texts of these columns, one each; none: nothing is
+  std::string summary_column;                 // of the target, whose source is in text_column
+  std::string label_column;                   // "": labels are made by exchanging captions
+  bool label_all_tokens = false;              // of words with tags; false: the first token of a word alone has its tag
   std::int64_t max_seq_length = 128;
   std::string source_prefix;  // put before each source
   std::int64_t max_source_length = 1024, max_target_length = 128;
@@ -191,6 +193,9 @@ struct DataSettings {
   std::int64_t ring_slots = 3;
   OnBadSample on_bad_sample = OnBadSample::kStop;
   std::int64_t max_eval_samples = 0, max_predict_samples = 0;  // rows of validation and test; 0: all
+
+  // Of rows whose texts are embedded each by itself.
+  std::size_t text_columns() const { return (text_pair_column.empty() ? 1 : 2) + negative_columns.size(); }
 
   // The first key that is set of those that change training pictures at random; "": none.
   std::string random_change() const;

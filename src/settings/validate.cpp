@@ -386,6 +386,7 @@ void check_settings(const Settings& settings) {
   check_share(settings);
   check_phases(settings);
   check_columns(settings);
+  check_embedded_texts(settings);
   check_targets(settings);
   check_generation(settings);
   check_pictures(settings);

@@ -30,6 +30,7 @@ void check_drawing(const Settings& settings);
 void check_updates(const Settings& settings);
 
 // Keys of samples that are a source and a target. Throws Error{kSettings}.
+void check_embedded_texts(const Settings& settings);
 void check_targets(const Settings& settings);
 
 // Keys of texts that are written in evaluations. Throws Error{kSettings}.

@@ -75,6 +75,8 @@ KEYS = {
     "data.caption_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_caption"'),
     "data.text_column": (PARAMETERS, PAIRS, '"other_image"'),
     "data.text_pair_column": (PARAMETERS, PAIRS, '"other_image"'),
+    "data.negative_columns": (REFUSED, PAIRS, '["other_image"]'),
+    "data.prompts": (REFUSED, PAIRS, '["a: ", "b: "]'),
     "data.summary_column": (PARAMETERS, TARGETS, '"other_image"'),
     "data.source_prefix": (PARAMETERS, TARGETS, '"a picture of "'),
     "data.max_source_length": (PARAMETERS, TARGETS, "4"),

@@ -101,6 +101,45 @@ TEST(Manifest, ReadsLinesThatEndWithACarriageReturnAlone) {
         << file;
 }
 
+TEST(Manifest, GivesTheTextsBehindAPair) {
+  const TemporaryFolder folder;
+  ManifestColumns columns{"", "a", "", 2, "p", {"n1", "n2"}};
+  const std::string one = R"({"n2": "far", "a": "one", "p": "an answer", "n1": "near"})",
+                    two = R"({"a": "tw\u00f3", "p": "", "n1": "n", "n2": ""})";
+  const std::vector<std::string> files = {
+      folder.write("rows.jsonl", one + "\n" + two + "\n"), folder.write("rows.json", "[" + one + "," + two + "]"),
+      folder.write("rows.csv", "p,n1,x,a,n2\nan answer,near,x,one,far\n,n,y,tw\u00f3,\n"),
+      folder.write("rows.tsv", "n2\tp\tn1\ta\nfar\tan answer\tnear\tone\n\t\tn\ttw\u00f3\n")};
+  for (const std::string& file : files) {
+    const Manifest manifest = Manifest::load(file, columns);
+    std::string texts;
+    for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+      for (std::size_t i = 0; i < manifest.texts_of_a_row(); ++i) texts += std::string(manifest.text(row, i)) + "|";
+    }
+    EXPECT_EQ(texts, "one|an answer|near|far|tw\u00f3||n||") << file;
+    EXPECT_EQ(manifest.row(0).second_text, "an answer");
+  }
+  const auto error_of = [&](const std::string& text) {
+    try {
+      Manifest::load(folder.write("bad.jsonl", one + "\n" + text + "\n"), columns);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string null = error_of(R"({"a": "x", "p": "y", "n1": "z", "n2": null})");
+  EXPECT_NE(null.find("bad.jsonl:2: column \"n2\" is null, not a string"), std::string::npos) << null;
+  const std::string missing = error_of(R"({"a": "x", "p": "y", "n1": "z"})");
+  EXPECT_NE(missing.find("bad.jsonl:2: no column \"n2\" among"), std::string::npos) << missing;
+  EXPECT_NE(missing.find("correct data.negative_columns"), std::string::npos) << missing;
+  try {
+    Manifest::load(folder.write("bad.csv", "a,p,n1,n2\nx,y,\xff,z\n"), columns);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("byte 0 of text 3 is not UTF-8"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Manifest, GivesPairsOfCaptions) {
   const TemporaryFolder folder;
   const ManifestColumns columns{"", "a", "", 2, "b"};

@@ -187,6 +187,16 @@ TEST(ManifestPart, TextsAreToldByTheFirstOfThem) {
   EXPECT_EQ(part.longest_text_bytes(), 3U);
 }
 
+TEST(ManifestPart, HasAllTextsOfARow) {
+  const TemporaryFolder folder;
+  ManifestColumns columns{"", "a", "", 2, "b", {"c"}};
+  const Manifest whole = opened(folder.write("a.csv", "a,b,c\n1,2,3\n4,5,6\n7,8,9\n"), columns);
+  const Manifest part = part_of(whole, {1, 2});
+  EXPECT_EQ(part.rows(), 2);
+  EXPECT_EQ(part.texts_of_a_row(), 3U);
+  EXPECT_EQ(std::string(part.text(0, 2)) + std::string(part.text(1, 1)), "68");
+}
+
 TEST(ManifestPart, ClassesAreThoseOfTheWhole) {
   const TemporaryFolder folder;
   for (const char* name : {"cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg", "owl/1.jpg"}) {

@@ -123,6 +123,13 @@ TEST_F(KeptIndexes, ArePairsOfCaptionsAgain) {
   EXPECT_EQ(again.manifest.row(0).second_text, "1");
   EXPECT_EQ(again.manifest.row(1).text, "two");
   EXPECT_EQ(again.manifest.row(1).second_text, "");
+  columns.further_texts = {"a"};
+  EXPECT_FALSE(is_from_index(path)) << "the index of three texts is another one";
+  again = open_manifest(path, columns, cache);
+  EXPECT_EQ(again.note, "");
+  EXPECT_TRUE(again.manifest.read_into_memory());
+  EXPECT_EQ(again.manifest.text(1, 2), "two");
+  columns.further_texts = {};
   columns.second_text = "";
   EXPECT_FALSE(is_from_index(path)) << "the index of pairs is another one";
   EXPECT_EQ(open_manifest(path, columns, cache).manifest.row(1).second_text, std::nullopt);

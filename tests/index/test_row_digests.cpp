@@ -84,6 +84,15 @@ TEST_F(RowDigests, ARowThatIsDifferentIsNamed) {
   }
 }
 
+TEST_F(RowDigests, EveryTextOfARowCounts) {
+  const ManifestColumns columns{"", "a", "", 2, "b", {"c"}};
+  const auto content_of = [&](const std::string& row) {
+    return row_content(Manifest::load(folder_.write("rows.csv", "a,b,c\n" + row + "\n"), columns), 0);
+  };
+  EXPECT_NE(content_of("1,2,3"), content_of("1,2,4"));
+  EXPECT_NE(content_of("1,2,3"), content_of("1,3,2"));
+}
+
 TEST_F(RowDigests, RowsThatWereAddedOrAreGoneAreCounted) {
   const RowsOfCheckpoint then = kept(manifest_of(folder_, some_rows(20)), {7});
   EXPECT_EQ(compared(then, some_rows(21)).problem, "it has 21 rows instead of 20");

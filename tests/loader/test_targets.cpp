@@ -158,7 +158,7 @@ TEST_F(Targets, HaveRoomForASourceBehindItsPrefix) {
   const Manifest pairs = manifest("source,target\na cat and a tree,a\n");
   TextSettings settings;
   settings.tokenizer = tokenizer.get();
-  settings.of_row = RowTexts::kFirst;
+  settings.of_row = 0;
   settings.prefix = "translate: ";
   std::vector<std::byte> scratch(encode_scratch_bytes(settings, pairs.longest_text_bytes()));
   std::vector<std::int32_t> ids(40);

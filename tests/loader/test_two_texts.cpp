@@ -161,6 +161,7 @@ TEST_F(TwoTexts, EndTheStreamWhereTheSecondIsLongerThanPlanned) {
   LoaderPlan plan = plan_loader(settings);
   StreamPlan& stream = plan.streams[0];
   stream.bounds[tokens_of_text(1)] -= stream.bounds.samples();
+  --stream.texts[1].longest;
   LoaderRun run(settings, plan);
   run.stream().start(0, run.stream().batches_per_epoch());
   const Batch* batch = nullptr;
@@ -177,12 +178,12 @@ TEST_F(TwoTexts, HaveLengthsThatAreKeptApart) {
   LoaderSettings one = two;
   one.fields = text_fields(0, Reads::kAttended);
   one.cache = two.cache = IndexCache{folder_.path() + "/cache", 1};
-  EXPECT_EQ(text_lengths(pairs, text_settings(one, 0, one.streams[0]), one.cache).longest, kSourceLength);
+  EXPECT_EQ(text_lengths(pairs, text_settings(one, 0, one.streams[0]).front(), one.cache).longest, kSourceLength);
   EXPECT_TRUE(has_text_lengths(one, one.streams[0]));
   EXPECT_FALSE(has_text_lengths(two, two.streams[0]));
-  text_lengths(pairs, text_settings(two, 0, two.streams[0]), two.cache);
+  text_lengths(pairs, text_settings(two, 0, two.streams[0]).front(), two.cache);
   EXPECT_FALSE(has_text_lengths(two, two.streams[0]));
-  text_lengths(pairs, text_settings(two, 1, two.streams[0]), two.cache);
+  text_lengths(pairs, text_settings(two, 1, two.streams[0]).front(), two.cache);
   EXPECT_TRUE(has_text_lengths(two, two.streams[0]));
 }
 

@@ -43,7 +43,7 @@ inline ModelWords test_words(const std::string& folder = "") {
             {}};
   return {{{"contrastive", false, true, false, {}},
            {"image_text_matching", true, false, true, {}, true},
-           {"masked_lm", false, false, true, {"perplexity"}, false, true, true, true}},
+           {"masked_lm", false, false, true, {"perplexity"}, false, true, true, true, true}},
           {"vision_model", "text_model", "text_pooler"},
           {"text_pooler"},
           {"text_pooler"}};

@@ -200,6 +200,30 @@ TEST(Validate, TextsOfAPairNeedAHeadThatReadsThemAndColumnsOfTheirOwn) {
             std::string::npos);
 }
 
+TEST(Validate, TextsThatAreEmbeddedNeedAHeadAndColumnsOfTheirOwn) {
+  const auto refused = [](const std::string& lines) {
+    return refusal_of("model.model_name_or_path = \"m\"\ntraining.output_dir = \"o\"\ndata.train_file = \"t\"\n" +
+                      lines);
+  };
+  const std::string head = "model.head = \"masked_lm\"\ndata.text_column = \"a\"\n",
+                    pair = head + "data.text_pair_column = \"b\"\n";
+  EXPECT_NE(refused("data.prompts = [\"q: \"]\n").find("only the head \"masked_lm\" embeds texts"), std::string::npos);
+  EXPECT_NE(refused("data.negative_columns = [\"c\"]\n").find("only the head \"masked_lm\" embeds texts"),
+            std::string::npos);
+  EXPECT_NE(refused(head + "data.negative_columns = [\"c\"]\n").find("but data.text_pair_column is not"),
+            std::string::npos);
+  EXPECT_EQ(refused(pair + "data.negative_columns = [\"c\", \"d\"]\ndata.prompts = [\"\", \"x\", \"\", \"y\"]\n"), "");
+  for (const char* const taken : {"a", "b"})
+    EXPECT_NE(refused(pair + "data.negative_columns = [\"c\", \"" + taken + "\"]\n")
+                  .find(std::string("names \"") + taken + "\", which another column key names too"),
+              std::string::npos);
+  EXPECT_NE(refused(pair + "data.negative_columns = [\"c\", \"c\"]\n").find("another column key names too"),
+            std::string::npos);
+  EXPECT_NE(refused(pair + "data.negative_columns = [\"\"]\n").find("has an empty name"), std::string::npos);
+  EXPECT_NE(refused(pair + "data.prompts = [\"q: \"]\n").find("data.prompts has 1 text, but a row has 2 text columns"),
+            std::string::npos);
+}
+
 TEST(Validate, MixingNeedsClassesOfSamplesAndPairs) {
   const std::string head =
       "model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\ntraining.output_dir = \"o\"\n"
