@@ -12,6 +12,8 @@
 namespace bascule {
 namespace {
 
+constexpr char kSentenceTransformers[] = "sentence-transformers";
+
 // A string of YAML in double quotes: JSON's are that too.
 std::string quoted(const std::string& text) { return json_text(Json(text)); }
 
@@ -72,7 +74,7 @@ void add_split_results(std::string& out, const Report& report, const EvaluationR
 }
 
 void add_header(std::string& out, const Report& report) {
-  out += "---\nlibrary_name: transformers\nbase_model: " + quoted(published(report.model_name)) + "\ntags:\n";
+  out += "---\nlibrary_name: " + report.library + "\nbase_model: " + quoted(published(report.model_name)) + "\ntags:\n";
   for (const std::string& tag : report.tags) out += "- " + tag + "\n";
   out += "- bascule\npipeline_tag: " + report.pipeline_tag + "\n";
   const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
@@ -101,6 +103,13 @@ void add_loading(std::string& out, const Report& report) {
   const std::string &name = has_code ? report.auto_class : report.architecture, &prepares = report.processor;
   if (prepares.empty()) {
     out += "\n## Usage\n\nTransformers has no class that can load this folder; `bascule run` can start from it.\n";
+    return;
+  }
+  if (report.library == kSentenceTransformers) {
+    out +=
+        "\n## Usage\n\n```python\nfrom sentence_transformers import SentenceTransformer\n\n"
+        "folder = \".\"  # the path of this folder\n"
+        "vectors = SentenceTransformer(folder).encode([\"a text\", \"another\"])\n```\n";
     return;
   }
   const std::string variable = prepares == "AutoTokenizer" ? "tokenizer" : "processor";

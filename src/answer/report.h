@@ -254,12 +254,13 @@ struct Report {
   std::string title;  // e.g. base name of the output folder
   std::string output_dir;
   std::string settings_file;
-  std::string model_name;               // model_name_or_path
-  std::string model_kind;               // the family, for people
-  std::string architecture, processor;  // Hugging Face classes
-  std::string auto_class;               // loads the architecture from code in the folder; empty: it needs none
-  std::string head;                     // model.head
-  std::vector<std::string> tags;        // of the model card, as is the next
+  std::string model_name;                // model_name_or_path
+  std::string model_kind;                // the family, for people
+  std::string architecture, processor;   // Hugging Face classes
+  std::string auto_class;                // loads the architecture from code in the folder; empty: it needs none
+  std::string head;                      // model.head
+  std::vector<std::string> tags;         // of the model card, as is the next
+  std::string library = "transformers";  // of Python, which loads the folder
   std::string pipeline_tag;
   std::string preparation_note;                  // see ModelCardWords
   std::string dataset;                           // train_file as written

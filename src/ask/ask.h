@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that ask a finished model: classify, draw, fill, generate, search.
+// The commands that ask a finished model: classify, draw, embed, fill, generate, search.
 #pragma once
 
 #include <cstddef>
@@ -82,6 +82,22 @@ struct DrawArguments {
 // Writes the picture, and says so. Returns the exit code, 0, or 128 + the number of a signal that came. Throws Error:
 // kSettings for the arguments, kData for the folder, kMemory, kDisk.
 int draw_command(const DrawArguments& arguments, const volatile int* stop);
+
+// `bascule embed FOLDER "text"`: the vectors of texts.
+
+struct EmbedArguments {
+  std::string folder;                 // of a run that has finished, of sentence-transformers, or of a body
+  std::vector<std::string> texts;     // "-" alone: the lines of standard input
+  std::optional<std::string> prompt;  // the name of one; none: the folder's default, if it has one
+  std::string output;                 // a safetensors file to write; empty: the vectors are printed
+  bool json = false;
+};
+
+// Prints a line of numbers for each text, or one JSON document; with a file its vectors are there alone, which is
+// written whole or not at all. Returns the exit code. Throws Error: kSettings for the prompt's name, kData for the
+// folder and for texts that are not UTF-8, kMemory, kDisk. The lines before such a one are answered unless there is a
+// file; a document then has their answers and the error, which is said, and its exit code returned.
+int embed_command(const EmbedArguments& arguments);
 
 // `bascule fill FOLDER "text with [MASK]"`: the tokens that a masked language model puts in the place of masks.
 

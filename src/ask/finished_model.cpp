@@ -47,9 +47,15 @@ MediaSettings settings_by(const RunInputs& inputs, const std::string& folder, co
   }
 }
 
-// The family's head that the command asks: of several the one that config.json's architectures name, else the first.
-// Null: there is none.
-const FamilyHead* asked_head(const Family& family, const std::string& command, const std::string& path) {
+// The head of the folder's family that the command asks: of several the one that config.json's architectures name, else
+// the first. Throws Error kData where there is none.
+const FamilyHead& asked_head(const std::string& folder, const std::string& command) {
+  const std::string path = folder + "/config.json";
+  if (std::filesystem::exists(folder) && !std::filesystem::exists(path)) {
+    throw Error(ErrorKind::kData, folder, "holds no model: no config.json",
+                "name the folder of a finished training; a run that only evaluates leaves no copy of its model");
+  }
+  const Family& family = family_of(path);
   const Json json = read_json_file(path);
   const std::vector<std::string> classes = find_member(json, "architectures", path) == nullptr
                                                ? std::vector<std::string>()
@@ -58,33 +64,35 @@ const FamilyHead* asked_head(const Family& family, const std::string& command, c
   for (const FamilyHead& head : family.heads) {
     if (head.command != command) continue;
     if (first == nullptr) first = &head;
-    if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end()) return &head;
+    if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end()) return head;
   }
-  return first;
+  if (first != nullptr) return *first;
+  std::vector<std::string> others;
+  for (const Family* other : families()) {
+    for (const FamilyHead& one : other->heads) {
+      if (one.command == command) others.push_back(one.architecture);
+    }
+  }
+  throw Error(ErrorKind::kData, path,
+              std::string("bascule ") + command + " does not work with a " + family.model_type + " model",
+              "it needs a " + or_list(others));
 }
 
 }  // namespace
 
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command) {
-  const std::string path = folder + "/config.json";
-  if (std::filesystem::exists(folder) && !std::filesystem::exists(path)) {
-    throw Error(ErrorKind::kData, folder, "holds no model: no config.json",
-                "name the folder of a finished training; a run that only evaluates leaves no copy of its model");
-  }
-  const Family& family = family_of(path);
-  const FamilyHead* const head = asked_head(family, command, path);
-  if (head == nullptr) {
-    std::vector<std::string> others;
-    for (const Family* other : families()) {
-      for (const FamilyHead& one : other->heads) {
-        if (one.command == command) others.push_back(one.architecture);
-      }
-    }
-    throw Error(ErrorKind::kData, path,
-                std::string("bascule ") + command + " does not work with a " + family.model_type + " model",
-                "it needs a " + or_list(others));
-  }
-  return family.open(model_source(folder), head->words.name);
+  const std::string body = body_folder(folder);
+  return family_of(body + "/config.json").open(model_source(body), asked_head(body, command).words.name);
+}
+
+std::unique_ptr<Model> open_sentence_model(const std::string& folder, SentenceFolder* sentence) {
+  const std::string body = body_folder(folder), head = asked_head(body, "embed").words.name;
+  const Family& family = family_of(body + "/config.json");
+  *sentence = sentence_folder_of(folder, family, head);
+  ModelSource source = model_source(body);
+  source.pooling = sentence->pooling;
+  source.normalize = sentence->normalize;
+  return family.open(source, head);
 }
 
 RunInputs read_run_inputs(const std::string& folder) {

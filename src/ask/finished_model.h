@@ -13,6 +13,7 @@
 #include "src/loader/media.h"
 #include "src/models/families.h"
 #include "src/models/model.h"
+#include "src/models/sentence_folder.h"
 #include "src/runtime/threads.h"
 #include "src/session/session.h"
 
@@ -27,6 +28,10 @@ inline constexpr std::size_t kMostPicturesAtOnce = 8;
 // The model of a folder, with the head that the command asks (FamilyHead::command). Throws Error kData if its family
 // has none.
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command);
+
+// The model that makes vectors of texts in a folder of sentence-transformers or of a body, and what the folder says of
+// it. Throws Error kData.
+std::unique_ptr<Model> open_sentence_model(const std::string& folder, SentenceFolder* sentence);
 
 // How a run prepared what the model saw: bascule.json of its folder. Where there is none, as Transformers prepares it
 // for the folder: pictures by the processor file.

@@ -46,7 +46,8 @@ bool is_one_of(const std::string& name, const char* const (&names)[N]) {
 bool is_ours(const std::string& name) {
   return name != kDefaultPage &&
          (is_one_of(name, kResultFiles) || is_one_of(name, kModelAndStateFiles) || is_one_of(name, kTokenizerFiles) ||
-          is_one_of(name, kPreprocessorFiles) || is_one_of(name, kGenerationFiles) || is_one_of(name, kOtherFiles));
+          is_one_of(name, kPreprocessorFiles) || is_one_of(name, kGenerationFiles) || is_one_of(name, kSentenceFiles) ||
+          is_one_of(name, kOtherFiles));
 }
 
 bool is_folder_of_run(const std::string& name) { return checkpoint_step(name) || is_one_of(name, kRunFolders); }

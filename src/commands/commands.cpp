@@ -291,6 +291,32 @@ void add_fill(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return fill_command(*arguments); }; });
 }
 
+void add_embed(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("embed", "Make vectors of texts, with a model of sentence-transformers");
+  auto arguments = std::make_shared<EmbedArguments>();
+  as_path(command->add_option("folder", arguments->folder,
+                              "output_dir of a finished run, or a folder of sentence-transformers or of a body alone"))
+      ->required();
+  command->add_option("texts", arguments->texts, "texts; - alone: the lines of standard input")->required();
+  auto prompt = std::make_shared<std::string>();
+  CLI::Option* has_prompt = command->add_option(
+      "--prompt", *prompt,
+      "name of the folder's prompt to put before each text; empty: none; default: the folder's default_prompt_name");
+  as_output_file(command->add_option(
+      "--output", arguments->output,
+      "safetensors file to write: the tensor embeddings, with a row for each text; without it they are printed"));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->callback([=] {
+    if (has_prompt->count() > 0) arguments->prompt = *prompt;
+    *chosen = [=] {
+      CommandReads reads;
+      reads.folders = {arguments->folder};
+      check_outputs({{"--output", arguments->output}}, reads);
+      return embed_command(*arguments);
+    };
+  });
+}
+
 void add_generate(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("generate", "Write what a model makes of texts, such as their summaries");
   auto arguments = std::make_shared<GenerateArguments>();
@@ -404,6 +430,7 @@ void add_commands(CLI::App& app, Chosen* chosen) {
   add_search(app, chosen);
   add_classify(app, chosen);
   add_fill(app, chosen);
+  add_embed(app, chosen);
   add_generate(app, chosen);
   add_draw(app, chosen);
 }

@@ -260,6 +260,7 @@ void add_card(Report* report, const ModelCardWords& card) {
   report->pipeline_tag = card.pipeline_tag;
   report->processor = card.processor;
   report->preparation_note = card.preparation_note;
+  report->library = card.library;
 }
 
 void add_history(Report* report, const std::vector<HistoryEntry>& history) {

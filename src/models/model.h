@@ -139,8 +139,9 @@ struct ModelCardWords {
   const char* kind = "";  // "BridgeTower"
   std::vector<const char*> tags;
   const char* pipeline_tag = "";
-  const char* processor = "";         // Hugging Face class; empty: Transformers cannot load the model
-  const char* preparation_note = "";  // how data.preprocessing = "training" differs from it; may be empty
+  const char* processor = "";            // Hugging Face class; empty: Transformers cannot load the model
+  const char* preparation_note = "";     // how data.preprocessing = "training" differs from it; may be empty
+  const char* library = "transformers";  // which loads the folder
 };
 
 // Python beside the weights of a model that no class of Transformers expresses.
@@ -149,6 +150,9 @@ struct ModelCode {
   const char* text = "";             // its content
   const char* auto_class = nullptr;  // of Transformers, which loads the folder with trust_remote_code=True
 };
+
+// The vectors of texts, (samples * texts in a row, embedding_width()): those of a sample one after another.
+inline constexpr char kSentenceEmbedding[] = "sentence_embedding";
 
 // The purpose of a graph of a model. The parameters are the same in every one.
 enum class Use {

@@ -74,9 +74,8 @@ ModelWords model_words(const std::string& folder) {
   const auto embeds = [](const FamilyHead& head) { return head.words.embeds_texts; };
   const auto head = std::find_if(family.heads.begin(), family.heads.end(), embeds);
   if (head == family.heads.end()) return words;
-  words.find_sentence = [&family, folder, body, name = head->words.name] {
-    const std::unique_ptr<Model> model = family.open(model_source(body, false), name);
-    const SentenceFolder sentence = read_sentence_folder(folder, model->embedding_width(), model->inputs().texts[0]);
+  words.find_sentence = [&family, folder, name = head->words.name] {
+    const SentenceFolder sentence = sentence_folder_of(folder, family, name);
     return SentenceWords{sentence.pooling, sentence.normalize, sentence.max_seq_length};
   };
   return words;

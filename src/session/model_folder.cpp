@@ -43,6 +43,11 @@ ModelSource model_source(const std::string& folder, bool reads_weights, const We
   return {folder + "/config.json", has, equal};
 }
 
+SentenceFolder sentence_folder_of(const std::string& folder, const Family& family, const std::string& head) {
+  const std::unique_ptr<Model> model = family.open(model_source(body_folder(folder), false), head);
+  return read_sentence_folder(folder, model->embedding_width(), model->inputs().texts[0]);
+}
+
 std::vector<Part> open_parts(const std::string& folder, const std::vector<WantedPart>& wanted) {
   require_model_folder(folder);
   const std::string path = folder + "/model_index.json";

@@ -9,12 +9,16 @@
 
 #include "src/checkpoint/hf_folder.h"
 #include "src/models/families.h"
+#include "src/models/sentence_folder.h"
 
 namespace bascule {
 
 // The source that a model is opened from: config.json of the folder, and its weights, whose names are read at the first
 // question about them. reads_weights: false where fresh ones are made, so that those in the folder do not matter.
 ModelSource model_source(const std::string& folder, bool reads_weights = true, const WeightsStem& stem = {});
+
+// What a folder says of the vectors that its model makes of texts with this head. Reads no weights.
+SentenceFolder sentence_folder_of(const std::string& folder, const Family& family, const std::string& head);
 
 // One model of a pipeline.
 struct Part {

@@ -369,7 +369,7 @@ class CommandLine(unittest.TestCase):
         done = run("diff", nowhere, self.folder / "other")
         self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {nowhere}: there is no such folder\n"))
         for name in (nowhere, "bert-base-uncased", "google/vit-base-patch16-224"):
-            for command in (["tokenize", "--model", name], ["classify", name, PICTURE], ["fill", name, "a"], ["generate", name, "a"], ["search", name, "a"], ["draw", name, "a", "--output", self.folder / "a.png"]):
+            for command in (["tokenize", "--model", name], ["classify", name, PICTURE], ["fill", name, "a"], ["embed", name, "a"], ["generate", name, "a"], ["search", name, "a"], ["draw", name, "a", "--output", self.folder / "a.png"]):
                 done = run(*command)
                 self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {name}: there is no such folder; models are local folders, and Bascule downloads nothing: `hf download NAME --local-dir FOLDER` downloads one from the hub\n"))
         done = run("tokenize", "--model", self.folder)

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/ask/text_embedder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/ask/finished_model.h"
+#include "src/base/error.h"
+#include "src/base/utf8.h"
+#include "src/logs/readable.h"
+#include "src/machine/process_limits.h"
+#include "src/plan/memory_plan.h"
+#include "src/session/packed_batch.h"
+#include "src/text/tokenizer_kinds.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::int64_t kLeastTokens = 2;  // of a text: the special ones
+
+std::unique_ptr<const Tokenizer> tokenizer_of(const SentenceFolder& sentence) {
+  std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(sentence.body);
+  return sentence.lower_case ? lower_cased(std::move(tokenizer)) : std::move(tokenizer);
+}
+
+}  // namespace
+
+TextEmbedder::TextEmbedder(const std::string& folder, Isa isa, int threads)
+    : model_(open_sentence_model(folder, &sentence_)),
+      tokenizer_(tokenizer_of(sentence_)),
+      isa_(isa),
+      fields_(model_->fields({})),
+      threads_(threads, false) {}
+
+TextTokens TextEmbedder::encode(const std::string& text, const std::string& prompt, const std::string& where) const {
+  if (const std::size_t byte = first_invalid_utf8(text); byte < text.size())
+    throw Error(ErrorKind::kData, where, "byte " + std::to_string(byte) + " is not UTF-8", "write it in UTF-8");
+  TextTokens tokens;
+  tokens.ids = tokenizer_->encode(prompt + text);
+  tokens.all = static_cast<std::int64_t>(tokens.ids.size());
+  if (tokens.all > sentence_.max_seq_length) {
+    const Span<const std::int32_t> after = tokenizer_->after();
+    tokens.ids.resize(static_cast<std::size_t>(sentence_.max_seq_length));
+    std::copy(after.begin(), after.end(), tokens.ids.end() - static_cast<std::ptrdiff_t>(after.size()));
+  }
+  return tokens;
+}
+
+Tensor TextEmbedder::record(Session* session, std::int64_t tokens) const {
+  BatchCounts bounds;
+  const Field& ids = fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))];
+  bounds[kSamples] = std::max<std::int64_t>(1, tokens / kLeastTokens);
+  bounds[ids.rows.stream] = tokens;
+  bounds.longest[ids.rows.stream] = std::min(tokens, sentence_.max_seq_length);
+  return model_->record(session->add_graph(bounds, fields_), Use::kEmbedText, {}).output(kSentenceEmbedding);
+}
+
+std::size_t TextEmbedder::planned_bytes(std::int64_t tokens, std::size_t other_bytes) const {
+  Session session;
+  record(&session, tokens);
+  return make_memory_plan(session.plan(threads_.count()), kProgramBytes + kProcessBytes).peak_bytes() + other_bytes;
+}
+
+void TextEmbedder::plan(std::int64_t tokens, std::size_t other_bytes) {
+  const ProcessLimits limits = read_process_limits();
+  const std::size_t needed = planned_bytes(tokens, other_bytes);
+  if (needed > limits.memory_bytes) {
+    throw Error(ErrorKind::kMemory, sentence_.folder,
+                "needs " + std::string(readable_bytes(needed).c_str()) + ", and " + limits.memory_owner + " has " +
+                    readable_bytes(limits.memory_bytes).c_str(),
+                other_bytes == 0 ? "the model is too large" : "embed fewer texts at a time");
+  }
+  tokens_ = tokens;
+  vectors_ = record(&session_, tokens);
+  seal_with_weights(&session_, *model_, sentence_.body, isa_, threads_);
+}
+
+void TextEmbedder::embed(const std::vector<TextTokens>& texts, float* vectors) {
+  for (std::size_t first = 0, end = 0; first < texts.size(); first = end) {
+    std::int64_t tokens = 0;
+    for (; end < texts.size(); ++end) {
+      tokens += static_cast<std::int64_t>(texts[end].ids.size());
+      if (tokens > tokens_) break;
+    }
+    run(&texts[first], end - first, vectors + static_cast<std::int64_t>(first) * width());
+  }
+}
+
+void TextEmbedder::run(const TextTokens* texts, std::size_t count, float* vectors) {
+  PaddedBatch padded;
+  padded.samples = static_cast<std::int64_t>(count);
+  PaddedText& text = padded.texts[0];
+  for (std::size_t i = 0; i < count; ++i)
+    text.length = std::max(text.length, static_cast<std::int64_t>(texts[i].ids.size()));
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t t = 0; t < static_cast<std::size_t>(text.length); ++t) {
+      const bool is_there = t < texts[i].ids.size();
+      text.input_ids.push_back(is_there ? texts[i].ids[t] : 0);
+      text.attention_mask.push_back(is_there ? 1 : 0);
+    }
+  }
+  const PackedBatch packed(padded, model_->inputs(), false, "the text");
+  Replay replay;
+  replay.batch = packed.batch(fields_);
+  session_.tape(0).replay(threads_, replay);
+  const std::int64_t numbers = static_cast<std::int64_t>(count) * width();
+  std::copy_n(session_.tape(0).at(vectors_), numbers, vectors);
+  if (!std::all_of(vectors, vectors + numbers, [](float x) { return std::isfinite(x); }))
+    throw Error(ErrorKind::kData, sentence_.body, "the model's vectors are not finite", "its weights may be damaged");
+}
+
+}  // namespace bascule
