@@ -9,10 +9,14 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
@@ -73,29 +77,90 @@ bool has_figures(const Json& line, const Record& record, const Others&... others
   return is_same;
 }
 
-// The line as a record of its update has it, with the time of the line. "": it has the figures of one, or none is
-// known.
-template <typename Record, typename... Others>
-std::string mended(const Json& line, Span<const Record> records, const Others&... others) {
-  const Record* other = nullptr;
-  for (const Record& record : records) {
-    if (record.global_step != line["step"].integer() || std::isnan(record.loss)) continue;
-    if (has_figures(line, record, others...)) return "";
-    other = &record;
-  }
-  if (other == nullptr) return "";
-  const Json* const time = line.find("time");
-  char text[2048];
-  JsonStream stream(Span<char>(text, sizeof text));
-  compose(&stream, *other, time != nullptr && time->is_number() ? time->number() : 0.0, others...);
-  return std::string(stream.text());
+enum class LineKind : int { kStep, kAveraged, kEvaluation };  // in the order in which an update writes them
+
+LineKind kind_of(const Json& line) {
+  if (is_of(line, Split::kValidation, true)) return LineKind::kAveraged;
+  return is_of(line, Split::kValidation, false) ? LineKind::kEvaluation : LineKind::kStep;
 }
 
-std::string mended(const Json& line, const KnownRecords& known) {
-  if (is_of(line, Split::kValidation, false)) return mended(line, known.evaluations, known.metrics);
-  if (is_of(line, Split::kValidation, true)) return mended(line, known.averaged, known.metrics);
-  return mended(line, known.steps);
+struct LogLine {
+  std::int64_t step = 0;
+  LineKind kind = LineKind::kStep;
+  double time = 0.0;  // 0: has none
+  Json content;       // null where the line is written from its record
+  std::string text;
+  bool has_record = false;
+};
+
+LogLine log_line(std::string text, Json content) {
+  const Json* const time = content.find("time");
+  return {content["step"].integer(), kind_of(content), time != nullptr && time->is_number() ? time->number() : 0.0,
+          std::move(content),        std::move(text),  false};
 }
+
+// One kind of records against the lines of that kind. A record is found where a line has its figures. Each other one is
+// written: in place of a line of its update that has no record, else as a new line behind those of its update and
+// before those of later ones.
+class LogMender {
+ public:
+  explicit LogMender(std::vector<LogLine>* lines) : lines_(*lines) {}
+
+  template <typename Record, typename... Others>
+  std::int64_t mend(LineKind kind, Span<const Record> records, const Others&... others) {
+    std::vector<const Record*> absent;
+    for (const Record& record : records) {
+      LogLine* const line = find(kind, record.global_step,
+                                 [&](const LogLine& one) { return has_figures(one.content, record, others...); });
+      if (line != nullptr) line->has_record = true;
+      // An evaluation without samples stands for one of which a checkpoint of before keeps nothing.
+      const bool is_known = kind == LineKind::kStep || record.samples > 0;
+      if (line == nullptr && is_known) absent.push_back(&record);
+    }
+    for (const Record* record : absent) {
+      LogLine* line = find(kind, record->global_step, [](const LogLine&) { return true; });
+      if (line == nullptr) line = insert(kind, record->global_step);
+      line->has_record = true;
+      char text[2048];
+      JsonStream stream(Span<char>(text, sizeof text));
+      compose(&stream, *record, line->time, others...);
+      line->text = std::string(stream.text());
+    }
+    return static_cast<std::int64_t>(absent.size());
+  }
+
+  // Those without a record.
+  std::int64_t remove_unknown(LineKind kind) {
+    const auto first = std::remove_if(lines_.begin(), lines_.end(),
+                                      [&](const LogLine& line) { return line.kind == kind && !line.has_record; });
+    const std::int64_t removed = lines_.end() - first;
+    lines_.erase(first, lines_.end());
+    return removed;
+  }
+
+ private:
+  template <typename Is>
+  LogLine* find(LineKind kind, std::int64_t step, const Is& is) {
+    for (LogLine& line : lines_) {
+      if (line.step == step && line.kind == kind && !line.has_record && is(line)) return &line;
+    }
+    return nullptr;
+  }
+
+  // With the time of a line beside it.
+  LogLine* insert(LineKind kind, std::int64_t step) {
+    const auto place = std::find_if(lines_.begin(), lines_.end(), [&](const LogLine& line) {
+      return line.step > step || (line.step == step && line.kind > kind);
+    });
+    LogLine line;
+    line.step = step;
+    line.kind = kind;
+    line.time = place != lines_.begin() ? std::prev(place)->time : place != lines_.end() ? place->time : unix_seconds();
+    return &*lines_.insert(place, std::move(line));
+  }
+
+  std::vector<LogLine>& lines_;
+};
 
 }  // namespace
 
@@ -136,30 +201,36 @@ Status JsonLog::sync() noexcept {
   return {StatusCode::kDiskFailed, {errno, 0}};
 }
 
-std::int64_t cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated,
-                           const KnownRecords& known) {
+LogRepair cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated,
+                        const KnownRecords& known) {
   const std::string path = folder + "/" + kLogFile;
   std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) return 0;
-  std::string kept, text;
-  bool changed = false;
-  std::int64_t damaged = 0;
+  std::string whole, text;
+  std::vector<LogLine> lines;
+  std::int64_t unread = 0, unread_at_end = 0;  // at the end: of updates that are computed again, or in the records
   while (std::getline(file, text)) {
-    const Json line = file.eof() ? Json() : line_of(text);  // one that a killed run did not end has no line break
-    if (line.is_null() || !stays(line, step, evaluated)) {
-      changed = true;
-      if (line.is_null() && !file.eof()) ++damaged;
-      continue;
+    whole += text + (file.eof() ? "" : "\n");
+    Json line = file.eof() ? Json() : line_of(text);  // one that a killed run did not end has no line break
+    if (line.is_null()) {
+      unread_at_end += file.eof() ? 0 : 1;
+    } else if (stays(line, step, evaluated)) {
+      unread += std::exchange(unread_at_end, 0);
+      lines.push_back(log_line(text, std::move(line)));
     }
-    const std::string anew = mended(line, known);
-    if (!anew.empty()) {
-      changed = true;
-      ++damaged;
-    }
-    kept += (anew.empty() ? text : anew) + "\n";
   }
-  if (changed) write_output_file(path, kept);
-  return damaged;
+  const std::size_t read = lines.size();
+  LogMender mender(&lines);
+  LogRepair repair;
+  repair.written = mender.mend(LineKind::kStep, known.steps) +
+                   mender.mend(LineKind::kAveraged, known.averaged, known.metrics) +
+                   mender.mend(LineKind::kEvaluation, known.evaluations, known.metrics);
+  const std::int64_t written_anew = static_cast<std::int64_t>(lines.size() - read);
+  if (known.has_every_step) unread += mender.remove_unknown(LineKind::kStep);
+  repair.removed = std::max<std::int64_t>(unread - written_anew, 0);
+  std::string kept;
+  for (const LogLine& line : lines) kept += line.text + "\n";
+  if (kept != whole) write_output_file(path, kept);
+  return repair;
 }
 
 }  // namespace bascule

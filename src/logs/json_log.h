@@ -48,13 +48,19 @@ struct KnownRecords {
   Span<const StepRecord> steps;
   Span<const EvaluationRecord> evaluations, averaged;
   Metrics metrics;
+  bool has_every_step = false;  // none was thinned away: a line without a record is none of this run
+};
+
+struct LogRepair {
+  std::int64_t written = 0;  // lines that were missing, or had other figures than their record
+  std::int64_t removed = 0;  // lines that were damaged and of which no record is known
 };
 
 // On resume: leaves no line of a later update than `step`, none of an evaluation later than `evaluated` or of the test
-// file, which will be made again, and no half line at the end. A line that does not have the figures of its record is
-// written anew from it. Returns how many were, and how many in between were no lines at all and are gone. Without the
-// file nothing is done. Throws Error{kDisk}.
-std::int64_t cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated,
-                           const KnownRecords& known = {});
+// file, which will be made again, and no half line at the end. Each known record has its line afterwards, one written
+// anew where the file lacks it; such a line has the time of the one that it replaces, else of a line beside it, else
+// the time of now. Without records an absent file stays absent. Throws Error{kDisk}.
+LogRepair cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated,
+                        const KnownRecords& known = {});
 
 }  // namespace bascule

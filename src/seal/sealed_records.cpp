@@ -177,12 +177,17 @@ void SealedRecords::open_logs(const RecordedRun& run, void (*say)(const std::str
   const Span<const EvaluationRecord> made = outputs_.evaluations.records();
   const std::int64_t evaluated = made.empty() ? -1 : made[made.size() - 1].global_step;
   const std::string& folder = settings.run.output_dir.resolved;
-  const std::int64_t damaged = cut_log_after(
-      folder, position_.global_step, evaluated,
-      {outputs_.steps.records(), made, outputs_.averaged_evaluations.records(), run.opened.judge_kind->metrics});
-  if (damaged > 0)
-    say("resume: log.jsonl: " + count_of(damaged, "line") +
-        " damaged; rewritten from the checkpoint; lines that it does not have were removed");
+  const KnownRecords known = {outputs_.steps.records(), made, outputs_.averaged_evaluations.records(),
+                              run.opened.judge_kind->metrics, outputs_.steps.stride() == 1};
+  const LogRepair repair = cut_log_after(folder, position_.global_step, evaluated, known);
+  // A run that begins from a checkpoint of another folder takes over its curves: nothing is damaged.
+  const bool is_own = run.resume.point &&
+                      std::filesystem::path(run.resume.point->folder).parent_path() == std::filesystem::path(folder);
+  if (is_own && repair.written > 0)
+    say("resume: log.jsonl: " + count_of(repair.written, "line") + " damaged or missing; written from the checkpoint");
+  if (repair.removed > 0)
+    say("resume: log.jsonl: removed " + count_of(repair.removed, "damaged line") +
+        " that the checkpoint has no record of");
   outputs_.log = JsonLog::open(folder);
   outputs_.tracking = open_tracking(settings);
   if (!settings.report.tensorboard) return;

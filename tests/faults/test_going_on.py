@@ -71,8 +71,23 @@ class GoingOn(unittest.TestCase):
         flip(events, events.stat().st_size // 2, 1)
         said = self.run_to_the_end(self.settings(training__max_steps="5", training__lr_schedule_steps="4"))
         self.assertEqual(log.read_text().splitlines()[:4], lines)
-        self.assertIn("bascule: resume: log.jsonl: 1 line damaged; rewritten from the checkpoint", said)
+        self.assertIn("bascule: resume: log.jsonl: 1 line damaged or missing; written from the checkpoint\n", said)
         self.assertRegex(said, "bascule: resume: .*events.*: damaged; records that cannot be read were removed from TensorBoard, and are in log.jsonl")
+
+    def test_a_log_of_which_lines_are_rubbish_or_gone_is_made_whole_and_said(self):
+        self.run_to_the_end(self.settings())
+        log = self.folder / "a/run/log.jsonl"
+        lines = log.read_text().splitlines(keepends=True)
+        bare = lambda: [json.loads(line) | {"time": 0} for line in log.read_text().splitlines()]
+        whole = bare()
+        for steps, broken, said in ((5, lambda: [lines[0], "rubbish\n", *lines[3:]], "2 lines damaged or missing; written"),
+                                    (6, lambda: [lines[0], "rubbish\n", *lines[1:]], "removed 1 damaged line that"), (7, list, "6 lines damaged or missing; written")):
+            log.write_text("".join(broken()))
+            told = self.run_to_the_end(self.settings(training__max_steps=str(steps), training__lr_schedule_steps="4"))
+            self.assertIn(f"resume: log.jsonl: {said}", told)
+            self.assertEqual(told.count("log.jsonl"), 1, told)
+            self.assertEqual(bare()[:len(whole)], whole)
+            lines = log.read_text().splitlines(keepends=True)
 
     def test_no_trained_tensor_is_lost_where_another_program_trained_more(self):
         """As one that trained a tied table and its copy apart. Its checkpoint has no checksums: it is of long ago."""

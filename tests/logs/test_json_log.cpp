@@ -18,6 +18,8 @@
 namespace bascule {
 namespace {
 
+bool is_sound(const LogRepair& repair) { return repair.written == 0 && repair.removed == 0; }
+
 class Log : public testing::Test {
  protected:
   Log() : folder_(testing::TempDir() + "bascule_json_log") {
@@ -54,6 +56,7 @@ class Log : public testing::Test {
     record.global_step = step;
     record.split = split;
     record.loss = 2.5;
+    record.samples = 8;
     record[test::kAccuracy] = 0.75;
     return record;
   }
@@ -101,11 +104,12 @@ TEST_F(Log, EvaluationsWithoutALossAreEvaluations) {
   StepRecord known;
   known.global_step = 4;
   known.loss = 0.5;
-  EXPECT_EQ(cut_log_after(folder_, 4, 4, {{&known, 1}, {}, {}, {test::kOfWords, std::size(test::kOfWords)}}), 0);
+  EXPECT_TRUE(
+      is_sound(cut_log_after(folder_, 4, 4, {{&known, 1}, {}, {}, {test::kOfWords, std::size(test::kOfWords)}})));
   std::vector<Json> kept = lines();
   ASSERT_EQ(kept.size(), 2U);  // not that of the test file
   EXPECT_TRUE(kept[1].contains("eval_runtime"));
-  EXPECT_EQ(cut_log_after(folder_, 4, 2), 0);
+  EXPECT_TRUE(is_sound(cut_log_after(folder_, 4, 2)));
   EXPECT_EQ(lines().size(), 1U);
 }
 
@@ -133,9 +137,9 @@ TEST_F(Log, EvaluationsOfAveragedWeightsAreCutAsThoseOfTheWeights) {
 TEST_F(Log, ATornLineGoes) {
   write(4);
   std::ofstream(path(), std::ios::app) << R"({"step": 4, "loss": 0.)";
-  EXPECT_EQ(cut_log_after(folder_, 4, 4), 0) << "a kill damages nothing";
+  EXPECT_TRUE(is_sound(cut_log_after(folder_, 4, 4))) << "a kill damages nothing";
   EXPECT_EQ(lines().size(), 3U);
-  EXPECT_EQ(cut_log_after(folder_ + "/absent", 4, 4), 0);
+  EXPECT_TRUE(is_sound(cut_log_after(folder_ + "/absent", 4, 4)));
 }
 
 // The checkpoint's records were checked; a digit of the log that has changed would be the curve of the run.
@@ -150,7 +154,7 @@ TEST_F(Log, ALineWithoutTheFiguresOfItsRecordIsWrittenAnew) {
   const EvaluationRecord made = evaluation(4, Split::kValidation);
   const KnownRecords known = {
       {steps.data(), steps.size()}, {&made, 1}, {}, {test::kOfWords, std::size(test::kOfWords)}};
-  EXPECT_EQ(cut_log_after(folder_, 6, 4, known), 0);
+  EXPECT_TRUE(is_sound(cut_log_after(folder_, 6, 4, known)));
   const std::string cut = test::read_file(path());
   EXPECT_EQ(whole.substr(0, cut.size()), cut);
   for (const auto& [from, to] : {std::pair<const char*, const char*>{"\"loss\": 0.4", "\"loss\": 0.5"},
@@ -159,12 +163,71 @@ TEST_F(Log, ALineWithoutTheFiguresOfItsRecordIsWrittenAnew) {
                                  {"\"eval_accuracy\": 0.75", "\"eval_accuracy\": 0.25"}}) {
     std::string changed = cut;
     std::ofstream(path()) << changed.replace(changed.find(from), std::string(from).size(), to);
-    EXPECT_EQ(cut_log_after(folder_, 6, 4, known), 1) << to;
+    EXPECT_EQ(cut_log_after(folder_, 6, 4, known).written, 1) << to;
     EXPECT_EQ(test::read_file(path()), cut);
   }
-  std::ofstream(path()) << "{\"step\": 2, \n" << cut;
-  EXPECT_EQ(cut_log_after(folder_, 6, 4, known), 1);
-  EXPECT_EQ(test::read_file(path()), cut);
+}
+
+// Whatever happened to its lines: the file is that of the records, which a checkpoint promises.
+TEST_F(Log, EachRecordHasItsLineAfterwards) {
+  write(8);
+  std::vector<StepRecord> steps(3);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].global_step = 2 + 2 * static_cast<std::int64_t>(i);
+    steps[i].loss = 0.1 * static_cast<double>(steps[i].global_step);
+  }
+  EvaluationRecord made = evaluation(4, Split::kValidation);
+  made.samples = 5;
+  KnownRecords known = {{steps.data(), steps.size()}, {&made, 1}, {}, {test::kOfWords, std::size(test::kOfWords)}};
+  EXPECT_EQ(cut_log_after(folder_, 6, 4, known).written, 1);  // of 5 samples
+  const std::string whole = test::read_file(path());
+  std::vector<std::string> line;
+  for (std::size_t at = 0; at < whole.size(); at += line.back().size())
+    line.push_back(whole.substr(at, whole.find('\n', at) + 1 - at));
+  ASSERT_EQ(line.size(), 4U);
+  struct Case {
+    std::string log;
+    std::int64_t written, removed;
+  };
+  const std::string rubbish = "\x01not a line\n", later = line[3].substr(0, 9) + "2" + line[3].substr(9);
+  for (const Case& one : {Case{line[0] + rubbish + line[2] + line[3], 1, 0},            // a line overwritten
+                          Case{line[0] + line[2] + line[3], 1, 0},                      // a line deleted
+                          Case{line[0] + line[1] + line[3], 1, 0},                      // that of the evaluation
+                          Case{line[1] + line[2] + line[3], 1, 0},                      // the first
+                          Case{line[0] + line[1] + line[2], 1, 0},                      // the last
+                          Case{line[0] + rubbish + line[1] + line[2] + line[3], 0, 1},  // a line too many
+                          Case{line[0] + rubbish + rubbish + line[2] + line[3], 1, 1},
+                          Case{line[0] + line[1] + line[2] + line[3] + rubbish, 0, 0},  // of a later update, it may be
+                          Case{line[0] + line[1] + line[2] + later, 1, 0},              // another update's number
+                          Case{"", 4, 0}}) {
+    std::ofstream(path()) << one.log;
+    const LogRepair repair = cut_log_after(folder_, 6, 4, known);
+    EXPECT_EQ(repair.written, one.written) << one.log;
+    EXPECT_EQ(repair.removed, one.removed) << one.log;
+    if (!one.log.empty()) {
+      EXPECT_EQ(test::read_file(path()), whole);
+    } else {
+      EXPECT_EQ(lines().size(), 4U);
+    }
+    std::ofstream(path()) << whole;
+  }
+  std::filesystem::remove(path());
+  EXPECT_EQ(cut_log_after(folder_, 6, 4, known).written, 4);
+  EXPECT_EQ(lines()[3]["step"], 6);
+  EXPECT_TRUE(lines()[2].contains("eval_loss"));
+  // A number that is of no update: known only where no record was thinned away.
+  const std::string foreign = line[0] + line[1].substr(0, 9) + "3" + line[1].substr(10) + line[2] + line[3];
+  for (const bool has_every_step : {false, true}) {
+    std::ofstream(path()) << foreign;
+    known.has_every_step = has_every_step;
+    EXPECT_EQ(cut_log_after(folder_, 6, 4, known).written, 1);
+    EXPECT_EQ(lines().size(), has_every_step ? 4U : 5U);
+  }
+  known.steps = {steps.data() + 1, 2};  // the first was thinned away: its line stays
+  known.has_every_step = false;
+  std::ofstream(path()) << whole;
+  EXPECT_TRUE(is_sound(cut_log_after(folder_, 6, 4, known)));
+  EXPECT_EQ(test::read_file(path()), whole);
 }
 
 TEST_F(Log, ALineOfTheAveragedWeightsIsWrittenAnewFromTheirOwnRecord) {
@@ -177,10 +240,10 @@ TEST_F(Log, ALineOfTheAveragedWeightsIsWrittenAnewFromTheirOwnRecord) {
     EXPECT_TRUE(JsonLog::open(folder_).evaluation(record, metrics, 1e9).ok());
   const std::string whole = test::read_file(path());
   const KnownRecords known = {{}, {&made, 1}, {&averaged, 1}, metrics};
-  EXPECT_EQ(cut_log_after(folder_, 4, 4, known), 0);
+  EXPECT_TRUE(is_sound(cut_log_after(folder_, 4, 4, known)));
   std::string changed = whole;
   std::ofstream(path()) << changed.replace(changed.find("1.5"), 3, "1.7");
-  EXPECT_EQ(cut_log_after(folder_, 4, 4, known), 1);
+  EXPECT_EQ(cut_log_after(folder_, 4, 4, known).written, 1);
   EXPECT_EQ(test::read_file(path()), whole);
 }
 
