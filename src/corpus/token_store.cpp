@@ -204,7 +204,7 @@ OpenedTokens make_in_folder(const TokenText& text, const Tokenizer& tokenizer, c
     const LockedFile locked(folder + "/" + kTemporaryPrefix + kTokenStorePrefix);
     if (std::unique_ptr<const TokenStore> store = find_store(folder, text.source)) {
       if (locked.is_still_there()) ::unlink(locked.path().c_str());
-      return {std::move(store), ""};
+      return {std::move(store), "", ""};
     }
     if (!locked.is_still_there()) continue;
     std::string named;  // once it is whole
@@ -218,7 +218,7 @@ OpenedTokens make_in_folder(const TokenText& text, const Tokenizer& tokenizer, c
       std::unique_ptr<const TokenStore> store = TokenStoreFile::map(locked.number(), text.source);
       if (!store) throw cannot_be_mapped(text.files, errno);
       std::string note = made_note(text, *store, shown_path(folder + "/" + name));
-      return {std::move(store), std::move(note)};
+      return {std::move(store), std::move(note), folder + "/" + name};
     } catch (...) {
       if (locked.is_still_there()) ::unlink(locked.path().c_str());
       if (!named.empty()) ::unlink(named.c_str());
@@ -235,7 +235,7 @@ OpenedTokens make_in_memory(const TokenText& text, const Tokenizer& tokenizer) {
   std::unique_ptr<const TokenStore> store = TokenStoreFile::map(memory.number(), text.source);
   if (!store) throw cannot_be_mapped(text.files, errno);
   std::string note = made_note(text, *store, "");
-  return {std::move(store), std::move(note)};
+  return {std::move(store), std::move(note), ""};
 }
 
 }  // namespace
@@ -264,7 +264,7 @@ OpenedTokens open_tokens(const DataFiles& files, const Tokenizer& tokenizer, con
                          const std::optional<TextPart>& part) {
   const std::uint64_t state = state_of(files);
   const TokenText text{files, part, {part ? digest_of_part(state, *part) : state, tokenizer.digest()}};
-  if (std::unique_ptr<const TokenStore> store = find_store(folder, text.source)) return {std::move(store), ""};
+  if (std::unique_ptr<const TokenStore> store = find_store(folder, text.source)) return {std::move(store), "", ""};
   return keeps ? make_in_folder(text, tokenizer, folder) : make_in_memory(text, tokenizer);
 }
 

@@ -79,6 +79,7 @@ class TokenStore {
 struct OpenedTokens {
   std::unique_ptr<const TokenStore> store;
   std::string note;  // for people, about what was made; mostly empty
+  std::string file;  // the one that was made in the folder; mostly empty
 };
 
 // Before the seal. The store of this text and tokenizer from `folder`, or else made, which reads and tokenises the

@@ -2,6 +2,7 @@
 #include "src/record/plan_data.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "src/base/check.h"
@@ -39,6 +40,7 @@ void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, HeldOu
                             ? held_out->tokens_of(files, tokenizer, split, keeps)
                             : open_tokens(files, tokenizer, settings.run.output_dir.resolved, keeps);
   if (!opened.note.empty()) run->notes.push_back("corpus: " + opened.note);
+  if (!opened.file.empty()) run->data.token_files.push_back(opened.file);
   CorpusRules rules{settings.data.text_layout, settings.data.max_seq_length};
   if (run->opened.inputs.reads_pairs) {
     rules.pairs = PairRules{loader.seed, 0, split == Split::kTrain ? settings.data.dupe_factor : 1,
@@ -322,7 +324,13 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
   LoaderSettings& loader = run->data.loader;
   if (loader.reads_words && run->settings.data.label_all_tokens)
     loader.further_labels = further_tags(run->opened.inputs);
-  check_data(run->settings.origin, run->data, &run->resume);
+  try {
+    check_data(run->settings.origin, run->data, &run->resume);
+  } catch (const Error&) {
+    // Tokens of a text that is none of this run. No other start of it may have opened them.
+    for (const std::string& file : run->data.token_files) std::filesystem::remove(file);
+    throw;
+  }
   run->data.plan = plan_loader(loader);
   if (reads_text(loader, 1)) note_lengths(run);
   if (loader.reads_words) note_cut_words(run);

@@ -85,6 +85,7 @@ enum class TrainingLabels { kAreReadToTrain, kAreAlwaysRead };
 // The samples of a run, and how they are loaded.
 struct RunData {
   NewTokens new_tokens = NewTokens::kStayInMemory;
+  std::vector<std::string> token_files;  // that this start has made
   NewLengths new_lengths = NewLengths::kAreMeasured;
   TrainingLabels training_labels = TrainingLabels::kAreReadToTrain;
   RefusedRows* refused = nullptr;     // takes rows that a run refuses; null: the first one ends it

@@ -166,10 +166,12 @@ class Corpus(unittest.TestCase):
 
     def test_of_another_text_is_no_run_to_resume(self):
         self.weights(training__num_train_epochs="0.5", training__lr_schedule_steps="30")
+        kept = sorted((self.folder / "one/run").iterdir())
         self.text.write_text(self.text.read_text().replace(".", "!"))
         done = run("run", self.settings(training__num_train_epochs="1", training__lr_schedule_steps="30"))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("its text differs", done.stderr.splitlines()[-1])
+        self.assertEqual(sorted((self.folder / "one/run").iterdir()), kept)  # without the tokens of the other text
 
     def test_a_plan_writes_nothing_and_has_no_memory_for_pictures(self):
         done = run("plan", self.settings(), "--json")
