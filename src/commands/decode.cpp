@@ -132,6 +132,7 @@ int decode_command(const DecodeArguments& arguments) {
     tensors.push_back(std::move(tensor));
   }
   const bool all = tensors.size() == arguments.files.size();
+  if (tensors.empty()) return exit_code(ErrorKind::kData);  // a file without tensors would be taken for a result
   const SafetensorsWritePlan plan(std::move(tensors));
   throw_if_failed(plan.write(arguments.output.c_str()), arguments.output, "cannot be written");
   return all ? 0 : exit_code(ErrorKind::kData);

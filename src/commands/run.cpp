@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,7 +60,10 @@ bool is_done(const Settings& settings, bool json) {
   if (!is_finished_and_clear(settings)) return false;
   say_ready();
   if (track_finished(settings)) say(watch_line(settings));
-  if (json) std::puts(json_text(read_json_file(settings.run.output_dir.resolved + "/all_results.json"), 4).c_str());
+  const std::string results = settings.run.output_dir.resolved + "/all_results.json";
+  if (json && !std::filesystem::exists(results))
+    throw Error(ErrorKind::kData, results, "is missing", to_write_results_again(settings));
+  if (json) std::puts(json_text(read_json_file(results), 4).c_str());
   return true;
 }
 

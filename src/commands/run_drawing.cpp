@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -48,6 +49,7 @@ std::unique_ptr<RecordedDrawRun> open_run(const Settings& settings, const RankPl
 bool is_done(const RecordedDrawRun& run, bool json) {
   const std::string& folder = run.settings.run.output_dir.resolved;
   if (!run.files->missing().empty() || !read_run_marker(folder).finished) return false;
+  if (!std::filesystem::exists(folder + kResultsFile)) return false;  // written again from images.jsonl
   say_ready();
   say("run: already finished; see " + run.settings.run.output_dir.shown());
   if (json) std::puts(json_text(read_json_file(folder + kResultsFile), 4).c_str());

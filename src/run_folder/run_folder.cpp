@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -134,6 +135,18 @@ void check_averaged_folder(const Settings& settings) {
               "move it away");
 }
 
+// Those that every such run writes; "": all are there.
+std::string missing_results(const std::string& folder, const RunMarker& marker) {
+  std::string missing;
+  for (const char* const file :
+       {"all_results.json", "report.html", "README.md", "train_results.json", "trainer_state.json"}) {
+    const bool is_of_training = std::string_view(file).front() == 't';
+    if ((is_of_training && !marker.trained) || std::filesystem::exists(folder + "/" + file)) continue;
+    missing += (missing.empty() ? "" : ", ") + std::string(file);
+  }
+  return missing;
+}
+
 bool is_locked(int folder, int how) { return flock(folder, how | LOCK_NB) == 0; }
 
 // is_in_use() of another process may hold the lock for an instant.
@@ -183,6 +196,8 @@ bool is_finished(const Settings& settings) {
   if (!change && !added && marker.is_whole()) {
     if (marker.trained) check_finished_model(settings, marker.global_step);
     say("run: already finished after " + count_of(marker.global_step, "update") + "; see " + shown);
+    if (const std::string missing = missing_results(folder, marker); !missing.empty())
+      say("run: " + shown + " lacks " + missing + ": " + to_write_results_again(settings));
     return true;
   }
   if (change && !point) refuse_change(settings, *change);
@@ -232,6 +247,15 @@ bool is_in_use(const std::string& output_dir) {
                 advice_for_open(errno));
   constexpr int kLooks = 10;  // each other process that looks holds the lock for an instant
   return folder.is_open() && !is_locked_soon(folder.number(), LOCK_EX, kLooks) && errno == EWOULDBLOCK;
+}
+
+std::string to_write_results_again(const Settings& settings) {
+  const std::string& folder = settings.run.output_dir.resolved;
+  const std::vector<std::int64_t> steps = checkpoint_steps(folder);
+  if (settings.training.do_train && steps.empty()) return "no checkpoint is left to make them from";
+  return "to write them again, remove " + settings.run.output_dir.shown() + "/" + kRunMarkerFile +
+         " and run the same command" +
+         (settings.training.do_train ? ", which goes on from the newest checkpoint and trains nothing" : "");
 }
 
 bool is_finished_and_clear(const Settings& settings) {

@@ -86,6 +86,9 @@ class CommandLine(unittest.TestCase):
         self.assertIn("not a file", first["error"])
         self.assertTrue(second["ok"])
         self.assertEqual(done.stderr, f"bascule: decode: {pipe}: {first['error']}\n")
+        done = run("decode", "--output", self.folder / "none.safetensors", pipe)
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (DATA, 1), done.stderr)
+        self.assertFalse((self.folder / "none.safetensors").exists())
 
     def test_a_pipe_in_place_of_a_file_is_refused_instead_of_waited_for(self):
         def is_refused(code, line, *arguments):

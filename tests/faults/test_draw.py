@@ -97,6 +97,9 @@ class Results(Drawing):
         again = self.run_well("run", self.folder / "run.toml", "--json")
         self.assertIn("already finished", again.stderr)
         self.assertEqual(json.loads(again.stdout), results)
+        (folder / "all_results.json").unlink()
+        written = json.loads(self.run_well("run", self.folder / "run.toml", "--json").stdout)
+        self.assertEqual((set(results) - set(written), written["pictures"], written["pictures_found"]), ({"draw_pictures_per_second"}, 4, 4))
 
     def test_json_prints_the_results_and_nothing_else(self):
         done = self.run_well("run", "--json", drawing(self.folder, png_text="false"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A finished run whose model is gone is not called finished: what is missing is named, and where the same weights are kept."""
+import json
 import pathlib
 import shutil
 import tempfile
@@ -36,6 +37,24 @@ class FinishedModelGone(unittest.TestCase):
         done = run("run", toml)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("already finished", done.stderr)
+
+    def test_result_files_that_are_gone_are_named_and_come_back(self):
+        toml = self.finished()
+        names = ["all_results.json", "report.html", "README.md", "train_results.json", "trainer_state.json"]
+        model = (self.output / "model.safetensors").read_bytes()
+        for name in names:
+            (self.output / name).unlink()
+        said = run("run", toml).stderr.splitlines()
+        self.assertEqual(said[1:], [f"bascule: run: {self.output} lacks {', '.join(names)}: to write them again, remove {self.output}/bascule.json and run the same command, which goes on from the newest checkpoint and trains nothing"])
+        done = run("run", toml, "--json")
+        error = json.loads(done.stdout)["error"]
+        self.assertEqual((done.returncode, error["what"]), (IN_DATA, "is missing"))
+        self.assertIn(f"remove {self.output}/bascule.json", error["what_to_do"])
+        (self.output / "bascule.json").unlink()
+        self.assertEqual(run("run", toml).returncode, 0)
+        self.assertEqual([name for name in names if not (self.output / name).exists()], [])
+        self.assertEqual((self.output / "model.safetensors").read_bytes(), model)
+        self.assertEqual(len(run("run", toml).stderr.splitlines()), 1)
 
     def test_a_checkpoint_with_the_same_weights_is_named_and_serves(self):
         toml = self.finished(training__save_steps="1")
