@@ -3,6 +3,7 @@
 
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
+#include "src/answer/table.h"
 #include "src/base/utf8.h"
 #include "src/logs/readable.h"
 
@@ -24,10 +25,6 @@ std::string shown(const std::string& prompt) {
   return html_escape(prompt.substr(0, utf8_cut(prompt, kPromptBytes))) + "…";
 }
 
-std::string section(const char* title, const std::string& body) {
-  return body.empty() ? "" : std::string("<section><h2>") + title + "</h2>\n" + body + "</section>\n";
-}
-
 std::string operations_table(const std::vector<PageOperation>& operations) {
   if (operations.empty()) return "";
   double all = 0.0;
@@ -36,19 +33,15 @@ std::string operations_table(const std::vector<PageOperation>& operations) {
     all += one.seconds;
     has_limits = has_limits || one.limit_seconds > 0.0;
   }
-  const std::string head = text_head("operation") + number_head("time") + number_head("share") +
-                           number_head("GFLOP/s") + (has_limits ? number_head("of its limit") : "");
-  std::string body;
+  Table table{"Operations", {"operation", number("time"), number("share"), number("GFLOP/s")}};
+  if (has_limits) table.columns.push_back(number("of its limit"));
   for (const PageOperation& one : operations) {
     const double rate = one.seconds > 0.0 ? one.flops / one.seconds * 1e-9 : 0.0;
-    body += "<tr><th scope=\"row\">" + html_escape(one.kind) + "</th>" +
-            number_cell(readable_seconds(one.seconds).c_str()) +
-            number_cell(percent(all > 0.0 ? one.seconds / all : 0.0)) +
-            number_cell(one.flops > 0.0 ? readable_number(rate).c_str() : "");
-    if (has_limits) body += number_cell(one.seconds > 0.0 ? percent(one.limit_seconds / one.seconds) : "");
-    body += "</tr>\n";
+    table.rows.push_back({one.kind, readable_seconds(one.seconds), percent(all > 0.0 ? one.seconds / all : 0.0),
+                          one.flops > 0.0 ? std::string(readable_number(rate)) : ""});
+    if (has_limits) table.rows.back().push_back(one.seconds > 0.0 ? percent(one.limit_seconds / one.seconds) : "");
   }
-  std::string out = "<div class=\"card\">" + wide_table("Operations", head, body) + "</div>\n";
+  std::string out = "<div class=\"card\">" + html_of(table) + "</div>\n";
   if (has_limits)
     out +=
         "<p class=\"sub\">Limit: arithmetic as fast as matrix products, memory as fast as a copy outside the caches, "
@@ -73,7 +66,7 @@ std::string pictures_list(const DrawPage& page) {
   out += "</ol>\n";
   const std::size_t more = page.all_pictures - page.pictures.size();
   if (more > 0)
-    out += "<p class=\"sub\">" + std::string(readable_count(static_cast<std::int64_t>(more)).c_str()) +
+    out += "<p class=\"sub\">" + readable_count(static_cast<std::int64_t>(more)) +
            " more lie in the folder of this page.</p>\n";
   return out;
 }
@@ -81,16 +74,14 @@ std::string pictures_list(const DrawPage& page) {
 }  // namespace
 
 std::string draw_html(const DrawPage& drawn) {
-  FactTable figures;
-  figures.rows = drawn.figures;
   HtmlPage page;
-  page.title = html_escape(drawn.title);
+  page.product = "Bascule";
+  page.title = drawn.title;
   page.style = kDrawStyle;
-  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule</div>\n<h1 dir=\"auto\">" + page.title +
-                "</h1>\n</header>\n";
-  page.main = section("Figures", facts_section(figures)) + section("Pictures", pictures_list(drawn)) +
-              section("Time of the UNet's calls by operation", operations_table(drawn.operations)) +
-              section("Settings", settings_section(drawn.settings));
+  page.sections = {{"Figures", html_of(drawn.figures), false},
+                   {"Pictures", pictures_list(drawn), false},
+                   {"Time of the UNet's calls by operation", operations_table(drawn.operations), false},
+                   {"Settings", settings_section(drawn.settings), false}};
   page.footer = "The pictures lie beside this page, which holds small copies and loads nothing.";
   return html_page(page);
 }

@@ -272,7 +272,7 @@ std::string captions_of_points(const EmbeddingMap& map, const std::vector<std::v
     ++count;
   }
   if (count == 0) return "";
-  return std::string("<details class=\"map-points\"><summary>Captions of the ") + readable_count(count).c_str() + " " +
+  return std::string("<details class=\"map-points\"><summary>Captions of the ") + readable_count(count) + " " +
          noun_for(count, "picture") + " without a thumbnail</summary>\n<ul>\n" + rows + "</ul></details>\n";
 }
 
@@ -300,11 +300,11 @@ std::string key_of(const EmbeddingMap& map) {
 
 std::string lead_of(const EmbeddingMap& map) {
   const auto captions = static_cast<std::int64_t>(map.captions.size());
-  std::string out = std::string("<p class=\"lead\">") + readable_count(captions).c_str();
-  if (captions < map.rows) out += std::string(", evenly spaced, of the split's ") + readable_count(map.rows).c_str();
-  out += std::string(" captions and their ") + readable_count(static_cast<std::int64_t>(map.pictures.size())).c_str() +
+  std::string out = std::string("<p class=\"lead\">") + readable_count(captions);
+  if (captions < map.rows) out += std::string(", evenly spaced, of the split's ") + readable_count(map.rows);
+  out += std::string(" captions and their ") + readable_count(static_cast<std::int64_t>(map.pictures.size())) +
          " pictures, by the two principal components of their embeddings, which hold <b>" +
-         readable_percent(map.shares[0]).c_str() + "</b> (across) and <b>" + readable_percent(map.shares[1]).c_str() +
+         readable_percent(map.shares[0]) + "</b> (across) and <b>" + readable_percent(map.shares[1]) +
          "</b> (up) of the variance. What is near here may be far apart in the other components.";
   out += map.groups.empty() ? " Colours tell pictures and captions apart: all pictures lie in one folder."
                             : " Colours tell the pictures' folders apart.";

@@ -10,25 +10,12 @@
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
 #include "src/answer/svg_chart.h"
+#include "src/answer/table.h"
 #include "src/base/messages.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
-
-// A bridge with its leaf half raised.
-constexpr const char* kLogo =
-    "<svg viewBox=\"0 0 34 26\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2.4\" stroke-linecap=\"round\" "
-    "aria-hidden=\"true\"><path d=\"M1 21h8M27 21h6M6 21V9M6 20L25 6M2.5 9h7\"/>"
-    "<path d=\"M1 25c3-2 5-2 8 0s5 2 8 0 5-2 8 0 5 2 8 0\" stroke-width=\"1.4\" opacity=\".5\"/></svg>";
-
-struct Section {
-  std::string id;
-  std::string title;
-  std::string link;  // its short name in the bar of links, which fits into one line; empty: not there
-  std::string body;  // empty: left out
-  bool card = true;  // false: the body has cards of its own
-};
 
 void add_figure(std::string& out, const std::string& name, const std::string& value, const std::string& unit,
                 const std::string& note) {
@@ -49,11 +36,10 @@ std::vector<Metric> in_order(Metrics metrics, int Metric::*place) {
 void add_metric_figures(std::string& out, Metrics metrics, const EvaluationRecord& record) {
   const std::string split = split_name(record.split);
   if (std::isnan(record.loss)) return;  // of rows without labels
-  add_figure(out, split + " loss", readable_number(record.loss).c_str(), "",
-             std::string(readable_count(record.samples).c_str()) + " " + noun_for(record.samples, "sample"));
+  add_figure(out, split + " loss", readable_number(record.loss), "",
+             readable_count(record.samples) + " " + noun_for(record.samples, "sample"));
   for (const Metric& metric : in_order(metrics, &Metric::headline)) {
-    if (!std::isnan(record[metric]))
-      add_figure(out, metric.title, readable_metric(metric, record[metric]).c_str(), "", split);
+    if (!std::isnan(record[metric])) add_figure(out, metric.title, readable_metric(metric, record[metric]), "", split);
   }
 }
 
@@ -66,23 +52,22 @@ std::string headline(const Report& report) {
         report.train.trained_here()
             ? std::string("; whole run; last process ") + readable_number(report.train.samples_per_second).c_str()
             : "; whole run; the last process did not train";
-    add_figure(out, "throughput", readable_number(whole.samples_per_second).c_str(), "samples/s",
+    add_figure(out, "throughput", readable_number(whole.samples_per_second), "samples/s",
                throughput_counts(report.train.counts_warmup) + (resumed ? last_process : ""));
-    add_figure(out, "training time", readable_seconds(whole.seconds).c_str(), "",
-               std::string(kTrainingTimeCounts) + "; " + readable_count(report.global_step).c_str() + " " +
+    add_figure(out, "training time", readable_seconds(whole.seconds), "",
+               std::string(kTrainingTimeCounts) + "; " + readable_count(report.global_step) + " " +
                    noun_for(report.global_step, "step") + ", " + html_number(report.epoch) + " " +
                    noun_for(report.epoch, "epoch") +
                    (resumed ? ", " + std::to_string(whole.processes) + " processes" : ""));
-    add_figure(out, "mean training loss", readable_number(report.train.train_loss).c_str(), "",
-               report.steps.empty() ? "" : std::string("last ") + readable_number(report.steps.back().loss).c_str());
+    add_figure(out, "mean training loss", readable_number(report.train.train_loss), "",
+               report.steps.empty() ? "" : std::string("last ") + readable_number(report.steps.back().loss));
   }
   const EvaluationRecord* record = last_evaluation(report, Split::kTest);
   if (record == nullptr) record = last_evaluation(report, Split::kValidation);
   if (record != nullptr) add_metric_figures(out, report.metrics, *record);
   if (report.planned_bytes != 0) {
-    add_figure(
-        out, "memory, planned", readable_bytes(report.planned_bytes).c_str(), "",
-        report.resident_bytes == 0 ? "" : std::string("resident ") + readable_bytes(report.resident_bytes).c_str());
+    add_figure(out, "memory, planned", readable_bytes(report.planned_bytes), "",
+               report.resident_bytes == 0 ? "" : std::string("resident ") + readable_bytes(report.resident_bytes));
   }
   if (!report.contracts.empty()) {
     const auto in_state = [&](ContractState state) {
@@ -205,68 +190,55 @@ std::string charts(const Report& report) {
          "</div>\n";
 }
 
-std::string page_header(const Report& report) {
-  std::string out = "<header class=\"inner\"><div class=\"brand\">" + std::string(kLogo) + "Bascule run report" +
-                    (report.finished_at.empty() ? "" : " · " + html_escape(report.finished_at)) + "</div>\n<h1>" +
-                    html_escape(report.title) + "</h1>\n<p class=\"sub\">" + html_escape(report.architecture) +
-                    " from <code>" + html_escape(report.model_name) + "</code> on <code>" +
-                    html_escape(report.dataset) + "</code>";
-  if (report.parameters > 0) {
-    out += std::string(" · ") + readable_count(report.parameters).c_str() + " parameters";
-    if (report.trained_parameters != report.parameters) {
-      out += std::string(", ") + readable_count(report.trained_parameters).c_str() + " trained";
-    }
-  }
-  return out + "</p>\n" + headline(report) + "</header>\n";
+std::string subtitle(const Report& report) {
+  std::string out = html_escape(report.architecture) + " from <code>" + html_escape(report.model_name) +
+                    "</code> on <code>" + html_escape(report.dataset) + "</code>";
+  if (report.parameters > 0) out += " · " + readable_count(report.parameters) + " parameters";
+  if (report.parameters > 0 && report.trained_parameters != report.parameters)
+    out += ", " + readable_count(report.trained_parameters) + " trained";
+  return out;
 }
 
-std::vector<Section> make_sections(const Report& report) {
-  std::vector<Section> sections = {
-      {"curves", "Training", "Training", charts(report), false},
-      {"evaluation", "Evaluation", "Evaluation", evaluation_section(report)},
-      {"captions", "Retrieval: caption to picture", "Captions", caption_examples_section(report), false},
-      {"pictures", "Retrieval: picture to caption", "Pictures", picture_examples_section(report), false},
-      {"map", "Map of the embeddings", "Map", embedding_map_section(report.map)},
-      {"classes", "Classes", "Classes", classes_section(report)},
-      {"class-examples", "Pictures and predictions", "Predictions", class_examples_section(report), false},
-      {"text-mistakes", "Worst mistakes", "Mistakes", text_mistakes_section(report)},
-      {"entities", "Entities", "Entities", entities_section(report), false},
-      {"sentences", "Masked tokens", "Tokens", sentence_examples_section(report), false},
-      {"texts", "Generated texts", "Texts", text_examples_section(report)},
-      {"time", "Time", "Time", time_section(report)},
-      {"memory", "Memory", "Memory", memory_section(report)},
-      {"contracts", "Contracts", "Contracts", contracts_section(report), false},
+std::vector<HtmlSection> make_sections(const Report& report) {
+  std::vector<HtmlSection> sections = {
+      {"Training", charts(report), false, "curves", "Training"},
+      {"Evaluation", evaluation_section(report), true, "evaluation", "Evaluation"},
+      {"Retrieval: caption to picture", caption_examples_section(report), false, "captions", "Captions"},
+      {"Retrieval: picture to caption", picture_examples_section(report), false, "pictures", "Pictures"},
+      {"Map of the embeddings", embedding_map_section(report.map), true, "map", "Map"},
+      {"Classes", classes_section(report), true, "classes", "Classes"},
+      {"Pictures and predictions", class_examples_section(report), false, "class-examples", "Predictions"},
+      {"Worst mistakes", text_mistakes_section(report), true, "text-mistakes", "Mistakes"},
+      {"Entities", entities_section(report), false, "entities", "Entities"},
+      {"Masked tokens", sentence_examples_section(report), false, "sentences", "Tokens"},
+      {"Generated texts", text_examples_section(report), true, "texts", "Texts"},
+      {"Time", time_section(report), true, "time", "Time"},
+      {"Memory", memory_section(report), true, "memory", "Memory"},
+      {"Contracts", contracts_section(report), false, "contracts", "Contracts"},
   };
   std::string link = "Details";  // the tables of facts stand one behind the other: one link leads to the first
   for (std::size_t i = 0; i < report.facts.size(); ++i) {
     const std::string body = facts_section(report.facts[i]);
     if (body.empty()) continue;
-    sections.push_back({"facts" + std::to_string(i), report.facts[i].title, link, body});
+    sections.push_back({report.facts[i].title, body, true, "facts" + std::to_string(i), link});
     link.clear();
   }
-  sections.push_back({"settings", "Settings", "Settings", settings_section(report.all_settings)});
-  sections.push_back({"same-bits", "Reproducing the bits", "Bits", provenance_section(report)});
-  sections.erase(std::remove_if(sections.begin(), sections.end(), [](const Section& one) { return one.body.empty(); }),
-                 sections.end());
+  sections.push_back({"Settings", settings_section(report.all_settings), true, "settings", "Settings"});
+  sections.push_back({"Reproducing the bits", html_of(report.provenance), true, "same-bits", "Bits"});
   return sections;
 }
 
 }  // namespace
 
 std::string report_html(const Report& report) {
-  const std::vector<Section> sections = make_sections(report);
   HtmlPage page;
-  page.title = html_escape(report.title);
+  page.product = "Bascule run report";
+  page.title = report.title;
+  page.note = report.finished_at;
   page.style = map_style(report.map) + picture_styles(report);
-  page.header = page_header(report) + "<nav aria-label=\"Sections\"><div class=\"inner\">";
-  for (const Section& section : sections) {
-    if (!section.link.empty()) page.header += "<a href=\"#" + section.id + "\">" + section.link + "</a>";
-  }
-  page.header += "</div></nav>\n";
-  for (const Section& section : sections) {
-    page.main += "<section id=\"" + section.id + "\"><h2>" + html_escape(section.title) + "</h2>\n" +
-                 (section.card ? "<div class=\"card\">\n" + section.body + "</div>\n" : section.body) + "</section>\n";
-  }
+  page.subtitle = subtitle(report);
+  page.lead = headline(report);
+  page.sections = make_sections(report);
   return html_page(page);
 }
 

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
+#include "src/answer/table.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
@@ -75,31 +77,27 @@ bool is_best_of_split(const std::vector<EvaluationRecord>& rows, const Evaluatio
 std::string evaluation_section(const Report& report) {
   if (report.evaluations.empty()) return "";
   const std::vector<Figure> figures = figures_of(report);
-  std::string head = text_head("split") + number_head("step") + number_head("epoch");
-  for (const Figure& figure : figures) head += number_head(figure.title());
-  head += number_head("samples") + number_head("samples/s");
-  std::string body;
+  Table table{"Evaluation", {"split", number("step"), number("epoch")}};
+  for (const Figure& figure : figures) table.columns.push_back(number(figure.title()));
+  table.columns.insert(table.columns.end(), {number("samples"), number("samples/s")});
   bool has_best = false;
   const std::vector<EvaluationRecord> rows = rows_of(report);
   for (const EvaluationRecord& record : rows) {
-    body += std::string("<tr><th scope=\"row\">") + split_name(record.split) +
-            (record.averaged != 0 ? ", averaged weights" : "") + "</th>" +
-            number_cell(readable_count(record.global_step).c_str()) + number_cell(html_number(record.epoch));
+    std::vector<Cell> row = {std::string(split_name(record.split)) + (record.averaged != 0 ? ", averaged weights" : ""),
+                             readable_count(record.global_step), html_number(record.epoch)};
     for (const Figure& figure : figures) {
-      const bool is_best = is_best_of_split(rows, record, figure);
-      has_best = has_best || is_best;
-      body += is_best ? "<td class=\"n best\">" + figure.text(figure.of(record)) + "</td>"
-                      : number_cell(figure.text(figure.of(record)));
+      row.emplace_back(figure.text(figure.of(record)), is_best_of_split(rows, record, figure));
+      has_best = has_best || row.back().is_best;
     }
     const double rate = record.seconds > 0.0 ? static_cast<double>(record.samples) / record.seconds : 0.0;
-    body +=
-        number_cell(readable_count(record.samples).c_str()) + number_cell(readable_number(rate).c_str()) + "</tr>\n";
+    row.insert(row.end(), {readable_count(record.samples), readable_number(rate)});
+    table.rows.push_back(std::move(row));
   }
   const char* const best = report.averaged_evaluations.empty()
                                ? "<p class=\"lead\">The best value of each split is in bold.</p>\n"
                                : "<p class=\"lead\">The best value of each split is in bold, of the weights and of "
                                  "their average each.</p>\n";
-  return (has_best ? best : "") + wide_table("Evaluation", head, body, rows.size() > kMostRowsInSight);
+  return (has_best ? best : "") + html_of(table);
 }
 
 namespace {
@@ -111,7 +109,7 @@ bool is_missed(const Example& example) {
          std::none_of(example.hits.begin(), example.hits.end(), [](const auto& hit) { return hit.right; });
 }
 
-std::string rank_text(std::int64_t rank) { return std::string("rank ") + readable_count(rank).c_str(); }
+std::string rank_text(std::int64_t rank) { return std::string("rank ") + readable_count(rank); }
 
 std::string picture_item(const Report& report, const PictureHit& hit, const std::string& note) {
   return std::string("<li") + (hit.right ? " class=\"right\"" : "") + ">" +

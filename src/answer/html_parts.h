@@ -17,7 +17,6 @@ std::string contracts_section(const Report& report);
 std::string evaluation_section(const Report& report);
 // Keys with their tables, those of a table one after another.
 std::string settings_section(const std::vector<NamedText>& settings);
-std::string provenance_section(const Report& report);
 // One of Report::facts.
 std::string facts_section(const FactTable& facts);
 

@@ -2,49 +2,35 @@
 // Shows what a model predicted for single rows: classes of pictures and texts, values of texts, masked tokens.
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
+#include "src/answer/table.h"
+#include "src/base/messages.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
-
-std::string one_decimal(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
-}
 
 std::string share_of(std::int64_t part, std::int64_t whole) {
   return percent(static_cast<double>(part) / static_cast<double>(whole));
 }
 
 std::string accuracy_table(const Report& report) {
-  std::string body;
-  for (const ClassAccuracy& one : report.class_accuracies) {
-    body += "<tr><th scope=\"row\">" + html_escape(one.name) + "</th>" + number_cell(share_of(one.right, one.rows)) +
-            number_cell(readable_count(one.right).c_str()) + number_cell(readable_count(one.rows).c_str()) + "</tr>\n";
-  }
-  return "<h3>Accuracy of each class</h3>\n" +
-         wide_table("Accuracy of each class",
-                    text_head("class") + number_head("share right") + number_head("right") + number_head("rows"), body,
-                    report.class_accuracies.size() > kMostRowsInSight);
+  Table table{"Accuracy of each class", {"class", number("share right"), number("right"), number("rows")}};
+  for (const ClassAccuracy& one : report.class_accuracies)
+    table.rows.push_back(
+        {one.name, share_of(one.right, one.rows), readable_count(one.right), readable_count(one.rows)});
+  return html_with_heading(table);
 }
 
 std::string confusion_table(const Report& report) {
-  if (report.confusions.empty()) return "";
-  std::string body;
-  for (const Confusion& one : report.confusions) {
-    body += "<tr><th scope=\"row\">" + html_escape(one.label) + "</th><td>" + html_escape(one.predicted) + "</td>" +
-            number_cell(readable_count(one.rows).c_str()) + "</tr>\n";
-  }
-  return "<h3>Most frequent confusions</h3>\n" +
-         wide_table("Most frequent confusions", text_head("class") + text_head("predicted") + number_head("rows"),
-                    body);
+  Table table{"Most frequent confusions", {"class", "predicted", number("rows")}};
+  for (const Confusion& one : report.confusions)
+    table.rows.push_back({one.label, one.predicted, readable_count(one.rows)});
+  return html_with_heading(table);
 }
 
 std::string guess_text(const Guess& guess) {
@@ -68,9 +54,7 @@ std::string verdict(const SentenceExample& example) {
 
 }  // namespace
 
-std::string classes_section(const Report& report) {
-  return report.class_accuracies.empty() ? "" : accuracy_table(report) + confusion_table(report);
-}
+std::string classes_section(const Report& report) { return accuracy_table(report) + confusion_table(report); }
 
 std::string class_examples_section(const Report& report) {
   if (report.class_examples.empty()) return "";
@@ -87,44 +71,46 @@ std::string class_examples_section(const Report& report) {
 }
 
 std::string text_mistakes_section(const Report& report) {
-  std::string body;
+  const bool are_classes = !report.text_mistakes.empty();
+  const ColumnKind kind = are_classes ? ColumnKind::kText : ColumnKind::kNumber;
+  Table table{"Worst mistakes", {{"text", ColumnKind::kHtml}, {"label", kind}, {"predicted", kind}}};
+  if (are_classes) table.columns.back().kind = ColumnKind::kHtml;
   const auto texts = [](const std::string& first, const std::string& second) {
-    return "<tr><td dir=\"auto\">" + html_escape(first) + (second.empty() ? "" : "<br>" + html_escape(second)) +
-           "</td>";
+    return "<span dir=\"auto\">" + html_escape(first) + (second.empty() ? "" : "<br>" + html_escape(second)) +
+           "</span>";
   };
   for (const TextMistake& one : report.text_mistakes) {
-    body += texts(one.text, one.second_text) + "<td>" + html_escape(one.label) + "</td><td>";
-    for (const Guess& guess : one.guesses) body += guess_text(guess) + "<br>";
-    body += "</td></tr>\n";
+    std::string guesses;
+    for (const Guess& guess : one.guesses) guesses += guess_text(guess) + "<br>";
+    table.rows.push_back({texts(one.text, one.second_text), one.label, guesses});
   }
-  for (const TextValue& one : report.text_values) {
-    body += texts(one.text, one.second_text) + number_cell(readable_number(one.label).c_str()) +
-            number_cell(readable_number(one.predicted).c_str()) + "</tr>\n";
-  }
-  if (body.empty()) return "";
-  const bool are_classes = !report.text_mistakes.empty();
-  const auto head = are_classes ? text_head : number_head;
+  for (const TextValue& one : report.text_values)
+    table.rows.push_back(
+        {texts(one.text, one.second_text), readable_number(one.label), readable_number(one.predicted)});
+  if (table.rows.empty()) return "";
   return std::string("<p class=\"lead\">") +
          (are_classes ? "Texts with a wrong class, the most probable of these first."
                       : "Texts whose predicted values are furthest from their labels, the furthest first.") +
-         "</p>\n" + wide_table("Worst mistakes", text_head("text") + head("label") + head("predicted"), body);
+         "</p>\n" + html_of(table);
 }
 
 std::string text_examples_section(const Report& report) {
   if (report.text_examples.empty()) return "";
-  std::string body;
+  Table table{"Generated texts",
+              {{"source", ColumnKind::kProse},
+               {"reference", ColumnKind::kProse},
+               {"generated", ColumnKind::kProse},
+               number("ROUGE-1"),
+               number("ROUGE-2"),
+               number("ROUGE-L"),
+               number("ROUGE-Lsum")}};
   for (const TextExample& example : report.text_examples) {
-    body += "<tr><td dir=\"auto\">" + html_escape(example.source) + "</td><td dir=\"auto\">" +
-            html_escape(example.reference) + "</td><td dir=\"auto\">" + html_escape(example.generated) + "</td>";
-    for (const double rouge : example.rouge) body += number_cell(one_decimal(rouge));
-    body += "</tr>\n";
+    table.rows.push_back({example.source, example.reference, example.generated});
+    for (const double rouge : example.rouge) table.rows.back().push_back(formatted("%.1f", rouge));
   }
   return "<p class=\"lead\">Texts that the model wrote, by their ROUGE-Lsum: the best rows of the split first, the "
          "worst last.</p>\n" +
-         wide_table("Generated texts",
-                    text_head("source") + text_head("reference") + text_head("generated") + number_head("ROUGE-1") +
-                        number_head("ROUGE-2") + number_head("ROUGE-L") + number_head("ROUGE-Lsum"),
-                    body, report.text_examples.size() > kMostRowsInSight);
+         html_of(table);
 }
 
 std::string sentence_examples_section(const Report& report) {
@@ -154,19 +140,13 @@ std::string sentence_examples_section(const Report& report) {
 namespace {
 
 std::string figures_table(const Report& report) {
-  std::string body;
-  for (const EntityFigures& one : report.entity_figures) {
-    body += "<tr><th scope=\"row\">" + html_escape(one.type) + "</th>" + number_cell(percent(one.f1)) +
-            number_cell(percent(one.precision)) + number_cell(percent(one.recall)) +
-            number_cell(readable_count(one.labelled).c_str()) + number_cell(readable_count(one.predicted).c_str()) +
-            "</tr>\n";
-  }
-  return "<div class=\"card\"><h3>Figures of each type</h3>\n" +
-         wide_table("Figures of each type",
-                    text_head("type") + number_head("F1") + number_head("precision, of predicted") +
-                        number_head("recall, of labelled") + number_head("labelled") + number_head("predicted"),
-                    body, report.entity_figures.size() > kMostRowsInSight) +
-         "</div>\n";
+  Table table{"Figures of each type",
+              {"type", number("F1"), number("precision, of predicted"), number("recall, of labelled"),
+               number("labelled"), number("predicted")}};
+  for (const EntityFigures& one : report.entity_figures)
+    table.rows.push_back({one.type, percent(one.f1), percent(one.precision), percent(one.recall),
+                          readable_count(one.labelled), readable_count(one.predicted)});
+  return "<div class=\"card\">" + html_with_heading(table) + "</div>\n";
 }
 
 // The words, each entity in a frame with its type. Where further tokens of a word have labels, a word can be in two

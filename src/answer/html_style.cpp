@@ -115,7 +115,7 @@ footer.inner{color:var(--soft);font-size:12.5px;padding-top:8px;padding-bottom:4
 .from-picture{grid-template-columns:88px 1fr}
 .wide tbody th{white-space:normal;min-width:6.5em}.note{min-width:10em}.chart text{font-size:15px}}
 @media (max-width:480px){.chart text{font-size:18px}}
-@media print{nav{display:none}.card,.chart,.query,.contracts li{break-inside:avoid}}
+@media print{nav{display:none}.tall{max-height:none}.card,.chart,.query,.contracts li{break-inside:avoid}}
 )css";
 }
 

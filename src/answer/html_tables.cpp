@@ -8,15 +8,12 @@
 
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
+#include "src/answer/table.h"
 #include "src/base/messages.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
-
-// Colours of the style sheet for parts of a whole.
-constexpr std::size_t kColours = 8;
-std::string colour_class(std::size_t index) { return "c" + std::to_string(index % kColours + 1); }
 
 struct Part {
   std::string name;
@@ -30,7 +27,7 @@ std::string stacked_bar(const std::vector<Part>& parts) {
   std::string out = "<div class=\"stack\">";
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].share < 1e-4) continue;
-    const std::string percent = readable_percent(parts[i].share).c_str();
+    const std::string percent = readable_percent(parts[i].share);
     out += "<span class=\"" + colour_class(i) + "\" style=\"flex-grow:" + html_number(parts[i].share * 1000.0) +
            "\" title=\"" + html_escape(parts[i].name) + ": " + parts[i].value + ", " + percent + "\">" +
            (parts[i].share >= 0.07 ? "<b>" + html_escape(parts[i].name) + "</b>" : std::string()) + "</span>";
@@ -38,26 +35,16 @@ std::string stacked_bar(const std::vector<Part>& parts) {
   return out + "</div>\n";
 }
 
-std::string parts_table(const std::vector<Part>& parts, const char* name_head, const char* value_head) {
-  const bool has_notes = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return !part.note.empty(); });
-  std::string body;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    body += "<tr><th scope=\"row\"><i class=\"dot " + colour_class(i) + "\"></i>" + html_escape(parts[i].name) +
-            "</th>" + number_cell(parts[i].value) + number_cell(readable_percent(parts[i].share).c_str()) +
-            (has_notes ? "<td class=\"note\">" + html_escape(parts[i].note) + "</td>" : "") + "</tr>\n";
+std::string parts_table(const std::vector<Part>& parts, const char* name, const char* value) {
+  Table table{name, {name, number(value), number("share")}};
+  table.has_colours = true;
+  if (std::any_of(parts.begin(), parts.end(), [](const Part& part) { return !part.note.empty(); }))
+    table.columns.push_back({"note", ColumnKind::kNote});
+  for (const Part& part : parts) {
+    table.rows.push_back({part.name, part.value, readable_percent(part.share)});
+    if (table.columns.size() > 3) table.rows.back().push_back(part.note);
   }
-  return wide_table(
-      name_head,
-      text_head(name_head) + number_head(value_head) + number_head("share") + (has_notes ? text_head("note") : ""),
-      body);
-}
-
-std::string pairs_table(const std::vector<NamedText>& rows) {
-  std::string out = "<table class=\"pairs\"><tbody>\n";
-  for (const NamedText& row : rows) {
-    out += "<tr><th scope=\"row\">" + html_escape(row.name) + "</th><td>" + html_escape(row.value) + "</td></tr>\n";
-  }
-  return out + "</tbody></table>\n";
+  return html_of(table);
 }
 
 std::string gflops_text(double value) {
@@ -72,22 +59,16 @@ std::string operations_table(const Report& report) {
   for (const OperationTime& operation : operations) total += operation.seconds;
   if (total <= 0.0) return "";
   const double longest = operations.front().seconds;
-  std::string body;
+  Table table{
+      "By operation",
+      {"operation", number("calls"), number("time"), number("share"), {"", ColumnKind::kBar}, number("GFLOP/s")}};
   for (const OperationTime& operation : operations) {
     const bool counted = operation.gflops_per_second > 0.0;
-    body += "<tr><th scope=\"row\">" + html_escape(operation.name) + "</th>" +
-            number_cell(readable_count(operation.calls).c_str()) +
-            number_cell(readable_seconds(operation.seconds).c_str()) +
-            number_cell(readable_percent(operation.seconds / total).c_str()) +
-            "<td class=\"bar\"><span style=\"width:" + html_number(100.0 * operation.seconds / longest) +
-            "%\"></span></td>" + number_cell(counted ? gflops_text(operation.gflops_per_second) : std::string("–")) +
-            "</tr>\n";
+    table.rows.push_back({operation.name, readable_count(operation.calls), readable_seconds(operation.seconds),
+                          readable_percent(operation.seconds / total), bar_cell(operation.seconds / longest),
+                          counted ? gflops_text(operation.gflops_per_second) : "–"});
   }
-  return "<h3>By operation</h3>" +
-         wide_table("By operation",
-                    text_head("operation") + number_head("calls") + number_head("time") + number_head("share") +
-                        "<td class=\"bar-head\"></td>" + number_head("GFLOP/s"),
-                    body);
+  return html_with_heading(table);
 }
 
 }  // namespace
@@ -99,19 +80,17 @@ std::string memory_section(const Report& report) {
   std::vector<Part> parts;
   for (const MemoryCategory& category : report.memory) {
     parts.push_back({category.name, static_cast<double>(category.bytes) / static_cast<double>(sum),
-                     readable_bytes(category.bytes).c_str(), category.note});
+                     readable_bytes(category.bytes), category.note});
   }
-  std::string line =
-      std::string("Planned before the first step: <b>") + readable_bytes(report.planned_bytes).c_str() + "</b>";
+  std::string line = std::string("Planned before the first step: <b>") + readable_bytes(report.planned_bytes) + "</b>";
   if (report.resident_bytes != 0) {
-    line += std::string("; resident: <b>") + readable_bytes(report.resident_bytes).c_str() + "</b>";
+    line += std::string("; resident: <b>") + readable_bytes(report.resident_bytes) + "</b>";
   }
   if (report.lower_bound_bytes != 0) {
-    line +=
-        std::string("; lower bound for any placement: <b>") + readable_bytes(report.lower_bound_bytes).c_str() + "</b>";
+    line += std::string("; lower bound for any placement: <b>") + readable_bytes(report.lower_bound_bytes) + "</b>";
   }
   if (report.machine_bytes != 0) {
-    line += std::string("; this machine has <b>") + readable_bytes(report.machine_bytes).c_str() + "</b>";
+    line += std::string("; this machine has <b>") + readable_bytes(report.machine_bytes) + "</b>";
   }
   if (!report.recomputation.empty()) line += ". Recomputation: " + html_escape(report.recomputation);
   std::string out =
@@ -134,17 +113,17 @@ std::string time_section(const Report& report) {
     double rest = totals.wall_seconds;
     const double steps = static_cast<double>(std::max<std::int64_t>(totals.steps, 1));
     const auto add = [&](const char* name, double seconds) {
-      parts.push_back({name, seconds / totals.wall_seconds, readable_seconds(seconds / steps).c_str(), ""});
+      parts.push_back({name, seconds / totals.wall_seconds, readable_seconds(seconds / steps), ""});
     };
     for (int phase = 0; phase < kStepPhases; ++phase) {
       add(step_phase_name(static_cast<StepPhase>(phase)), totals.seconds[phase]);
       rest -= totals.seconds[phase];
     }
     add("other", std::max(rest, 0.0));
-    out += std::string("<p class=\"lead\">A step takes <b>") + readable_seconds(totals.wall_seconds / steps).c_str() +
-           "</b> on average over " + readable_count(totals.steps).c_str() + " " + noun_for(totals.steps, "step") +
-           ". Evaluation took " + readable_seconds(report.train.evaluation_seconds).c_str() + " and saving " +
-           readable_seconds(report.train.save_seconds).c_str() + " in total, not included.</p>\n" + stacked_bar(parts) +
+    out += std::string("<p class=\"lead\">A step takes <b>") + readable_seconds(totals.wall_seconds / steps) +
+           "</b> on average over " + readable_count(totals.steps) + " " + noun_for(totals.steps, "step") +
+           ". Evaluation took " + readable_seconds(report.train.evaluation_seconds) + " and saving " +
+           readable_seconds(report.train.save_seconds) + " in total, not included.</p>\n" + stacked_bar(parts) +
            parts_table(parts, "part of a step", "time per step");
   }
   return out + operations_table(report);
@@ -182,19 +161,15 @@ std::string settings_section(const std::vector<NamedText>& settings) {
       const std::size_t dot = name.find('.');
       rows.push_back({dot == std::string::npos ? name : name.substr(dot + 1), settings[at].value});
     }
-    out += "<div class=\"group\"><h3>[" + html_escape(table) + "]</h3>" + pairs_table(rows) + "</div>\n";
+    out += "<div class=\"group\"><h3>[" + html_escape(table) + "]</h3>" + html_of(rows) + "</div>\n";
   }
   return out + "</div>\n";
-}
-
-std::string provenance_section(const Report& report) {
-  return report.provenance.empty() ? "" : pairs_table(report.provenance);
 }
 
 std::string facts_section(const FactTable& facts) {
   if (facts.rows.empty()) return "";
   const std::string note = facts.note.empty() ? "" : "<p class=\"lead\">" + html_escape(facts.note) + "</p>\n";
-  return note + pairs_table(facts.rows);
+  return note + html_of(facts.rows);
 }
 
 }  // namespace bascule

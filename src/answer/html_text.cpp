@@ -11,6 +11,12 @@
 namespace bascule {
 namespace {
 
+// A bridge with its leaf half raised.
+constexpr const char* kLogo =
+    "<svg viewBox=\"0 0 34 26\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2.4\" stroke-linecap=\"round\" "
+    "aria-hidden=\"true\"><path d=\"M1 21h8M27 21h6M6 21V9M6 20L25 6M2.5 9h7\"/>"
+    "<path d=\"M1 25c3-2 5-2 8 0s5 2 8 0 5-2 8 0 5 2 8 0\" stroke-width=\"1.4\" opacity=\".5\"/></svg>";
+
 constexpr const char* kReplacement = "\xef\xbf\xbd";
 
 }  // namespace
@@ -78,21 +84,7 @@ std::string score_text(double score) {
   return text;
 }
 
-std::string text_head(const std::string& name) { return "<th scope=\"col\">" + html_escape(name) + "</th>"; }
-
-std::string number_head(const std::string& name) {
-  return "<th scope=\"col\" class=\"n\">" + html_escape(name) + "</th>";
-}
-
-std::string number_cell(const std::string& value) { return "<td class=\"n\">" + value + "</td>"; }
-
-std::string percent(double share) { return readable_percent(share).c_str(); }
-
-std::string wide_table(const std::string& label, const std::string& head, const std::string& body, bool tall) {
-  return std::string("<div class=\"wide") + (tall ? " tall" : "") + "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
-         html_escape(label) + "\"><table><thead><tr>" + head + "</tr></thead><tbody>\n" + body +
-         "</tbody></table></div>\n";
-}
+std::string percent(double share) { return readable_percent(share); }
 
 std::string html_begin(const std::string& generator) {
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
@@ -100,13 +92,28 @@ std::string html_begin(const std::string& generator) {
 }
 
 std::string html_page(const HtmlPage& page) {
+  std::string links, sections;
+  for (const HtmlSection& section : page.sections) {
+    if (section.body.empty()) continue;
+    if (!section.link.empty()) links += "<a href=\"#" + section.id + "\">" + section.link + "</a>";
+    sections += "<section" + (section.id.empty() ? "" : " id=\"" + section.id + "\"") + ">" +
+                (section.title.empty() ? "" : "<h2>" + html_escape(section.title) + "</h2>\n") +
+                (section.is_card ? "<div class=\"card\">\n" + section.body + "</div>\n" : section.body) +
+                "</section>\n";
+  }
+  const std::string title = html_escape(page.title), heading = "<h1 dir=\"auto\">" + title + "</h1>";
   return html_begin(page.generator) +
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
          "'unsafe-inline'\">\n<title>" +
-         page.title + " · " + page.product + "</title>\n<style>" + html_style() + page.style +
-         "</style>\n</head>\n<body>\n" + page.header + "<main>\n" + page.main +
-         "</main>\n<footer class=\"inner\">Written by Bascule. " + page.footer + "</footer>\n</body>\n</html>\n";
+         title + " · " + page.product + "</title>\n<style>" + html_style() + page.style +
+         "</style>\n</head>\n<body>\n<header class=\"inner\"><div class=\"brand\">" + kLogo + page.product +
+         (page.note.empty() ? "" : " · " + html_escape(page.note)) + "</div>\n" +
+         (page.picture.empty() ? heading : "<div class=\"asked\">" + page.picture + heading + "</div>") + "\n" +
+         (page.subtitle.empty() ? "" : "<p class=\"sub\">" + page.subtitle + "</p>\n") + page.lead + "</header>\n" +
+         (links.empty() ? "" : "<nav aria-label=\"Sections\"><div class=\"inner\">" + links + "</div></nav>\n") +
+         "<main>\n" + sections + "</main>\n<footer class=\"inner\">Written by Bascule. " + page.footer +
+         "</footer>\n</body>\n</html>\n";
 }
 
 }  // namespace bascule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame that every page has, its tables, text made safe for HTML, and bytes for data URIs. Allocates.
+// The frame that every page has, text made safe for HTML, and bytes for data URIs. Allocates.
 #pragma once
 
 #include <cstddef>
@@ -22,30 +22,22 @@ std::string html_number(double value);
 // A cosine with three decimals: "0.712".
 std::string score_text(double score);
 
-// Cells of a head: `name` is plain text. Numbers are aligned to the right.
-std::string text_head(const std::string& name);
-std::string number_head(const std::string& name);
-// A cell of the body: `value` is HTML.
-std::string number_cell(const std::string& value);
-
 // A share as a number: 0.25 is "25 %".
 std::string percent(double share);
 
-// Tables with more rows are tall ones.
-inline constexpr std::size_t kMostRowsInSight = 12;
+struct HtmlSection {
+  std::string title, body;         // the title is plain text, the body HTML; without a body the section is left out
+  bool is_card = true;             // in a frame; false: parts of the body have frames of their own
+  std::string id = "", link = "";  // link: the short name in the bar of links, which fits into one line; "": not there
+};
 
-// A whole table. It scrolls sideways in a box of its own where the window is narrow, and down where it is tall; the box
-// takes the focus, so that the arrow keys scroll it too. label: plain text, read aloud for the box; head: cells;
-// body: rows.
-std::string wide_table(const std::string& label, const std::string& head, const std::string& body, bool tall = false);
-
-// One page, in one file that loads nothing: its policy makes the browser enforce that. All members are HTML.
+// One page, in one file that loads nothing: its policy makes the browser enforce that.
 struct HtmlPage {
-  std::string title, product = "Bascule";  // the title of the window: "demo.toml · Bascule doctor"
-  std::string generator;                   // "bascule doctor", for pages that a command knows as its own; "": not named
-  std::string style;                       // behind html_style()
-  std::string header;                      // before the main part: <header>, <nav>
-  std::string main;
+  std::string product, title, note;     // plain text: "Bascule doctor", "demo.toml"; the note stands behind the product
+  std::string generator;                // "bascule doctor", for pages that a command knows as its own; "": not named
+  std::string style;                    // behind html_style()
+  std::string picture, subtitle, lead;  // HTML: beside the title; below it; above the sections
+  std::vector<HtmlSection> sections;
   std::string footer = "This page is one file and loads nothing from the network.";
 };
 

@@ -90,12 +90,12 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, Metrics me
                     const std::string& dataset) {
   if (record == nullptr) return;
   out += "\n### " + std::string(title) + ": `" + cell(dataset) + "`\n\n| figure | value |\n|---|---|\n";
-  if (!std::isnan(record->loss)) out += std::string("| loss | ") + readable_number(record->loss).c_str() + " |\n";
+  if (!std::isnan(record->loss)) out += std::string("| loss | ") + readable_number(record->loss) + " |\n";
   for (const Metric& metric : metrics) {
     if (std::isnan((*record)[metric])) continue;
-    out += std::string("| ") + metric.title + " | " + readable_metric(metric, (*record)[metric]).c_str() + " |\n";
+    out += std::string("| ") + metric.title + " | " + readable_metric(metric, (*record)[metric]) + " |\n";
   }
-  out += std::string("| samples | ") + readable_count(record->samples).c_str() + " |\n";
+  out += std::string("| samples | ") + readable_count(record->samples) + " |\n";
 }
 
 void add_loading(std::string& out, const Report& report) {
@@ -169,22 +169,21 @@ std::string model_card(const Report& report) {
     out += "\nThe folder `ema` holds the exponential moving average of the weights.\n";
   if (report.train.done) {
     out += "\n## Training\n\n| figure | value |\n|---|---|\n";
-    out += std::string("| steps | ") + readable_count(report.global_step).c_str() + " |\n";
+    out += std::string("| steps | ") + readable_count(report.global_step) + " |\n";
     if (report.best.is_known) {
-      out += std::string("| weights | from step ") + readable_count(report.best.weights_of).c_str() +
-             "; best evaluation at step " + readable_count(report.best.step).c_str() + ", with " +
-             cell(report.best.figure) + " " + readable_number(report.best.value).c_str() + " |\n";
+      out += std::string("| weights | from step ") + readable_count(report.best.weights_of) +
+             "; best evaluation at step " + readable_count(report.best.step) + ", with " + cell(report.best.figure) +
+             " " + readable_number(report.best.value) + " |\n";
     }
     if (!report.best.stopped_early.empty()) out += "| stopped early | " + cell(report.best.stopped_early) + " |\n";
-    out += std::string("| epochs | ") + readable_number(report.epoch).c_str() + " |\n";
-    out += std::string("| mean loss | ") + readable_number(report.train.train_loss).c_str() + " |\n";
+    out += std::string("| epochs | ") + readable_number(report.epoch) + " |\n";
+    out += std::string("| mean loss | ") + readable_number(report.train.train_loss) + " |\n";
     const WholeRun& whole = report.train.whole;
-    out += std::string("| throughput of the whole run | ") + readable_number(whole.samples_per_second).c_str() +
+    out += std::string("| throughput of the whole run | ") + readable_number(whole.samples_per_second) +
            " samples/s, " + throughput_counts(report.train.counts_warmup) + " |\n";
-    out += std::string("| time of the whole run | ") + readable_seconds(whole.seconds).c_str() + ", " +
-           kTrainingTimeCounts + (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : "") +
-           " |\n";
-    out += std::string("| planned memory | ") + readable_bytes(report.planned_bytes).c_str() + " |\n";
+    out += std::string("| time of the whole run | ") + readable_seconds(whole.seconds) + ", " + kTrainingTimeCounts +
+           (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : "") + " |\n";
+    out += std::string("| planned memory | ") + readable_bytes(report.planned_bytes) + " |\n";
   }
   add_loading(out, report);
   add_preparation(out, report);

@@ -2,12 +2,12 @@
 #include "src/answer/runs_page.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <utility>
 
-#include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
 #include "src/answer/svg_chart.h"
+#include "src/answer/table.h"
 #include "src/base/messages.h"
 #include "src/base/utf8.h"
 #include "src/logs/readable.h"
@@ -15,27 +15,26 @@
 namespace bascule {
 namespace {
 
-constexpr std::size_t kColumns = 6;
-using Row = std::array<std::string, kColumns>;
-const Row kHeads = {"run", "state", "step", "loss", "best", "time"};
-
 std::string number_text(double number) { return std::isfinite(number) ? readable_number(number).c_str() : "-"; }
 
 std::string step_text(const ListedRun& run) {
-  std::string text = readable_count(run.step).c_str();
-  if (run.steps > 0 && run.steps != run.step) text += std::string(" of ") + readable_count(run.steps).c_str();
+  std::string text = readable_count(run.step);
+  if (run.steps > 0 && run.steps != run.step) text += std::string(" of ") + readable_count(run.steps);
   return text + (run.draws ? " pictures" : "");
 }
 
 std::string best_text(const ListedRun& run) {
   if (run.best_figure.empty()) return "-";
-  return run.best_figure + " " + number_text(run.best) + " at " + readable_count(run.best_step).c_str();
+  return run.best_figure + " " + number_text(run.best) + " at " + readable_count(run.best_step);
 }
 
-Row row_of(const ListedRun& run) {
-  return {run.path,       run.state + (run.note.empty() ? "" : ": " + run.note),
-          step_text(run), number_text(run.loss),
-          best_text(run), std::isfinite(run.seconds) ? readable_seconds(run.seconds).c_str() : "-"};
+Table runs_table(const std::vector<ListedRun>& runs) {
+  Table table{"Runs", {"run", "state", number("step"), number("loss"), "best", number("time")}};
+  for (const ListedRun& run : runs)
+    table.rows.push_back({run.path, run.state + (run.note.empty() ? "" : ": " + run.note), step_text(run),
+                          number_text(run.loss), best_text(run),
+                          std::isfinite(run.seconds) ? std::string(readable_seconds(run.seconds)) : "-"});
+  return table;
 }
 
 // Keys in the order of the first run that has each.
@@ -49,34 +48,18 @@ std::vector<std::string> differing_keys(const std::vector<ListedRun>& runs) {
   return keys;
 }
 
-std::string runs_table(const std::vector<ListedRun>& runs) {
-  std::string head, body;
-  for (std::size_t i = 0; i < kColumns; ++i) head += i < 2 || i == 4 ? text_head(kHeads[i]) : number_head(kHeads[i]);
-  for (const ListedRun& run : runs) {
-    const Row row = row_of(run);
-    body += "<tr><th scope=\"row\">" + html_escape(row[0]) + "</th>";
-    for (std::size_t i = 1; i < kColumns; ++i)
-      body += i < 2 || i == 4 ? "<td>" + html_escape(row[i]) + "</td>" : number_cell(html_escape(row[i]));
-    body += "</tr>\n";
-  }
-  return wide_table("Runs", head, body);
-}
-
 // A row for each key: runs are fewer than settings.
 std::string settings_table(const std::vector<ListedRun>& runs) {
-  const std::vector<std::string> keys = differing_keys(runs);
-  if (keys.empty()) return "";
-  std::string head = text_head("key"), body;
-  for (const ListedRun& run : runs) head += text_head(run.path);
-  for (const std::string& key : keys) {
-    body += "<tr><th scope=\"row\">" + html_escape(key) + "</th>";
+  Table table{"Settings that differ", {"key"}};
+  for (const ListedRun& run : runs) table.columns.push_back({run.path, ColumnKind::kHtml});
+  for (const std::string& key : differing_keys(runs)) {
+    table.rows.push_back({key});
     for (const ListedRun& run : runs) {
       const std::string value = setting_of(run, key);
-      body += "<td>" + (value.empty() ? "not set" : "<code>" + html_escape(value) + "</code>") + "</td>";
+      table.rows.back().push_back(value.empty() ? "not set" : "<code>" + html_escape(value) + "</code>");
     }
-    body += "</tr>\n";
   }
-  return wide_table("Settings that differ", head, body);
+  return html_of(table);
 }
 
 struct TrainingFigure {
@@ -156,12 +139,6 @@ std::string charts_of(const std::vector<ListedRun>& runs) {
   return charts.empty() ? "" : "<div class=\"charts\">\n" + charts + "</div>\n";
 }
 
-std::string section(const std::string& id, const std::string& title, const std::string& body, bool card) {
-  if (body.empty()) return "";
-  return "<section id=\"" + id + "\"><h2>" + title + "</h2>\n" +
-         (card ? "<div class=\"card\">\n" + body + "</div>\n" : body) + "</section>\n";
-}
-
 // As a shell takes it for one word.
 std::string shell_word(const std::string& text) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=.,:/@%+-";
@@ -180,22 +157,14 @@ std::string setting_of(const ListedRun& run, std::string_view key) {
 }
 
 std::string runs_text(const std::vector<ListedRun>& runs) {
-  std::vector<Row> rows = {kHeads};
+  const std::string lines = text_of(runs_table(runs));
+  std::size_t end = lines.find('\n') + 1;
+  std::string text = lines.substr(0, end);
   for (const ListedRun& run : runs) {
-    rows.push_back(row_of(run));
-    for (std::string& cell : rows.back()) cell = printable_line(std::move(cell));
-  }
-  std::array<std::size_t, kColumns> widths = {};
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], utf8_characters(row[i]));
-  }
-  std::string text;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (std::size_t i = 0; i + 1 < kColumns; ++i)
-      text += rows[r][i] + std::string(widths[i] - utf8_characters(rows[r][i]) + 2, ' ');
-    text += rows[r].back() + "\n";
-    if (r == 0) continue;
-    for (const NamedText& setting : runs[r - 1].settings)
+    const std::size_t begin = end;
+    end = lines.find('\n', begin) + 1;
+    text += lines.substr(begin, end - begin);
+    for (const NamedText& setting : run.settings)
       text += "    " + shell_word(printable_line(setting.name + "=" + setting.value)) + "\n";
   }
   return text;
@@ -204,12 +173,12 @@ std::string runs_text(const std::vector<ListedRun>& runs) {
 std::string runs_html(const std::string& title, const std::vector<ListedRun>& runs) {
   HtmlPage page;
   page.product = "Bascule runs";
-  page.title = html_escape(title);
-  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule runs · " +
-                html_escape(utc_now("%Y-%m-%d %H:%M UTC").c_str()) + "</div>\n<h1>" + page.title +
-                "</h1>\n<p class=\"sub\">" + count_of(runs.size(), "run") + "</p>\n</header>\n";
-  page.main = section("runs", "Runs", runs_table(runs), true) + section("curves", "Curves", charts_of(runs), false) +
-              section("settings", "Settings that differ", settings_table(runs), true);
+  page.title = title;
+  page.note = utc_now("%Y-%m-%d %H:%M UTC");
+  page.subtitle = count_of(runs.size(), "run");
+  page.sections = {{"Runs", html_of(runs_table(runs))},
+                   {"Curves", charts_of(runs), false},
+                   {"Settings that differ", settings_table(runs)}};
   return html_page(page);
 }
 

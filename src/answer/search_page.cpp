@@ -6,6 +6,7 @@
 
 #include "src/answer/html_parts.h"
 #include "src/answer/html_text.h"
+#include "src/answer/table.h"
 #include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/logs/readable.h"
@@ -28,7 +29,7 @@ constexpr const char* kSearchStyle = R"css(
 
 // "300 pictures of validation"
 std::string searched_text(const SearchAnswer& answer) {
-  return std::string(readable_count(static_cast<std::int64_t>(answer.candidates)).c_str()) +
+  return readable_count(static_cast<std::int64_t>(answer.candidates)) +
          (answer.from_picture ? " captions of " : " pictures of ") + answer.searched;
 }
 
@@ -43,22 +44,6 @@ std::string card(const SearchHit& hit, const std::vector<std::uint8_t>& file) {
          score_text(hit.score) + (hit.right ? " ✓" : "") + "</b>";
   if (!hit.caption.empty()) out += "<p dir=\"auto\">" + html_escape(hit.caption) + "</p>";
   return out + "<code>" + html_escape(hit.path) + "</code></li>\n";
-}
-
-std::string map_section(const EmbeddingMap& map) {
-  if (map.captions.empty()) return "";
-  return "<section><h2>Map of the embeddings</h2>\n<div class=\"card\">\n" + embedding_map_section(map) +
-         "</div></section>\n";
-}
-
-std::string refused_section(const SearchAnswer& answer) {
-  if (answer.refused.empty()) return "";
-  std::string out = "<section><h2>Skipped</h2>\n<div class=\"card\"><table class=\"pairs\">\n";
-  for (const RefusedPicture& picture : answer.refused) {
-    out += "<tr><th scope=\"row\">" + html_escape(picture.path) + "</th><td>" + html_escape(picture.reason) +
-           "</td></tr>\n";
-  }
-  return out + "</table></div></section>\n";
 }
 
 }  // namespace
@@ -82,17 +67,19 @@ std::string search_html(const SearchAnswer& answer, const SearchPictures& pictur
   const std::size_t folder_end = answer.from_picture ? answer.query.rfind('/') + 1 : 0;  // npos + 1 is 0
   HtmlPage page;
   page.product = "Bascule search";
-  page.title = html_escape(answer.query.substr(folder_end));
+  page.title = answer.query.substr(folder_end);
+  page.note = answer.model;
   page.style = map_style(answer.map) + kSearchStyle;
-  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule search · " + html_escape(answer.model) +
-                "</div>\n<div class=\"asked\">" + image(pictures.query, answer.query) + "<h1 dir=\"auto\">" +
-                page.title + "</h1></div>\n<p class=\"sub\">the nearest " +
-                readable_count(static_cast<std::int64_t>(answer.hits.size())).c_str() + " of " +
-                html_escape(searched_text(answer)) +
-                ", with their cosine similarities; ✓ marks known matches</p>\n</header>\n";
-  page.main = "<section><ol class=\"found\">\n";
-  for (std::size_t i = 0; i < answer.hits.size(); ++i) page.main += card(answer.hits[i], pictures.hits[i]);
-  page.main += "</ol></section>\n" + map_section(answer.map) + refused_section(answer);
+  page.picture = image(pictures.query, answer.query);
+  page.subtitle = "the nearest " + readable_count(static_cast<std::int64_t>(answer.hits.size())) + " of " +
+                  html_escape(searched_text(answer)) + ", with their cosine similarities; ✓ marks known matches";
+  std::string found;
+  for (std::size_t i = 0; i < answer.hits.size(); ++i) found += card(answer.hits[i], pictures.hits[i]);
+  std::vector<NamedText> refused;
+  for (const RefusedPicture& picture : answer.refused) refused.push_back({picture.path, picture.reason});
+  page.sections = {{"", "<ol class=\"found\">\n" + found + "</ol>", false},
+                   {"Map of the embeddings", embedding_map_section(answer.map)},
+                   {"Skipped", html_of(refused)}};
   return html_page(page);
 }
 

@@ -8,29 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "src/answer/table.h"
 #include "src/base/messages.h"
-#include "src/base/utf8.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
-
-// Characters, not bytes: what a terminal shows of UTF-8 text without wide or combining characters.
-std::size_t width(const std::string& text) { return utf8_characters(text); }
-
-std::string padded(const std::string& text, std::size_t columns) {
-  return text + std::string(columns > width(text) ? columns - width(text) : 0, ' ');
-}
-std::string right_aligned(const std::string& text, std::size_t columns) {
-  return std::string(columns > width(text) ? columns - width(text) : 0, ' ') + text;
-}
-
-std::string bar(double fraction, int cells) {
-  const long filled = std::lround(std::clamp(fraction, 0.0, 1.0) * cells);
-  std::string out = filled > 0 ? "  " : "";
-  for (long i = 0; i < filled; ++i) out += "█";
-  return out;
-}
 
 const char* state_word(ContractState state) {
   switch (state) {
@@ -39,12 +22,6 @@ const char* state_word(ContractState state) {
     case ContractState::kNotChecked: return "not checked";
   }
   return "";
-}
-
-void add_pairs(std::string& out, const std::vector<NamedText>& pairs) {
-  std::size_t columns = 0;
-  for (const NamedText& pair : pairs) columns = std::max(columns, width(pair.name));
-  for (const NamedText& pair : pairs) out += "  " + padded(pair.name, columns + 2) + pair.value + "\n";
 }
 
 std::string device_text(const DeviceReport& device) {
@@ -56,33 +33,30 @@ std::string device_text(const DeviceReport& device) {
 }
 
 std::string best_text(const BestSummary& best) {
-  const auto step = [](std::int64_t number) { return "step " + std::string(readable_count(number).c_str()); };
-  return best.figure + " " + readable_number(best.value).c_str() + " at " + step(best.step) +
+  const auto step = [](std::int64_t number) { return "step " + readable_count(number); };
+  return best.figure + " " + readable_number(best.value) + " at " + step(best.step) +
          "; the folder holds the weights of " + step(best.weights_of);
 }
 
 std::string wire_text(const WireSummary& wire) {
   const std::uint64_t updates = static_cast<std::uint64_t>(std::max<std::int64_t>(1, wire.updates));
-  return std::string("sent ") + readable_bytes(wire.sent_bytes / updates).c_str() + " per update, for " +
-         readable_bytes(wire.gradient_bytes).c_str() + " of gradients; waited " +
-         readable_seconds(wire.wait_seconds / static_cast<double>(updates)).c_str();
+  return std::string("sent ") + readable_bytes(wire.sent_bytes / updates) + " per update, for " +
+         readable_bytes(wire.gradient_bytes) + " of gradients; waited " +
+         readable_seconds(wire.wait_seconds / static_cast<double>(updates));
 }
 
 std::string loader_text(const LoaderSummary& loader) {
-  char text[128];
-  std::snprintf(text, sizeof text, "%s; training waited %s; %.2f of %lld slots ready",
-                can_deliver(loader.could_deliver_samples_per_second).c_str(),
-                readable_seconds(loader.step_waited_seconds).c_str(), loader.ring_occupancy,
-                static_cast<long long>(loader.ring_slots));
-  return text;
+  return can_deliver(loader.could_deliver_samples_per_second) + "; training waited " +
+         readable_seconds(loader.step_waited_seconds) +
+         formatted("; %.2f of %lld slots ready", loader.ring_occupancy, static_cast<long long>(loader.ring_slots));
 }
 
 // suffix: whose figures they are, if not those of the weights.
 void add_metrics(std::vector<NamedText>& pairs, Metrics metrics, const EvaluationRecord& record, const char* suffix) {
   for (const Metric& metric : metrics) {
     if (std::isnan(record[metric])) continue;
-    pairs.push_back({std::string(split_name(record.split)) + " " + metric.title + suffix,
-                     readable_metric(metric, record[metric]).c_str()});
+    pairs.push_back(
+        {std::string(split_name(record.split)) + " " + metric.title + suffix, readable_metric(metric, record[metric])});
   }
 }
 
@@ -93,33 +67,32 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     pairs.push_back({"steps", steps});
     if (!report.best.stopped_early.empty()) pairs.push_back({"stopped early", report.best.stopped_early});
     if (report.best.is_known) pairs.push_back({"best evaluation", best_text(report.best)});
-    pairs.push_back({"mean training loss", readable_number(report.train.train_loss).c_str()});
+    pairs.push_back({"mean training loss", readable_number(report.train.train_loss)});
     const WholeRun& whole = report.train.whole;
     const bool resumed = whole.processes > 1;
     const char* const here = resumed ? ", this process" : "";
     const std::string whole_run = ", whole run";
     if (report.train.trained_here()) {
-      pairs.push_back(
-          {std::string("throughput") + here, std::string(readable_number(report.train.samples_per_second).c_str()) +
-                                                 " samples/s, " + throughput_counts(report.train.counts_warmup)});
+      pairs.push_back({std::string("throughput") + here, readable_number(report.train.samples_per_second) +
+                                                             " samples/s, " +
+                                                             throughput_counts(report.train.counts_warmup)});
     }
     if (resumed) {
-      pairs.push_back({"throughput" + whole_run, std::string(readable_number(whole.samples_per_second).c_str()) +
-                                                     " samples/s over " + readable_count(whole.steps).c_str() +
-                                                     " steps of " + std::to_string(whole.processes) + " processes"});
+      pairs.push_back({"throughput" + whole_run, readable_number(whole.samples_per_second) + " samples/s over " +
+                                                     readable_count(whole.steps) + " steps of " +
+                                                     std::to_string(whole.processes) + " processes"});
     }
     if (report.train.trained_here()) pairs.push_back({"loader", loader_text(report.loader)});
     if (report.wire.is_there) pairs.push_back({"between machines", wire_text(report.wire)});
     if (report.train.trained_here()) {
-      pairs.push_back({std::string("training time") + here,
-                       std::string(readable_seconds(report.train.seconds).c_str()) + ", " + kTrainingTimeCounts});
+      pairs.push_back(
+          {std::string("training time") + here, readable_seconds(report.train.seconds) + ", " + kTrainingTimeCounts});
     }
-    if (resumed) pairs.push_back({"training time" + whole_run, readable_seconds(whole.seconds).c_str()});
+    if (resumed) pairs.push_back({"training time" + whole_run, readable_seconds(whole.seconds)});
   }
   if (report.planned_bytes != 0) {
-    std::string memory = std::string("planned ") + readable_bytes(report.planned_bytes).c_str();
-    if (report.resident_bytes != 0)
-      memory += std::string(", resident ") + readable_bytes(report.resident_bytes).c_str();
+    std::string memory = std::string("planned ") + readable_bytes(report.planned_bytes);
+    if (report.resident_bytes != 0) memory += std::string(", resident ") + readable_bytes(report.resident_bytes);
     pairs.push_back({"memory", memory});
   }
   if (report.device.is_there) pairs.push_back({"media engine", device_text(report.device)});
@@ -127,7 +100,7 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record == nullptr) continue;
     if (!std::isnan(record->loss))
-      pairs.push_back({std::string(split_name(split)) + " loss", readable_number(record->loss).c_str()});
+      pairs.push_back({std::string(split_name(split)) + " loss", readable_number(record->loss)});
     for (const SplitRows& rows : report.rows) {
       if (rows.split == split && rows.skipped > 0)
         pairs.push_back({std::string(split_name(split)) + " rows",
@@ -138,7 +111,7 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     if (averaged == nullptr) continue;
     const char* const suffix = ", averaged weights";
     if (!std::isnan(averaged->loss))
-      pairs.push_back({std::string(split_name(split)) + " loss" + suffix, readable_number(averaged->loss).c_str()});
+      pairs.push_back({std::string(split_name(split)) + " loss" + suffix, readable_number(averaged->loss)});
     add_metrics(pairs, report.metrics, *averaged, suffix);
   }
 }
@@ -148,43 +121,38 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
 std::string time_table(const Report& report) {
   const StepTotals& totals = report.train.totals;
   if (totals.wall_seconds <= 0.0) return "";
-  std::vector<std::pair<std::string, double>> rows;
-  double rest = totals.wall_seconds;
-  for (int phase = 0; phase < kStepPhases; ++phase) {
-    rows.emplace_back(step_phase_name(static_cast<StepPhase>(phase)), totals.seconds[phase]);
-    rest -= totals.seconds[phase];
-  }
-  rows.emplace_back("other", std::max(rest, 0.0));
-  std::string out = "Time per step\n";
-  for (const auto& [name, seconds] : rows) {
+  Table table{"Time per step", {"", number(""), number(""), {"", ColumnKind::kBar}}};
+  const auto add = [&](const char* name, double seconds) {
     const double share = seconds / totals.wall_seconds;
     const double one = totals.steps > 0 ? seconds / static_cast<double>(totals.steps) : 0.0;
-    out += "  " + padded(name, 18) + right_aligned(readable_seconds(one).c_str(), 11) +
-           right_aligned(readable_percent(share).c_str(), 9) + bar(share, 30) + "\n";
+    table.rows.push_back({name, readable_seconds(one), readable_percent(share), bar_cell(share)});
+  };
+  double rest = totals.wall_seconds;
+  for (int phase = 0; phase < kStepPhases; ++phase) {
+    add(step_phase_name(static_cast<StepPhase>(phase)), totals.seconds[phase]);
+    rest -= totals.seconds[phase];
   }
+  add("other", std::max(rest, 0.0));
+  std::string out = table.name + "\n" + text_of(table, true);
   if (report.train.evaluation_seconds > 0.0 || report.train.save_seconds > 0.0) {
-    out += std::string("  not included: evaluation ") + readable_seconds(report.train.evaluation_seconds).c_str() +
-           ", saving " + readable_seconds(report.train.save_seconds).c_str() + " in total\n";
+    out += std::string("  not included: evaluation ") + readable_seconds(report.train.evaluation_seconds) +
+           ", saving " + readable_seconds(report.train.save_seconds) + " in total\n";
   }
   return out;
 }
 
 std::string contract_table(const std::vector<ContractResult>& contracts) {
   if (contracts.empty()) return "";
-  std::size_t columns = 0;
-  for (const ContractResult& contract : contracts) columns = std::max(columns, width(contract.name));
-  std::string out = "Contracts\n";
-  for (const ContractResult& contract : contracts) {
-    out += "  " + padded(contract.name, columns + 2) + padded(state_word(contract.state), 13) + contract.detail + "\n";
-  }
-  return out;
+  Table table{"Contracts", {"", "", ""}};
+  for (const ContractResult& contract : contracts)
+    table.rows.push_back({contract.name, state_word(contract.state), contract.detail});
+  return table.name + "\n" + text_of(table, true);
 }
 
 std::string summary_text(const Report& report) {
   std::vector<NamedText> pairs;
   add_headline(pairs, report);
-  std::string out = "\n" + report.title + "\n";
-  add_pairs(out, pairs);
+  std::string out = "\n" + report.title + "\n" + text_of(pairs);
   for (const std::string& part : {time_table(report), contract_table(report.contracts)}) {
     if (!part.empty()) out += "\n" + part;
   }

@@ -45,7 +45,7 @@ std::string tick_text(double value, double spacing) {
   } else if (largest < 1e-3 || largest >= 1e7) {
     std::snprintf(text, sizeof text, "%.3g", value);
   } else if (spacing >= 1.0) {
-    return readable_count(std::llround(value)).c_str();
+    return readable_count(std::llround(value));
   } else {
     int decimals = 0;
     for (double rest = spacing; rest < 1.0 - 1e-9 && decimals < 8; rest *= 10.0) ++decimals;
@@ -56,8 +56,8 @@ std::string tick_text(double value, double spacing) {
 
 // A value of a series with its unit. One decimal of a percentage is all that anybody reads.
 std::string value_text(const ChartOptions& options, double value) {
-  if (options.unit == "%") return readable_percent(value / 100.0).c_str();
-  const std::string number = readable_number(value).c_str();
+  if (options.unit == "%") return readable_percent(value / 100.0);
+  const std::string number = readable_number(value);
   return options.unit.empty() ? number : number + " " + options.unit;
 }
 
@@ -231,7 +231,7 @@ void add_reading(std::string& out, const Axes& axes, const ChartOptions& options
          "\" y1=\"" + top + "\" y2=\"" + html_number(kBottom) + "\"/>";
   const bool at_right = axes.across(value) > (axes.left + kRight) / 2;
   const std::string text_x = html_number(axes.across(value) + (at_right ? -9 : 9));
-  const std::string place = html_escape(options.x_name) + " " + readable_count(std::llround(value)).c_str();
+  const std::string place = html_escape(options.x_name) + " " + readable_count(std::llround(value));
   std::string lines = "<tspan x=\"" + text_x + "\">" + place + "</tspan>";
   std::string title = place;
   for (const std::size_t i : group) {

@@ -84,7 +84,7 @@ BringUp bring_up(const BringUpOptions& options, void (*say)(const std::string&),
 #else
   result.optimised = false;
 #endif
-  result.started = utc_now("%Y-%m-%d %H:%M:%S").c_str();
+  result.started = utc_now("%Y-%m-%d %H:%M:%S");
   const Isa isa = best_isa();
   result.isa = isa_name(isa);
   result.before = read_counters();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/answer/html_text.h"
+#include "src/answer/table.h"
 #include "src/base/messages.h"
 #include "src/bringup/causes.h"
 #include "src/logs/readable.h"
@@ -25,28 +26,24 @@ std::string number_text(double number) {
   return number < 1000.0 ? formatted("%.4g", number) : readable_count(std::llround(number)).c_str();
 }
 
-// The cells of a figure's row.
-std::vector<std::string> cells_of(const Figure& figure, const FigureJudgement* judgement) {
-  std::vector<std::string> cells = {figure.item, figure.name, figure.place};
-  cells.push_back(number_text(figure.median()) + " " + figure.unit);
-  const auto [least, most] = std::minmax({figure.best(), figure.worst()});
-  cells.push_back(number_text(least) + " to " + number_text(most));
-  cells.push_back(figure.limit > 0.0 ? formatted("%.0f %%", 100.0 * figure.median() / figure.limit) : "");
-  cells.push_back(formatted("%.0f %%", 100.0 * figure.taken.share()));
-  if (judgement != nullptr) {
-    const bool is_known = judgement->verdict != Verdict::kUnknown;
-    cells.push_back(std::string(verdict_name(judgement->verdict)) +
-                    (is_known ? formatted(" %+.0f %%", 100.0 * judgement->change) : ""));
+// judgements: one for each figure, or none.
+Table figures_table(const BringUp& run, const std::vector<FigureJudgement>& judgements) {
+  Table table{"Figures",
+              {"item", "figure", "where", number("median"), number("range"), number("of limit"), number("taken")}};
+  if (!judgements.empty()) table.columns.push_back("against the profile");
+  for (std::size_t i = 0; i < run.figures.size(); ++i) {
+    const Figure& figure = run.figures[i];
+    const auto [least, most] = std::minmax({figure.best(), figure.worst()});
+    table.rows.push_back({figure.item, figure.name, figure.place, number_text(figure.median()) + " " + figure.unit,
+                          number_text(least) + " to " + number_text(most),
+                          figure.limit > 0.0 ? formatted("%.0f %%", 100.0 * figure.median() / figure.limit) : "",
+                          formatted("%.0f %%", 100.0 * figure.taken.share())});
+    if (judgements.empty()) continue;
+    const bool is_known = judgements[i].verdict != Verdict::kUnknown;
+    table.rows.back().push_back(std::string(verdict_name(judgements[i].verdict)) +
+                                (is_known ? formatted(" %+.0f %%", 100.0 * judgements[i].change) : ""));
   }
-  return cells;
-}
-
-bool is_number(std::size_t column) { return column >= 3 && column <= 6; }
-
-std::vector<std::string> headings(bool judged) {
-  std::vector<std::string> names = {"item", "figure", "where", "median", "range", "of limit", "taken"};
-  if (judged) names.emplace_back("against the profile");
-  return names;
+  return table;
 }
 
 std::string bits_line(const BitsResult& bits, std::int64_t cores) {
@@ -109,22 +106,7 @@ std::string figures_text(const std::vector<std::string>& figures) {
 }  // namespace
 
 std::string bring_up_text(const BringUp& run, const std::vector<FigureJudgement>& judgements) {
-  std::vector<std::vector<std::string>> rows = {headings(!judgements.empty())};
-  for (std::size_t i = 0; i < run.figures.size(); ++i)
-    rows.push_back(cells_of(run.figures[i], judgements.empty() ? nullptr : &judgements[i]));
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string out = machine_line(run) + "\n\n";
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string space(widths[c] - row[c].size(), ' ');
-      line += (c > 0 ? "  " : "") + (is_number(c) ? space + row[c] : row[c] + space);
-    }
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
+  std::string out = machine_line(run) + "\n\n" + text_of(figures_table(run, judgements));
   const std::string bits = bits_line(run.bits, run.cores);
   if (!bits.empty()) out += "\n" + bits + "\n";
   for (const Explained& one : explanations(run, judgements)) {
@@ -136,33 +118,17 @@ std::string bring_up_text(const BringUp& run, const std::vector<FigureJudgement>
 
 std::string bring_up_html(const BringUp& run, const std::vector<FigureJudgement>& judgements) {
   HtmlPage page;
-  page.title = "Bring-up";
-  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule bring-up · " + html_escape(run.started) +
-                " UTC</div>\n<h1>" + html_escape(known(run.machine.processor.name)) + "</h1>\n<p class=\"sub\">" +
-                html_escape(machine_line(run)) + "</p>\n</header>\n";
-  std::string& out = page.main;
+  page.product = "Bascule bring-up";
+  page.title = known(run.machine.processor.name);
+  page.note = run.started + " UTC";
+  page.subtitle = html_escape(machine_line(run));
   const std::string bits = bits_line(run.bits, run.cores);
-  if (!bits.empty())
-    out += "<section><div class=\"card\"><p class=\"lead\">" + html_escape(bits) + "</p></div></section>\n";
-  const std::vector<Explained> causes = explanations(run, judgements);
-  if (!causes.empty()) out += "<section><h2>Causes</h2>\n<div class=\"card\"><table class=\"pairs\">\n";
-  for (const Explained& one : causes) {
-    out += "<tr><th scope=\"row\">" + html_escape(one.cause) + "</th><td>" + html_escape(one.evidence) + "<br>" +
-           html_escape("of: " + figures_text(one.figures)) +
-           (one.remedy.empty() ? "" : "<br>" + html_escape("remedy: " + one.remedy)) + "</td></tr>\n";
-  }
-  if (!causes.empty()) out += "</table></div></section>\n";
-  const std::vector<std::string> names = headings(!judgements.empty());
-  std::string head, body;
-  for (std::size_t c = 0; c < names.size(); ++c) head += is_number(c) ? number_head(names[c]) : text_head(names[c]);
-  for (std::size_t i = 0; i < run.figures.size(); ++i) {
-    const std::vector<std::string> cells = cells_of(run.figures[i], judgements.empty() ? nullptr : &judgements[i]);
-    body += "<tr><th scope=\"row\">" + html_escape(cells[0]) + "</th>";
-    for (std::size_t c = 1; c < cells.size(); ++c)
-      body += is_number(c) ? number_cell(html_escape(cells[c])) : "<td>" + html_escape(cells[c]) + "</td>";
-    body += "</tr>\n";
-  }
-  out += "<section><h2>Figures</h2>\n<div class=\"card\">" + wide_table("Figures", head, body) + "</div></section>\n";
+  Table causes{"Causes", {"cause", "evidence", "figures", "remedy"}};
+  for (const Explained& one : explanations(run, judgements))
+    causes.rows.push_back({one.cause, one.evidence, figures_text(one.figures), one.remedy});
+  page.sections = {{"", bits.empty() ? "" : "<p class=\"lead\">" + html_escape(bits) + "</p>\n"},
+                   {"Causes", html_of(causes)},
+                   {"Figures", html_of(figures_table(run, judgements))}};
   return html_page(page);
 }
 

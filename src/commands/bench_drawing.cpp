@@ -127,14 +127,14 @@ using Stage = BenchStage BenchDrawingColumn::*;
 void add_stage(std::string* text, const BenchDrawing& bench, const std::string& name, Stage stage) {
   const std::vector<BenchDrawingColumn>& columns = bench.columns;
   add_row(text, name + ", median", columns,
-          [stage](const BenchDrawingColumn& c) { return std::string(readable_seconds((c.*stage).median()).c_str()); });
+          [stage](const BenchDrawingColumn& c) { return readable_seconds((c.*stage).median()); });
   add_row(text, "  slowest", columns, [stage](const BenchDrawingColumn& c) {
     const std::vector<double>& seconds = (c.*stage).seconds;
-    return std::string(readable_seconds(*std::max_element(seconds.begin(), seconds.end())).c_str());
+    return readable_seconds(*std::max_element(seconds.begin(), seconds.end()));
   });
   add_row(text, "  fastest", columns, [stage](const BenchDrawingColumn& c) {
     const std::vector<double>& seconds = (c.*stage).seconds;
-    return std::string(readable_seconds(*std::min_element(seconds.begin(), seconds.end())).c_str());
+    return readable_seconds(*std::min_element(seconds.begin(), seconds.end()));
   });
   add_row(text, "  GFLOP/s", columns, [stage](const BenchDrawingColumn& c) {
     return formatted("%.1f", (c.*stage).flops() * 1e-9 / (c.*stage).median());
@@ -203,7 +203,7 @@ std::string bench_drawing_text(const BenchDrawing& bench) {
   add_row(&text, "  reached", columns,
           [](const Column& c) { return formatted("%.1f %%", 100.0 * c.pictures_per_second() / c.ceiling()); });
   add_row(&text, "seconds a picture", columns,
-          [](const Column& c) { return std::string(readable_seconds(1.0 / c.pictures_per_second()).c_str()); });
+          [](const Column& c) { return readable_seconds(1.0 / c.pictures_per_second()); });
   add_row(&text, "calls of the UNet", columns, [](const Column& c) { return std::to_string(c.calls); });
   add_stage(&text, bench, "call", &Column::call);
   add_stage(&text, bench, "decoding", &Column::decode);

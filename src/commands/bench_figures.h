@@ -75,10 +75,8 @@ void add_row(std::string* text, const std::string& name, const std::vector<Colum
 // The rows of figures that every column has: planned and resident memory.
 template <typename Column>
 void add_memory_rows(std::string* text, const std::vector<Column>& columns) {
-  add_row(text, "memory planned", columns,
-          [](const Column& c) { return std::string(readable_bytes(c.planned_bytes).c_str()); });
-  add_row(text, "memory resident", columns,
-          [](const Column& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
+  add_row(text, "memory planned", columns, [](const Column& c) { return readable_bytes(c.planned_bytes); });
+  add_row(text, "memory resident", columns, [](const Column& c) { return readable_bytes(c.resident_bytes); });
 }
 
 // What was measured, and on what.

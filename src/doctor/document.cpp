@@ -123,7 +123,6 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
 namespace {
 
 constexpr std::size_t kShownExamples = 3, kShownClasses = 8;
-constexpr int kBarWidth = 40;
 
 std::string lengths_line(const TextFigures& figures) {
   std::string line = "median " + count_text(figures.quantile(0.5)) + " tokens, 99 % at most " +
@@ -142,30 +141,6 @@ std::string classes_line(const SplitFigures& split) {
   return classes.size() > kShownClasses ? line + ", ..." : line;
 }
 
-std::string bar_of(std::int64_t texts, std::int64_t most) {
-  const std::int64_t length = (texts * kBarWidth + most - 1) / most;
-  std::string bar;
-  for (std::int64_t i = 0; i < length; ++i) bar += "█";
-  return bar;
-}
-
-// With a mark where texts are cut.
-std::string histogram_text(const std::string& heading, const TextFigures& figures) {
-  const std::vector<LengthBar> bars = length_bars(figures);
-  std::int64_t most = 1;
-  for (const LengthBar& bar : bars) most = std::max(most, bar.texts);
-  std::string text = "\n" + heading + "\n";
-  for (const LengthBar& bar : bars) {
-    const std::string range = count_text(bar.from) + (bar.to > bar.from ? " to " + count_text(bar.to) : std::string());
-    text += formatted("  %16s %10s  ", range.c_str(), count_text(bar.texts).c_str()) + bar_of(bar.texts, most) +
-            (bar.cut == 0           ? ""
-             : bar.cut == bar.texts ? "  cut"
-                                    : "  partly cut") +
-            "\n";
-  }
-  return text;
-}
-
 std::string finding_text(const Finding& finding) {
   std::string text = formatted("\n%-8s ", level_name(finding.level)) + finding.what + "\n";
   if (!finding.what_to_do.empty()) text += "         " + finding.what_to_do + "\n";
@@ -177,23 +152,21 @@ std::string finding_text(const Finding& finding) {
 // "3 epochs", "0.5000 epochs".
 std::string epochs_text(double epochs) {
   const auto whole = static_cast<std::int64_t>(epochs);
-  return static_cast<double>(whole) == epochs ? counted(whole, "epoch")
-                                              : std::string(readable_number(epochs).c_str()) + " epochs";
+  return static_cast<double>(whole) == epochs ? counted(whole, "epoch") : readable_number(epochs) + " epochs";
 }
 
-void add_time(const TimeFigures& time, std::vector<NamedLine>* lines) {
-  lines->push_back({"memory", std::string(readable_bytes(static_cast<std::uint64_t>(time.planned_bytes)).c_str()) +
-                                  " planned, " + readable_bytes(static_cast<std::uint64_t>(time.memory_bytes)).c_str() +
-                                  " there"});
+void add_time(const TimeFigures& time, std::vector<NamedText>* lines) {
+  lines->push_back({"memory", readable_bytes(static_cast<std::uint64_t>(time.planned_bytes)) + " planned, " +
+                                  readable_bytes(static_cast<std::uint64_t>(time.memory_bytes)) + " there"});
   if (time.updates_of_epoch == 0) return;
   lines->push_back({"batch", count_text(time.batch) + "; the largest that fits: " +
                                  (time.largest_batch > 0 ? count_text(time.largest_batch) : std::string("none")) +
                                  (time.largest_is_all_rows ? ", all rows" : "")});
   std::string epoch = counted(time.updates_of_epoch, "update");
   if (time.epoch_seconds) {
-    epoch += std::string(", about ") + readable_seconds(*time.epoch_seconds).c_str() +
+    epoch += std::string(", about ") + readable_seconds(*time.epoch_seconds) +
              " without evaluation and saving; all of training, " + epochs_text(time.epochs) + ", " +
-             readable_seconds(time.epochs * *time.epoch_seconds).c_str();
+             readable_seconds(time.epochs * *time.epoch_seconds);
   } else {
     epoch += "; --profile FILE says how long it takes (`bascule bringup --save FILE` makes one)";
   }
@@ -202,8 +175,8 @@ void add_time(const TimeFigures& time, std::vector<NamedLine>* lines) {
 
 }  // namespace
 
-std::vector<NamedLine> lines_of(const SplitFigures& split) {
-  std::vector<NamedLine> lines;
+std::vector<NamedText> lines_of(const SplitFigures& split) {
+  std::vector<NamedText> lines;
   if (split.pictures) {
     std::string line = count_text(split.pictures->pictures);
     if (split.pictures->longest_side > 0)
@@ -214,14 +187,13 @@ std::vector<NamedLine> lines_of(const SplitFigures& split) {
   for (const TextFigures& figures : split.texts) lines.push_back({figures.kind, lengths_line(figures)});
   if (!split.classes.empty()) lines.push_back({"classes", classes_line(split)});
   if (split.values)
-    lines.push_back({"values", std::string(readable_number(split.values->least).c_str()) + " to " +
-                                   readable_number(split.values->most).c_str() + ", mean " +
-                                   readable_number(split.values->mean).c_str()});
+    lines.push_back({"values", readable_number(split.values->least) + " to " + readable_number(split.values->most) +
+                                   ", mean " + readable_number(split.values->mean)});
   return lines;
 }
 
-std::vector<NamedLine> lines_of(const Diagnosis& diagnosis) {
-  std::vector<NamedLine> lines;
+std::vector<NamedText> lines_of(const Diagnosis& diagnosis) {
+  std::vector<NamedText> lines;
   if (diagnosis.batches) {
     const BatchFigures& batches = *diagnosis.batches;
     lines.push_back(
@@ -245,21 +217,34 @@ std::string verdict_of(const Diagnosis& diagnosis) {
              : counted(counts[0], "problem") + (counts[0] == 1 ? " stops" : " stop") + " this run; " + others;
 }
 
+Table lengths_of(const TextFigures& figures, const SplitFigures& split) {
+  const std::vector<LengthBar> bars = length_bars(figures);
+  std::int64_t most = 1;
+  for (const LengthBar& bar : bars) most = std::max(most, bar.texts);
+  Table table{"Tokens of " + figures.kind + ", " + split.name,
+              {"tokens", number(figures.kind), "at the limit", {"share", ColumnKind::kBar}}};
+  for (const LengthBar& bar : bars)
+    table.rows.push_back({count_text(bar.from) + (bar.to > bar.from ? " to " + count_text(bar.to) : ""),
+                          count_text(bar.texts),
+                          bar.cut == 0           ? ""
+                          : bar.cut == bar.texts ? "cut"
+                                                 : "partly cut",
+                          bar_cell(static_cast<double>(bar.texts) / static_cast<double>(most))});
+  return table;
+}
+
 std::string diagnosis_text(const Diagnosis& diagnosis) {
   std::string text = "doctor: " + diagnosis.settings_file + "\n";
-  const auto add_lines = [&](const std::vector<NamedLine>& lines) {
-    for (const NamedLine& line : lines) text += formatted("  %-16s ", line.name.c_str()) + line.value + "\n";
-  };
-  for (const SplitFigures& split : diagnosis.splits) {
-    text += formatted("%-12s ", split.name.c_str()) + counted(split.rows, "row") + ", " + split.file + "\n";
-    add_lines(lines_of(split));
-  }
-  const std::vector<NamedLine> lines = lines_of(diagnosis);
-  if (!lines.empty()) text += "run\n";
-  add_lines(lines);
+  for (const SplitFigures& split : diagnosis.splits)
+    text += formatted("%-12s ", split.name.c_str()) + counted(split.rows, "row") + ", " + split.file + "\n" +
+            text_of(lines_of(split));
+  const std::vector<NamedText> lines = lines_of(diagnosis);
+  text += (lines.empty() ? "" : "run\n") + text_of(lines);
   if (!diagnosis.splits.empty()) {
-    for (const TextFigures& figures : diagnosis.splits.front().texts)
-      text += histogram_text("tokens of " + figures.kind + ", " + diagnosis.splits.front().name, figures);
+    for (const TextFigures& figures : diagnosis.splits.front().texts) {
+      const Table lengths = lengths_of(figures, diagnosis.splits.front());
+      text += "\n" + lengths.name + "\n" + text_of(lengths);
+    }
   }
   for (const Finding& finding : diagnosis.findings) text += finding_text(finding);
   return text + "\n" + verdict_of(diagnosis) + "\n";

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/answer/table.h"
 #include "src/doctor/finding.h"
 
 namespace bascule {
@@ -21,12 +22,11 @@ bool is_diagnosis_list(const std::string& file);
 
 // A diagnosis as text, and the lines that the page has too.
 
-// Name and value, of a split and of the training.
-struct NamedLine {
-  std::string name, value;
-};
-std::vector<NamedLine> lines_of(const SplitFigures& split);
-std::vector<NamedLine> lines_of(const Diagnosis& diagnosis);
+// Of a split and of the training.
+std::vector<NamedText> lines_of(const SplitFigures& split);
+std::vector<NamedText> lines_of(const Diagnosis& diagnosis);
+// How many texts of the split are how long, and which of them are cut.
+Table lengths_of(const TextFigures& figures, const SplitFigures& split);
 // "0 would stop training, 2 warnings, 5 notes"
 std::string verdict_of(const Diagnosis& diagnosis);
 

@@ -8,7 +8,7 @@
 
 namespace bascule {
 
-std::string count_text(std::int64_t count) { return readable_count(count).c_str(); }
+std::string count_text(std::int64_t count) { return readable_count(count); }
 
 std::string counted(std::int64_t count, const std::string& noun) {
   return count_text(count) + " " + noun_for(count, noun);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/answer/html_text.h"
+#include "src/answer/table.h"
 #include "src/base/paths.h"
 #include "src/doctor/finding.h"
 #include "src/doctor/texts.h"
@@ -96,32 +97,6 @@ std::string finding_html(const Finding& finding, Shown* shown) {
   return out + "</ul></article>\n";
 }
 
-std::string pairs_table(const std::vector<NamedLine>& lines) {
-  std::string out = "<table class=\"pairs\">\n";
-  for (const NamedLine& line : lines)
-    out += "<tr><th scope=\"row\">" + html_escape(line.name) + "</th><td>" + html_escape(line.value) + "</td></tr>\n";
-  return out + "</table>\n";
-}
-
-std::string lengths_table(const std::string& heading, const TextFigures& figures) {
-  const std::vector<LengthBar> bars = length_bars(figures);
-  std::int64_t most = 1;
-  for (const LengthBar& bar : bars) most = std::max(most, bar.texts);
-  std::string body;
-  for (const LengthBar& bar : bars) {
-    const char* const cut = bar.cut == 0 ? "" : bar.cut == bar.texts ? "cut" : "partly cut";
-    body += "<tr><th scope=\"row\">" + count_text(bar.from) + (bar.to > bar.from ? " to " + count_text(bar.to) : "") +
-            "</th>" + number_cell(count_text(bar.texts)) + "<td>" + cut +
-            "</td><td class=\"bar\"><span style=\"width:" +
-            html_number(100.0 * static_cast<double>(bar.texts) / static_cast<double>(most)) + "%\"></span></td></tr>\n";
-  }
-  return "<h3>" + html_escape(heading) + "</h3>\n" +
-         wide_table(heading,
-                    text_head("tokens") + number_head(figures.kind) + text_head("at the limit") +
-                        "<th scope=\"col\" class=\"bar-head\">share</th>",
-                    body);
-}
-
 std::string classes_table(const std::vector<SplitFigures>& splits) {
   std::map<std::string, std::vector<std::int64_t>> rows;
   for (std::size_t split = 0; split < splits.size(); ++split) {
@@ -131,38 +106,32 @@ std::string classes_table(const std::vector<SplitFigures>& splits) {
       counts[split] = one.rows;
     }
   }
-  if (rows.empty()) return "";
-  std::string head = text_head("class"), body;
-  for (const SplitFigures& split : splits) head += number_head(split.name);
+  Table table{"Rows of each class", {"class"}};
+  for (const SplitFigures& split : splits) table.columns.push_back(number(split.name));
   for (const auto& [name, counts] : rows) {
-    body += "<tr><th scope=\"row\">" + html_escape(name) + "</th>";
-    for (const std::int64_t count : counts) body += number_cell(count_text(count));
-    body += "</tr>\n";
+    table.rows.push_back({name});
+    for (const std::int64_t count : counts) table.rows.back().push_back(count_text(count));
   }
-  return "<section><h2>Classes</h2>\n<div class=\"card\">" + wide_table("Rows of each class", head, body, true) +
-         "</div></section>\n";
+  return html_of(table);
 }
 
 std::string data_section(const Diagnosis& diagnosis) {
-  std::string out = "<section><h2>Data</h2>\n<div class=\"card\">\n";
+  std::string out;
   for (const SplitFigures& split : diagnosis.splits) {
     out += "<h3>" + html_escape(split.name) + "</h3>\n<p class=\"lead\">" + counted(split.rows, "row") + ", " +
            html_escape(split.file) + "</p>\n";
-    const std::vector<NamedLine> lines = lines_of(split);
-    if (!lines.empty()) out += pairs_table(lines);
+    out += html_of(lines_of(split));
   }
-  const std::vector<NamedLine> lines = lines_of(diagnosis);
-  if (!lines.empty()) out += "<h3>run</h3>\n" + pairs_table(lines);
-  return out + "</div></section>\n";
+  const std::vector<NamedText> lines = lines_of(diagnosis);
+  return out + (lines.empty() ? "" : "<h3>run</h3>\n" + html_of(lines));
 }
 
 std::string lengths_section(const Diagnosis& diagnosis) {
   std::string tables;
   for (const SplitFigures& split : diagnosis.splits) {
-    for (const TextFigures& figures : split.texts)
-      tables += lengths_table("Tokens of " + figures.kind + ", " + split.name, figures);
+    for (const TextFigures& figures : split.texts) tables += html_with_heading(lengths_of(figures, split));
   }
-  return tables.empty() ? "" : "<section><h2>Lengths</h2>\n<div class=\"card\">" + tables + "</div></section>\n";
+  return tables;
 }
 
 constexpr char kGenerator[] = "bascule doctor";
@@ -183,12 +152,13 @@ std::string diagnosis_html(const Diagnosis& diagnosis) {
   HtmlPage page;
   page.product = "Bascule doctor";
   page.generator = kGenerator;
-  page.title = html_escape(diagnosis.settings_file);
+  page.title = diagnosis.settings_file;
   page.style = kStyle;
-  page.header = "<header class=\"inner\"><div class=\"brand\">Bascule doctor</div>\n<h1>" + page.title +
-                "</h1>\n<p class=\"sub\">" + html_escape(verdict_of(diagnosis)) + "</p>\n</header>\n";
-  page.main = (findings.empty() ? "" : "<section><h2>Findings</h2>\n" + findings + "</section>\n") +
-              data_section(diagnosis) + classes_table(diagnosis.splits) + lengths_section(diagnosis);
+  page.subtitle = html_escape(verdict_of(diagnosis));
+  page.sections = {{"Findings", findings, false},
+                   {"Data", data_section(diagnosis)},
+                   {"Classes", classes_table(diagnosis.splits)},
+                   {"Lengths", lengths_section(diagnosis)}};
   return html_page(page);
 }
 

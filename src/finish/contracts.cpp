@@ -43,9 +43,8 @@ ContractResult sealed(const ContractFigures& figures) {
   if (figures.foreign_calls == 0) {
     detail += "libraries allocated nothing";
   } else {
-    detail += std::string("libraries made ") +
-              readable_count(static_cast<std::int64_t>(figures.foreign_calls)).c_str() + " allocations, " +
-              readable_bytes(figures.foreign_bytes).c_str() + " over the run";
+    detail += std::string("libraries made ") + readable_count(static_cast<std::int64_t>(figures.foreign_calls)) +
+              " allocations, " + readable_bytes(figures.foreign_bytes) + " over the run";
   }
   return {"Sealed", ContractState::kKept, detail};
 }

@@ -2,10 +2,10 @@
 #include "src/finish/draw_results.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 
+#include "src/answer/table.h"
 #include "src/base/messages.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
@@ -61,7 +61,7 @@ std::string draw_card(const RecordedDrawRun& run) {
 
 namespace {
 
-std::string count(std::int64_t number) { return readable_count(number).c_str(); }
+std::string count(std::int64_t number) { return readable_count(number); }
 
 double per(double amount, double count) { return count > 0.0 ? amount / count : 0.0; }
 
@@ -75,25 +75,23 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
                                  " pixels, " + count_of(run.program.calls.size(), "call") +
                                  " of the UNet for each picture"});
   if (results.pictures > 0) {
-    figures.push_back({"time", std::string(readable_seconds(results.seconds).c_str()) + ", " +
-                                   readable_seconds(per(results.seconds, drawn)).c_str() + " a picture"});
-    figures.push_back({"  prompts", std::string(readable_seconds(results.stages.prompts).c_str()) + ", " +
+    figures.push_back({"time", readable_seconds(results.seconds) + ", " +
+                                   readable_seconds(per(results.seconds, drawn)) + " a picture"});
+    figures.push_back({"  prompts", readable_seconds(results.stages.prompts) + ", " +
                                         count_of(results.encoded_texts, "text") + " encoded"});
-    figures.push_back({"  calls of the UNet", readable_seconds(results.stages.calls).c_str()});
-    figures.push_back({"  decoding", readable_seconds(results.stages.decoding).c_str()});
-    figures.push_back({"  writing", readable_seconds(results.writing_seconds).c_str()});
+    figures.push_back({"  calls of the UNet", readable_seconds(results.stages.calls)});
+    figures.push_back({"  decoding", readable_seconds(results.stages.decoding)});
+    figures.push_back({"  writing", readable_seconds(results.writing_seconds)});
   }
   if (results.timed_pictures > 0)
-    figures.push_back({"throughput", std::string(readable_number(per(timed, results.timed_seconds)).c_str()) +
-                                         " pictures/s, with" +
+    figures.push_back({"throughput", readable_number(per(timed, results.timed_seconds)) + " pictures/s, with" +
                                          (run.settings.draw.throughput_warmup_batches > 0 ? "out" : "") + " warm-up"});
-  figures.push_back({"memory", "planned " + std::string(readable_bytes(results.planned_bytes).c_str()) + ", resident " +
-                                   readable_bytes(results.resident_bytes).c_str()});
+  figures.push_back({"memory", "planned " + readable_bytes(results.planned_bytes) + ", resident " +
+                                   readable_bytes(results.resident_bytes)});
   if (results.guarded)
-    figures.push_back(
-        {"allocations after the seal",
-         "none of ours, " + count(static_cast<std::int64_t>(results.foreign_calls)) + " of libraries" +
-             (results.foreign_calls > 0 ? ", " + std::string(readable_bytes(results.foreign_bytes).c_str()) : "")});
+    figures.push_back({"allocations after the seal",
+                       "none of ours, " + count(static_cast<std::int64_t>(results.foreign_calls)) + " of libraries" +
+                           (results.foreign_calls > 0 ? ", " + readable_bytes(results.foreign_bytes) : "")});
   return figures;
 }
 
@@ -136,13 +134,7 @@ std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& res
 }
 
 std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results) {
-  std::string text = "draw\n";
-  for (const NamedText& figure : figures_of(run, results)) {
-    char name[64];
-    std::snprintf(name, sizeof name, "  %-30.30s ", figure.name.c_str());
-    text += name + figure.value + "\n";
-  }
-  return text;
+  return "draw\n" + text_of(figures_of(run, results));
 }
 
 DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, const Tape& calls) {
@@ -175,7 +167,7 @@ DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, co
     const auto text = [&](std::int32_t number) { return run.list.texts[static_cast<std::size_t>(number)].text; };
     page.pictures.push_back({file, text(listed.prompt), listed.negative == listed.prompt ? "" : text(listed.negative),
                              "seed " + std::to_string(listed.seed) + ", noise " + std::to_string(listed.noise) + ", " +
-                                 readable_seconds(picture.seconds).c_str(),
+                                 readable_seconds(picture.seconds),
                              maker.make(run.settings.run.output_dir.resolved + "/" + file)});
   }
   page.all_pictures = pictures;

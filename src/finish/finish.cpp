@@ -19,6 +19,7 @@
 
 #include "src/answer/results.h"
 #include "src/base/error.h"
+#include "src/base/messages.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
@@ -96,9 +97,9 @@ void add_best(Report* report, SealedRun& sealed) {
   if (best.checkpoint >= 0) summary.checkpoint = report->output_dir + "/checkpoint-" + std::to_string(best.checkpoint);
   FactTable table{"Best evaluation", "", {}};
   if (!summary.stopped_early.empty()) table.note = "Training stopped early: " + summary.stopped_early + ".";
-  table.rows = {{summary.figure, readable_number(summary.value).c_str()},
-                {"step", readable_count(summary.step).c_str()},
-                {"weights in this folder", std::string("from step ") + readable_count(summary.weights_of).c_str()}};
+  table.rows = {{summary.figure, readable_number(summary.value)},
+                {"step", readable_count(summary.step)},
+                {"weights in this folder", std::string("from step ") + readable_count(summary.weights_of)}};
   report->facts.push_back(std::move(table));
 }
 
@@ -209,12 +210,12 @@ void add_device(Report* report, const media_engine_statistics& media) {
   device.fell_back = media.fallbacks > 0;
   device.fallback_jobs = media.fallback_jobs;
   FactTable table{"Media engine", device.fell_back ? "The device failed; the host engine took over." : "", {}};
-  table.rows = {{"engine", engine.name},
-                {"pictures", readable_count(static_cast<std::int64_t>(media.completed)).c_str()},
-                {"device resets", std::to_string(media.device_resets)},
-                {"resubmitted pictures", readable_count(static_cast<std::int64_t>(media.retries)).c_str()},
-                {"pictures sent directly to the host engine",
-                 readable_count(static_cast<std::int64_t>(media.fallback_jobs)).c_str()}};
+  table.rows = {
+      {"engine", engine.name},
+      {"pictures", readable_count(static_cast<std::int64_t>(media.completed))},
+      {"device resets", std::to_string(media.device_resets)},
+      {"resubmitted pictures", readable_count(static_cast<std::int64_t>(media.retries))},
+      {"pictures sent directly to the host engine", readable_count(static_cast<std::int64_t>(media.fallback_jobs))}};
   for (std::uint32_t fault = 0; fault < MEDIA_ENGINE_FAULTS; ++fault) {
     if (media.faults[fault] == 0) continue;
     device.faults.push_back({media_engine_fault_name(fault), media.faults[fault]});
@@ -237,18 +238,17 @@ void add_loader(Report* report, SealedRun& sealed) {
                       stream.bad_samples};
   }
   FactTable table{"Loader", "", {}};
-  char text[128];
-  std::snprintf(text, sizeof text, "%.3f s, sum over all workers", statistics.worker_wait_seconds);
-  table.rows.push_back({"workers waited for training", text});
+  table.rows.push_back(
+      {"workers waited for training", formatted("%.3f s, sum over all workers", statistics.worker_wait_seconds)});
   for (const RecordedSplit& split : sealed.run().data.splits) {
     const StreamStatistics stream = sealed.loader().stream(split.stream).statistics();
     if (stream.samples == 0) continue;
     const double could = split.split == Split::kTrain ? report->loader.could_deliver_samples_per_second
                                                       : deliverable_samples_per_second({}, stream);
-    std::snprintf(text, sizeof text, "%lld samples, %s; training waited %.3f s; %.2f slots ready",
-                  static_cast<long long>(stream.samples), can_deliver(could).c_str(), stream.step_wait_seconds,
-                  stream.mean_occupancy);
-    table.rows.push_back({split_name(split.split), text});
+    table.rows.push_back(
+        {split_name(split.split),
+         formatted("%lld samples, %s; training waited %.3f s; %.2f slots ready", static_cast<long long>(stream.samples),
+                   can_deliver(could).c_str(), stream.step_wait_seconds, stream.mean_occupancy)});
   }
   report->facts.push_back(std::move(table));
   add_device(report, statistics.media);
@@ -323,7 +323,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   report.head = run.settings.model.head;
   add_card(&report, run.opened.model->card());
   if (const ModelCode code = run.opened.model->code(); code.file != nullptr) report.auto_class = code.auto_class;
-  report.finished_at = utc_now("%Y-%m-%d %H:%M UTC").c_str();
+  report.finished_at = utc_now("%Y-%m-%d %H:%M UTC");
   const ParameterCount parameters = count_parameters(run.session.parameters());
   report.parameters = parameters.all;
   report.trained_parameters = parameters.trained;

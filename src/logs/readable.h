@@ -19,11 +19,14 @@ inline const char* throughput_counts(bool counts_warmup) {
 }
 inline constexpr char kTrainingTimeCounts[] = "with warm-up, evaluation and saving";
 
-// A short zero-terminated text.
+// A short zero-terminated text. It becomes a string, which allocates, wherever one is wanted.
 struct ShortText {
   char text[32] = {};
   const char* c_str() const noexcept { return text; }
+  operator std::string() const { return text; }
 };
+inline std::string operator+(const std::string& a, const ShortText& b) { return a + b.text; }
+inline std::string operator+(const ShortText& a, const std::string& b) { return a.text + b; }
 
 ShortText readable_bytes(std::uint64_t bytes) noexcept;
 ShortText readable_seconds(double seconds) noexcept;

@@ -39,12 +39,13 @@ TEST(RunsPage, TheTextHasALineForEachRunAndItsSettingsBelow) {
   stopped.settings = {{"data.train_file", "\"x.jsonl\""}};
   EXPECT_EQ(
       runs_text({run_named("runs/a"), stopped}),
-      "run             state                                         step      loss    best                        "
+      "run             state                                             step    loss  best                          "
       "time\n"
-      "runs/a          finished                                      40        0.5000  eval_accuracy 0.7500 at 30  "
+      "runs/a          finished                                            40  0.5000  eval_accuracy 0.7500 at 30  "
       "12.0 s\n"
       "    training.seed=7\n"
-      "runs/long-name  stopped: values were not finite at update 12  12 of 40  0.5000  -                           "
+      "runs/long-name  stopped: values were not finite at update 12  12 of 40  0.5000  -                               "
+      " "
       "-\n"
       "    'data.train_file=\"x.jsonl\"'\n");
 }

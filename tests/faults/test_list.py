@@ -43,7 +43,7 @@ class List(unittest.TestCase):
             self.assertEqual((one["best"]["figure"], one["best"]["value"], one["best"]["step"]), ("eval_loss", *best))
             self.assertGreater(one["seconds"], 0.0)
         text = run("list", "runs", cwd=self.folder).stdout
-        self.assertRegex(text, r"(?m)^runs/a  finished  3 ")
+        self.assertRegex(text, r"(?m)^runs/a  finished     3 ")
         self.assertIn("    training.seed=2\n", text)
 
     def runs_until(self, end, name, *keys):
