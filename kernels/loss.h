@@ -51,7 +51,7 @@ struct CrossEntropyBackward {
 // One direction of the contrastive loss for the rows given, against all columns:
 //   logits[r,j] = scale * a[r,:] . b[j,:];   loss[r] = logsumexp_j(logits[r,:]) - logits[r, diagonal + r]
 //   weights[r,j] = softmax(logits[r,:])[j] - [j == diagonal + r];   slope[r] = sum_j weights[r,j] (a[r,:] . b[j,:])
-// slope is d loss / d scale. Source: BridgeTowerForContrastiveLearning.forward.
+// slope is d loss / d scale; null: it is not wanted. Source: BridgeTowerForContrastiveLearning.forward.
 // Shapes: a (rows, width), b (columns, width), weights (rows, columns), loss, slope (rows). Overwrites. Aliasing: none.
 struct ContrastiveForward {
   float* loss;
@@ -66,13 +66,13 @@ struct ContrastiveForward {
 
 // out[r,:] (+)= factor * sum_j w(r,j) x[j,:], j in order;  w(r,j) = weights[r * row_stride + j * column_stride]
 // One call serves d_a (x = b; strides columns, 1), another d_b (x = a; strides 1, columns).
-// Shapes: out (rows, width), x (terms, width).
+// Shapes: out (rows, width), whose rows are out_stride apart, x (terms, width).
 struct WeightedRowSum {
   float* out;
   const float* weights;
   const float* x;
   std::int64_t rows, terms, width;
-  std::int64_t row_stride, column_stride;
+  std::int64_t row_stride, column_stride, out_stride;
   float factor;
   bool accumulate;
 };

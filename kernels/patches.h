@@ -44,21 +44,4 @@ struct ImageEmbeddingBackward {
   std::int64_t class_rows = 1;
 };
 
-// out[b,:] = mean_i x[b,i,:]
-// Shapes: x (samples, rows, cols), out (samples, cols). Overwrites out. Aliasing: none.
-// Numerics: float32 sums of 16 rows, then of these.
-struct MeanRowsForward {
-  float* out;
-  const float* x;
-  std::int64_t samples, rows, cols;
-};
-
-// d_x[b,i,:] (+)= d_out[b,:] / rows. Shapes as above. `accumulate`: add to what is there, else overwrite.
-struct MeanRowsBackward {
-  float* d_x;
-  const float* d_out;
-  std::int64_t samples, rows, cols;
-  bool accumulate;
-};
-
 }  // namespace bascule

@@ -19,6 +19,7 @@
 #include "kernels/norms.h"
 #include "kernels/optimizers.h"
 #include "kernels/patches.h"
+#include "kernels/pooling.h"
 #include "kernels/sampling.h"
 
 namespace bascule {

@@ -96,7 +96,7 @@ void weighted_row_sum(T* out, const T* weights, const T* x, const WeightedRowSum
       for (std::int64_t j = 0; j < a.terms; ++j) {
         sum += weights[r * a.row_stride + j * a.column_stride] * x[j * a.width + c];
       }
-      T& element = out[r * a.width + c];
+      T& element = out[r * a.out_stride + c];
       element = (a.accumulate ? element : T(0)) + T(static_cast<double>(a.factor)) * sum;
     }
   }

@@ -54,21 +54,4 @@ void image_embedding_backward(T* d_patch, T* d_class, T* d_position, const T* d_
   }
 }
 
-template <typename T>
-void mean_rows_forward(T* out, const T* x, const MeanRowsForward& a) {
-  for (std::int64_t i = 0; i < a.samples * a.cols; ++i) {
-    T sum(0);
-    for (std::int64_t r = 0; r < a.rows; ++r) sum += x[(i / a.cols * a.rows + r) * a.cols + i % a.cols];
-    out[i] = sum / T(static_cast<double>(a.rows));
-  }
-}
-
-template <typename T>
-void mean_rows_backward(T* d_x, const T* d_out, const MeanRowsBackward& a) {
-  for (std::int64_t i = 0; i < a.samples * a.rows * a.cols; ++i) {
-    const T d = d_out[i / (a.rows * a.cols) * a.cols + i % a.cols] / T(static_cast<double>(a.rows));
-    d_x[i] = a.accumulate ? d_x[i] + d : d;
-  }
-}
-
 }  // namespace bascule::reference

@@ -173,7 +173,7 @@ void contrastive_forward(const ContrastiveForward& a) {
           store(w + j, lanes, p);
         });
     w[diagonal] = -others / sum;
-    a.slope[r] = horizontal_sum(slopes);
+    if (a.slope != nullptr) a.slope[r] = horizontal_sum(slopes);
     a.loss[r] = log_of(sum) - below_top;
   }
 }
@@ -195,7 +195,7 @@ template <int kRows, typename Lanes>
     x += a.width;
   }
   for (int k = 0; k < kRows; ++k) {
-    float* const out = a.out + (r + k) * a.width + c;
+    float* const out = a.out + (r + k) * a.out_stride + c;
     f32x16 value = sum[k] * set(a.factor);
     if (a.accumulate) value = load(out, lanes) + value;
     store(out, lanes, value);

@@ -69,36 +69,4 @@ void image_embedding_backward(const ImageEmbeddingBackward& a) {
   }
 }
 
-void mean_rows_forward(const MeanRowsForward& a) {
-  constexpr std::int64_t kBlock = 16;
-  const f32x16 factor = set(static_cast<float>(1.0 / static_cast<double>(a.rows)));
-  for (std::int64_t b = 0; b < a.samples; ++b) {
-    const float* const x = a.x + b * a.rows * a.cols;
-    for_lanes(
-        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          f32x16 sum = set(0.0f);
-          for (std::int64_t first = 0; first < a.rows; first += kBlock) {
-            const std::int64_t end = first + kBlock < a.rows ? first + kBlock : a.rows;
-            f32x16 part = load(x + first * a.cols + c, lanes);
-            for (std::int64_t r = first + 1; r < end; ++r) part = part + load(x + r * a.cols + c, lanes);
-            sum = sum + part;
-          }
-          store(a.out + b * a.cols + c, lanes, sum * factor);
-        });
-  }
-}
-
-void mean_rows_backward(const MeanRowsBackward& a) {
-  const f32x16 factor = set(static_cast<float>(1.0 / static_cast<double>(a.rows)));
-  for (std::int64_t r = 0; r < a.samples * a.rows; ++r) {
-    const float* const d_out = a.d_out + r / a.rows * a.cols;
-    float* const d_x = a.d_x + r * a.cols;
-    for_lanes(
-        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          const f32x16 d = load(d_out + c, lanes) * factor;
-          store(d_x + c, lanes, a.accumulate ? load(d_x + c, lanes) + d : d);
-        });
-  }
-}
-
 }  // namespace bascule::BASCULE_ISA

@@ -185,7 +185,7 @@ void KernelProblems::add_contrastive(std::int64_t B, std::int64_t E) {
     k.contrastive_forward({loss, slope, w, a, b, B, B, E, 0, 14.0f});
   });
   add("weighted_row_sum" + text, bytes, [=](const KernelTable& k) {
-    k.weighted_row_sum({out, w, b, B, B, E, B, 1, 1.0f, false});
+    k.weighted_row_sum({out, w, b, B, B, E, B, 1, E, 1.0f, false});
   });
   end_group();
 }

@@ -25,12 +25,10 @@ namespace bascule {
 
 // The batches of the other ranks, for a loss over the samples of all.
 struct Peers {
-  static constexpr int kOperands = 3;
-
   std::int64_t first = 0;  // the number of this rank's first sample among those of all ranks
-  // Gathers rows (count, width) of every rank into out (samples of all, width), in rank order, for three operands at
+  // Gathers rows (count, width) of every rank into out (samples of all, width), in rank order, for several operands at
   // once. By all ranks together; waits for them. A rank without samples calls it with count 0, and nulls.
-  void (*gather)(void* context, float* const* out, const float* const* rows, std::int64_t count,
+  void (*gather)(void* context, float* const* out, const float* const* rows, int operands, std::int64_t count,
                  std::int64_t width) noexcept = nullptr;
   void* context = nullptr;
 };

@@ -23,6 +23,8 @@ struct SampleRows {
   Tensor row_keys;
   bool are_picked = false;  // some of a sample's rows, not the first ones one after another
 };
+// The samples, in this sense, that rows belong to.
+Extent samples_of(const Graph& graph, const SampleRows& rows);
 
 // (rows, in) -> (rows, out): x W^T + b. weight (out, in); bias (1, out) or none.
 Tensor linear(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias);
@@ -173,8 +175,10 @@ Tensor group_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight
 // (B, C): the first row of every sample.
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
 
-// (B, C): the mean of each sample's rows, of which each has as many.
+// (B, C): the mean of each sample's rows, and the largest number of each column of them, whose gradient goes to the
+// first row that has it.
 Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
+Tensor max_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
 
 // (rows of index, C): the rows of x that index (int32) names; where x has a gradient, none of them twice.
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index);
@@ -238,6 +242,21 @@ void sampling_step(Graph& graph, const LatentSlots& latents, Extent rows, Tensor
 // rank then has the loss of all, and the part of its gradient that flows through its own samples: their sum over the
 // ranks is the gradient.
 Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale);
+
+// Embeddings (k B, E) of samples that are k texts each, one after another; their length does not matter. The first text
+// of each sample is to be told from all others: its second text has the largest of the scaled cosines with it. The mean
+// over samples of the cross entropy of its cosines with the second texts of all samples, then the third ones of all,
+// and so on; where it is symmetric, of this and the cross entropy of each second text's cosines with all first ones.
+// Over the samples of all ranks as the contrastive loss. Source: MultipleNegativesRankingLoss of sentence-transformers,
+// as those below.
+Tensor ranking_loss(Graph& graph, Tensor embeddings, std::int64_t texts, float scale, bool is_symmetric);
+
+// (B, 1): the cosine of each sample's two embeddings, which are (2 B, E).
+Tensor pair_cosines(Graph& graph, const std::string& name, Tensor embeddings);
+
+// log(1 + sum of exp(scale (cosine_i - cosine_j)) over the pairs of rows whose labels say that i is less than j).
+// cosines, labels (B, 1), float32. Source: CoSENTLoss.
+Tensor cosent_loss(Graph& graph, Tensor cosines, Tensor labels, float scale);
 
 // logits against labels (rows, int32; negative: the row does not count), of which `smoothing`, in [0, 1), is spread
 // evenly over all classes. `hits` (int32): whether the largest logit is the label's; kept.

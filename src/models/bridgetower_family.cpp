@@ -156,7 +156,7 @@ Recording BridgeTower::record(Graph& graph, Use use, const RecordOptions& option
   own.width = width_of(options);
   const BridgeTowerOutputs outputs = record_bridgetower(graph, config_, own);
   if (outputs.loss) recording.losses = {{"loss", outputs.loss, outputs.loss_stream}};
-  if (graph.bounds()[kSamplesOfAllRanks] > 0) recording.gathered_cols = config_.contrastive_hidden_size;
+  if (graph.bounds()[kSamplesOfAllRanks] > 0) recording.gathered_cols = 3 * config_.contrastive_hidden_size;
   const NamedTensor all[] = {{"text_embeds", outputs.text_embeds},
                              {"image_embeds", outputs.image_embeds},
                              {"cross_embeds", outputs.cross_embeds},

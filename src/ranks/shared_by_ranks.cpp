@@ -7,8 +7,8 @@
 
 namespace bascule {
 
-std::size_t GatheredRows::bytes(std::int64_t samples, std::int64_t width) {
-  return static_cast<std::size_t>(Peers::kOperands * samples * width) * sizeof(float);
+std::size_t GatheredRows::bytes(std::int64_t samples, std::int64_t cols) {
+  return static_cast<std::size_t>(samples * cols) * sizeof(float);
 }
 
 Peers GatheredRows::peers(const BatchCut& cut, std::int64_t index) noexcept {
@@ -24,27 +24,28 @@ Peers GatheredRows::peers(const BatchCut& cut, std::int64_t index) noexcept {
   samples_ = all.count;
   Peers peers;
   peers.first = own_.begin;
-  peers.gather = [](void* self, float* const* out, const float* const* rows, std::int64_t count,
-                    std::int64_t) noexcept { static_cast<GatheredRows*>(self)->gather(out, rows, count); };
+  peers.gather = [](void* self, float* const* out, const float* const* rows, int operands, std::int64_t count,
+                    std::int64_t width) noexcept {
+    static_cast<GatheredRows*>(self)->gather(out, rows, operands, count, width);
+  };
   peers.context = this;
   return peers;
 }
 
 // Nobody writes again before all of the node have read: the second barrier. Where a rank fails the rows are not whole,
 // and the run is at its end.
-void GatheredRows::gather(float* const* out, const float* const* rows, std::int64_t count) noexcept {
+void GatheredRows::gather(float* const* out, const float* const* rows, int operands, std::int64_t count,
+                          std::int64_t width) noexcept {
   float* const shared = static_cast<float*>(static_cast<void*>(memory_));
-  const auto row_of = [&](std::int64_t sample, int operand) {
-    return shared + (sample * Peers::kOperands + operand) * width_;
-  };
+  const auto row_of = [&](std::int64_t sample, int operand) { return shared + sample * cols_ + operand * width; };
   for (std::int64_t s = 0; s < count; ++s) {
-    for (int i = 0; i < Peers::kOperands; ++i) std::copy_n(rows[i] + s * width_, width_, row_of(own_.begin + s, i));
+    for (int i = 0; i < operands; ++i) std::copy_n(rows[i] + s * width, width, row_of(own_.begin + s, i));
   }
-  if (!group_.gather_parts({memory_, bytes(samples_, width_)}, bytes(node_.begin, width_),
-                           bytes(node_.begin + node_.count, width_)))
+  if (!group_.gather_parts({memory_, bytes(samples_, cols_)}, bytes(node_.begin, cols_),
+                           bytes(node_.begin + node_.count, cols_)))
     return;
   for (std::int64_t s = 0; s < samples_ && count > 0; ++s) {
-    for (int i = 0; i < Peers::kOperands; ++i) std::copy_n(row_of(s, i), width_, out[i] + s * width_);
+    for (int i = 0; i < operands; ++i) std::copy_n(row_of(s, i), width, out[i] + s * width);
   }
   if (!group_.local_barrier()) return;
 }

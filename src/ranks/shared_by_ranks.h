@@ -19,20 +19,21 @@ namespace bascule {
 
 class GatheredRows {
  public:
-  static std::size_t bytes(std::int64_t samples, std::int64_t width);
+  static std::size_t bytes(std::int64_t samples, std::int64_t cols);
 
-  // memory: bytes(samples, width), shared by the ranks of a node. Before the seal.
-  GatheredRows(Group& group, std::byte* memory, std::int64_t width) : group_(group), memory_(memory), width_(width) {}
+  // memory: bytes(samples, cols), shared by the ranks of a node. cols: of all operands together. Before the seal.
+  GatheredRows(Group& group, std::byte* memory, std::int64_t cols) : group_(group), memory_(memory), cols_(cols) {}
 
   // The argument of a replay for its share of batch `index`. Lives as long as this. After the seal.
   Peers peers(const BatchCut& cut, std::int64_t index) noexcept;
 
  private:
-  void gather(float* const* out, const float* const* rows, std::int64_t count) noexcept;
+  void gather(float* const* out, const float* const* rows, int operands, std::int64_t count,
+              std::int64_t width) noexcept;
 
   Group& group_;
   std::byte* memory_;  // by sample: its rows of all operands
-  const std::int64_t width_;
+  const std::int64_t cols_;
   SampleRange own_, node_;  // from the batch's first sample
   std::int64_t samples_ = 0;
 };

@@ -86,7 +86,7 @@ Status TrainingLoop::replay(const Batch& batch, bool first) noexcept {
   Replay replay;
   if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run_.pace.length.cut, batch.index);
   if (batch.counts.samples() == 0) {
-    if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0);
+    if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0, 0);
     return replay_without_samples(first) ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
   }
   replay.batch = batch;

@@ -162,6 +162,7 @@ void GraphRun::replay(const Batch& batch, float loss_weight, bool add_to_gradien
   replay.add_to_gradients = add_to_gradients;
   replay.dropout_key[0] = 11;
   replay.dropout_key[1] = dropout_step;
+  replay.peers = peers_;
   tape_->replay(*threads_, replay);
 }
 

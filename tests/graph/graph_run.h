@@ -86,6 +86,9 @@ class GraphRun {
   void replay(const Batch& batch, float loss_weight = 1.0f, bool add_to_gradients = false,
               std::uint32_t dropout_step = 0, float second_weight = 1.0f);
 
+  // Of the next replays.
+  void set_peers(const Peers& peers) { peers_ = peers; }
+
   Tensor loss() const { return loss_; }
   const Tape& tape() const { return *tape_; }
   float* at(Tensor tensor) { return tape_->at(tensor); }
@@ -109,6 +112,7 @@ class GraphRun {
   int thread_count_;
   ParameterLayout layout_;
   Tensor loss_;
+  Peers peers_;
   std::vector<Tensor> inputs_;
   std::vector<std::vector<float>>
       input_values_;  // copied in before each replay: an input's place is another's after its last use

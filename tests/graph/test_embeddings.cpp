@@ -115,6 +115,41 @@ TEST(ImageEmbedding, PatchesClassRowAndPositionsAreExact) {
   check_image_embedding(0);
 }
 
+// function(text, row, rows of the text) for each row of each text.
+template <typename Function>
+void for_each_text_row(const TestBatch& batch, Function function) {
+  for (std::int64_t text = 0; text + 1 < static_cast<std::int64_t>(batch.offsets.size()); ++text) {
+    const std::int32_t first = batch.offsets[static_cast<std::size_t>(text)],
+                       last = batch.offsets[static_cast<std::size_t>(text) + 1];
+    for (std::int32_t row = first; row < last; ++row) function(text, row, last - first);
+  }
+}
+
+// A pooling of texts, recorded twice, whose second gradient is added to the first one's. Samples are so many texts.
+template <typename Build, typename Pool>
+void check_gradients_of_texts(std::int64_t texts, Build build, Pool pool) {
+  Fields fields = batch_fields();
+  fields[static_cast<std::size_t>(field_named(fields, "text_offsets"))].rows = {kSamples, texts, 1};
+  GraphRun run(counts_of(6 / texts, 60, 20), 2, fields);
+  const std::vector<Tensor> outputs = build(run, run.source("x", text_rows(), 5));
+  for (const Tensor output : outputs) EXPECT_TRUE(run.graph()[output].rows == rows_per_sample(texts));
+  run.finish(outputs);
+  Seeded random(8);
+  const TestBatch packed(random, {3, 1, 17, 4, 2, 16}, kVocabulary);
+  Batch batch = packed.batch(fields);
+  batch.counts[kSamples] = 6 / texts;
+  run.replay(batch);
+  expect_gradients(
+      run, {packed},
+      [&](const auto& v, const TestBatch& of) {
+        auto pooled = v.input("cotangent0", 6);  // for its shape
+        for (auto& value : pooled.values) value = Dual(0.0);
+        pool(v.source("x", of.text_rows()), of, &pooled);
+        return v.loss({pooled, pooled});
+      },
+      std::to_string(texts) + " texts a sample");
+}
+
 // Fewer rows than a block of the sum, as many, and more; its gradient added to another's.
 TEST(MeanRows, AreExact) {
   for (const std::int64_t rows : {1, 15, 16, 37}) {
@@ -136,6 +171,40 @@ TEST(MeanRows, AreExact) {
             }
           }
           return v.loss({mean, mean});
+        });
+  }
+}
+
+// Two texts a sample, of which each has a row of its own.
+TEST(MeanRows, OfTextsOfDifferentLengthAreExact) {
+  for (const std::int64_t texts : {1, 2}) {
+    check_gradients_of_texts(
+        texts,
+        [](GraphRun& run, Tensor x) {
+          return std::vector<Tensor>{mean_rows(run.graph(), "mean", x, run.text()),
+                                     mean_rows(run.graph(), "again", x, run.text())};
+        },
+        [](const auto& x, const TestBatch& batch, auto* mean) {
+          for_each_text_row(batch, [&](std::int64_t text, std::int64_t row, std::int64_t count) {
+            for (std::int64_t c = 0; c < x.cols; ++c) (*mean)(text, c) += x(row, c) / Dual(static_cast<double>(count));
+          });
+        });
+  }
+}
+
+TEST(MaxRows, AndTheirGradientsAreExact) {
+  for (const std::int64_t texts : {1, 2}) {
+    check_gradients_of_texts(
+        texts,
+        [](GraphRun& run, Tensor x) {
+          return std::vector<Tensor>{max_rows(run.graph(), "max", x, run.text()),
+                                     max_rows(run.graph(), "again", x, run.text())};
+        },
+        [](const auto& x, const TestBatch& batch, auto* largest) {
+          for (auto& value : largest->values) value = Dual(-1e9);
+          for_each_text_row(batch, [&](std::int64_t text, std::int64_t row, std::int64_t) {
+            for (std::int64_t c = 0; c < x.cols; ++c) (*largest)(text, c) = max((*largest)(text, c), x(row, c));
+          });
         });
   }
 }

@@ -101,9 +101,9 @@ TEST(Contrastive, WeightsAndSlopeOfTheReferenceAreTheDerivativesOfItsLoss) {
   reference::contrastive_forward(loss.data(), slope.data(), weights.data(), widened(a).data(), widened(b).data(), 5.0,
                                  args);
   reference::weighted_row_sum(d_a.data(), weights.data(), widened(b).data(),
-                              {nullptr, nullptr, nullptr, 2, 4, 3, 4, 1, 5.0f, false});
+                              {nullptr, nullptr, nullptr, 2, 4, 3, 4, 1, 3, 5.0f, false});
   reference::weighted_row_sum(d_b.data(), weights.data(), widened(a).data(),
-                              {nullptr, nullptr, nullptr, 4, 2, 3, 1, 4, 5.0f, false});
+                              {nullptr, nullptr, nullptr, 4, 2, 3, 1, 4, 3, 5.0f, false});
   const std::vector<Dual> dual_a = constants(a), dual_b = constants(b);
   for (std::size_t i = 0; i < a.size(); ++i) {
     std::vector<Dual> moved = dual_a;
@@ -123,9 +123,11 @@ void check_weighted(std::int64_t width, std::int64_t rows, bool transposed, bool
                     Seeded& random) {
   const std::int64_t terms = 5;
   const auto weights = normal(random, rows * terms), x = normal(random, terms * width);
-  const auto before = normal(random, rows * width);
+  const std::int64_t out_stride = width + rows % 3;  // what lies between the rows stays
+  const auto before = normal(random, rows * out_stride);
   const WeightedRowSum sizes{
-      nullptr, nullptr, nullptr, rows, terms, width, transposed ? 1 : terms, transposed ? rows : 1, 0.7f, accumulate};
+      nullptr,    nullptr, nullptr,   rows, terms, width, transposed ? 1 : terms, transposed ? rows : 1,
+      out_stride, 0.7f,    accumulate};
   std::vector<double> out = widened(before), size = widened(before), weight_sizes = widened(weights);
   std::vector<double> x_sizes = widened(x);
   reference::weighted_row_sum(out.data(), weight_sizes.data(), x_sizes.data(), sizes);

@@ -68,37 +68,6 @@ TEST(Patches, EmbeddingWithoutAClassRowAddsPositionsToPatches) {
   }
 }
 
-// A sum of n numbers has n - 1 roundings of the largest partial sum; the mean one more.
-TEST(Patches, MeanRowsAndItsGradientAreWithinTheirBounds) {
-  Seeded random;
-  for (const std::int64_t rows : {1, 16, 17, 50}) {
-    for (const std::int64_t cols : lengths(1)) {
-      const auto x = normal(random, kSamples * rows * cols), d_out = normal(random, kSamples * cols);
-      std::vector<double> mean = zeros(kSamples * cols), d_x = widened(x);
-      reference::mean_rows_forward(mean.data(), widened(x).data(), {nullptr, nullptr, kSamples, rows, cols});
-      reference::mean_rows_backward(d_x.data(), widened(d_out).data(), {nullptr, nullptr, kSamples, rows, cols, true});
-      for (const Place place : kPlaces) {
-        const auto values = same_on_every_isa([&](const KernelTable& kernels) {
-          Floats out(kSamples * cols, place), in(x, place), d(d_out, place), written(kSamples * rows * cols, place);
-          kernels.mean_rows_forward({out.data(), in.data(), kSamples, rows, cols});
-          kernels.mean_rows_backward({written.data(), d.data(), kSamples, rows, cols, false});
-          kernels.mean_rows_backward({in.data(), d.data(), kSamples, rows, cols, true});
-          const std::vector<float> first = written.values();
-          for (std::int64_t i = 0; i < kSamples * rows * cols; ++i) {
-            const std::size_t from = static_cast<std::size_t>(i / (rows * cols) * cols + i % cols);
-            EXPECT_NEAR(static_cast<double>(first[static_cast<std::size_t>(i)]),
-                        static_cast<double>(d_out[from]) / static_cast<double>(rows), 2 * kEpsilon * 8.0);
-          }
-          return joined({out.values(), in.values()});
-        });
-        const double bound = kEpsilon * 8.0 * 8.0;  // 8 sigma, sums of 16 rows and of these, less in the mean
-        expect_within(values, 0, mean, std::vector<double>(mean.size(), bound), "mean");
-        expect_within(values, mean.size(), d_x, std::vector<double>(d_x.size(), bound), "d_x");
-      }
-    }
-  }
-}
-
 struct BackwardCase {
   bool patch, class_row, position, accumulate;
   std::int64_t first, last;

@@ -13,6 +13,7 @@ namespace bascule::test {
 namespace {
 
 constexpr std::int64_t kWidth = 3;
+constexpr int kOperands = 3;
 Group* all = nullptr;
 
 float value(std::int64_t sample, int operand, std::int64_t column) {
@@ -22,17 +23,17 @@ float value(std::int64_t sample, int operand, std::int64_t column) {
 // The second batch is smaller, so that ranks have shares of different size.
 TEST(GatheredRows, AreThoseOfAllRanksInTheirOrder) {
   const BatchCut cut{5 * all->size() + 1, all->size(), 3};
-  const SharedMemory memory = all->share(GatheredRows::bytes(cut.global_batch(), kWidth));
-  GatheredRows gathered(*all, memory.data(), kWidth);
+  const SharedMemory memory = all->share(GatheredRows::bytes(cut.global_batch(), kOperands * kWidth));
+  GatheredRows gathered(*all, memory.data(), kOperands * kWidth);
   ASSERT_EQ(cut.batches_per_epoch(), 2);
   for (std::int64_t index = 0; index < 2; ++index) {
     const SampleRange batch = cut.batch(index), share = cut.share(batch, all->rank());
     const Peers peers = gathered.peers(cut, index);
     EXPECT_EQ(peers.first, share.begin - batch.begin);
-    std::vector<float> own[Peers::kOperands], every[Peers::kOperands];
-    const float* rows[Peers::kOperands];
-    float* out[Peers::kOperands];
-    for (int i = 0; i < Peers::kOperands; ++i) {
+    std::vector<float> own[kOperands], every[kOperands];
+    const float* rows[kOperands];
+    float* out[kOperands];
+    for (int i = 0; i < kOperands; ++i) {
       for (std::int64_t s = 0; s < share.count; ++s) {
         for (std::int64_t c = 0; c < kWidth; ++c) own[i].push_back(value(share.begin + s, i, c));
       }
@@ -40,8 +41,8 @@ TEST(GatheredRows, AreThoseOfAllRanksInTheirOrder) {
       rows[i] = own[i].data();
       out[i] = every[i].data();
     }
-    peers.gather(peers.context, out, rows, share.count, kWidth);
-    for (int i = 0; i < Peers::kOperands; ++i) {
+    peers.gather(peers.context, out, rows, kOperands, share.count, kWidth);
+    for (int i = 0; i < kOperands; ++i) {
       for (std::int64_t s = 0; s < batch.count; ++s) {
         for (std::int64_t c = 0; c < kWidth; ++c)
           EXPECT_EQ(out[i][s * kWidth + c], value(batch.begin + s, i, c)) << "rank " << all->rank();

@@ -15,8 +15,6 @@ constexpr int kRowOperand[kPairs] = {0, 0, 1};     // text, text, image
 constexpr int kColumnOperand[kPairs] = {1, 2, 2};  // image, cross, cross
 constexpr std::int64_t kRowsPerTask = 8;
 
-static_assert(Peers::kOperands == kPairs);
-
 float scale_of(const float* logit_scale) { return static_cast<float>(fixed_exp(static_cast<double>(*logit_scale))); }
 
 // Places of the loss and of its gradient, which are the same up to kWeights; then the loss writes kLosses and kLoss,
@@ -70,7 +68,7 @@ void run_gradient(const GradientBlock& b, Range range, int) {
     const float* const weights = b.weights + pair * b.all * b.all + (as_row ? row * b.all : row);
     b.kernel({b.d_operand + range.first * b.width, weights,
               b.operand[as_row ? kColumnOperand[pair] : kRowOperand[pair]], range.count, b.all, b.width,
-              as_row ? b.all : 1, as_row ? 1 : b.all, static_cast<float>(scale * mean), adds});
+              as_row ? b.all : 1, as_row ? 1 : b.all, b.width, static_cast<float>(scale * mean), adds});
     adds = true;
   }
 }
@@ -150,7 +148,7 @@ struct GatherBlock {
 };
 
 void run_gather(const GatherBlock& b, Range, int) {
-  b.peers->gather(b.peers->context, b.gathered, b.own, b.count, b.width);
+  b.peers->gather(b.peers->context, b.gathered, b.own, kPairs, b.count, b.width);
 }
 
 // One pair of embeddings.

@@ -73,59 +73,6 @@ void launch(const NodeView& node, Launch& l) {
 constexpr OperationKind kKind{"image_embedding_backward", cost_by_elements<kDOut, 1, 8>, launch};
 }  // namespace gradient
 
-namespace mean {
-enum : std::size_t { kX, kOut };
-
-template <typename Kernel>
-struct Block {
-  void (*kernel)(const Kernel&);
-  Kernel whole;
-};
-
-// Samples are the tasks.
-void run_forward(const Block<MeanRowsForward>& b, Range range, int) {
-  MeanRowsForward a = b.whole;
-  a.out += range.first * a.cols;
-  a.x += range.first * a.rows * a.cols;
-  a.samples = range.count;
-  b.kernel(a);
-}
-
-void run_backward(const Block<MeanRowsBackward>& b, Range range, int) {
-  MeanRowsBackward a = b.whole;
-  a.d_out += range.first * a.cols;
-  a.d_x += range.first * a.rows * a.cols;
-  a.samples = range.count;
-  b.kernel(a);
-}
-
-// Operands: d_out, d_x.
-void launch_backward(const NodeView& node, Launch& l) {
-  const Extent rows = node.rows(1);
-  Block<MeanRowsBackward>* const b =
-      l.step(Block<MeanRowsBackward>{l.kernels.mean_rows_backward,
-                                     {l.at(node[1]), l.at(node[0]), 0, rows.per_row, node.cols(1), false}},
-             {rows_per_sample(1), 1}, run_backward);
-  l.adds(&b->whole.accumulate, node.operand(1).access);
-}
-
-constexpr OperationKind kGradient{"mean_rows_backward", cost_by_elements<1, 1, 4>, launch_backward};
-
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_out = b.gradient(node[kOut]);
-  if (!d_out || !b.wants(node[kX])) return;
-  b.emit(kGradient, {reads(d_out), b.slot(node[kX])});
-}
-
-void launch(const NodeView& node, Launch& l) {
-  l.step(Block<MeanRowsForward>{l.kernels.mean_rows_forward,
-                                {l.at(node[kOut]), l.at(node[kX]), 0, node.rows(kX).per_row, node.cols(kX)}},
-         {rows_per_sample(1), 1}, run_forward);
-}
-
-constexpr OperationKind kKind{"mean_rows", cost_by_elements<kX, 1, 4>, launch, derive};
-}  // namespace mean
-
 enum : std::size_t { kPatch, kClassRow, kPosition, kOut };
 
 struct Block {
@@ -159,13 +106,6 @@ constexpr OperationKind kKind{"image_embedding", cost_by_elements<kOut, 1, 12>, 
 
 }  // namespace image_operations
 }  // namespace
-
-Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows) {
-  BASCULE_CHECK(!rows.offsets && graph[x].rows == rows.extent);
-  const Tensor out = graph.activation(name, rows_per_sample(1), graph[x].cols, graph[x].dtype);
-  graph.add(image_operations::mean::kKind, {reads(x), writes(out)});
-  return out;
-}
 
 Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std::int64_t channels, std::int64_t height,
                        std::int64_t width, std::int64_t patch) {

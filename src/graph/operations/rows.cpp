@@ -155,9 +155,12 @@ constexpr OperationKind kKind{"concatenate", cost_by_elements<kOut, 0, 8>, launc
 }  // namespace rows_operations
 }  // namespace
 
+Extent samples_of(const Graph& graph, const SampleRows& rows) {
+  return rows_per_sample(rows.offsets ? graph[rows.offsets].rows.per_row : 1);
+}
+
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows) {
-  const Extent firsts = rows.offsets ? rows_per_sample(graph[rows.offsets].rows.per_row) : rows_per_sample(1);
-  return rows_operations::gather::add(graph, name, x, rows.offsets, firsts, rows.extent.per_row);
+  return rows_operations::gather::add(graph, name, x, rows.offsets, samples_of(graph, rows), rows.extent.per_row);
 }
 
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index) {
