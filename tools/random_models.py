@@ -9,6 +9,7 @@ BRIDGETOWER_HEADS = ["contrastive", "image_text_matching", "masked_lm", "base"]
 HEADS = {"bridgetower": BRIDGETOWER_HEADS, "bert": BERT_HEADS, "roberta": RELATIVES_HEADS, "distilbert": RELATIVES_HEADS}  # of families with several
 ACTIVATIONS = ["gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh", "sigmoid", "linear"]
 HEAD_SIZES = [1, 2, 3, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 72, 79, 80]
+EMBEDDING_LOSSES = ["multiple_negatives_ranking", "multiple_negatives_symmetric_ranking", "cosent", "cosine_similarity"]
 MLP_WIDTHS = [1, 7, 16, 33, 64, 100]
 
 
@@ -233,7 +234,38 @@ def draw_t5(seed, with_run):
     return spec
 
 
-DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert, **{family: functools.partial(draw_relative, family) for family in ("roberta", "distilbert")}, "t5": draw_t5}
+def draw_embedding(seed, with_run):
+    """Texts that a body of BERT, RoBERTa or DistilBERT embeds, a folder of sentence-transformers."""
+    draw = random.Random(seed)
+    loss = EMBEDDING_LOSSES[seed // 3 % len(EMBEDDING_LOSSES)]  # each with and without a run
+    body = draw.choice(["bert", "roberta", "distilbert"])
+    width, heads = width_and_heads(draw)
+    columns = draw.choice([2, 2, 3, 5]) if "ranking" in loss else 2
+    longest, samples = draw.choice([2, 5, 9, 16, 17, 33, 40]), draw.randint(2, 7)
+    lengths = [[draw.randint(1, longest) for _ in range(samples)] for _ in range(columns)]
+    lengths[draw.randrange(columns)][draw.randrange(samples)] = longest
+    positions, activation, vocabulary = max(3, longest + draw.choice([0, 1, 9])), draw.choice(ACTIVATIONS), draw.randint(12, 200)
+    if body == "distilbert":
+        config = dict(dim=width, n_layers=draw.randint(1, 4), n_heads=heads, hidden_dim=draw.choice(MLP_WIDTHS), activation=activation, max_position_embeddings=positions)
+    else:
+        config = dict(hidden_size=width, num_hidden_layers=draw.randint(1, 4), num_attention_heads=heads, intermediate_size=draw.choice(MLP_WIDTHS), hidden_act=activation,
+                      max_position_embeddings=positions + (2 if body == "roberta" else 0), layer_norm_eps=draw.choice([1e-5, 1e-12, 1e-3]))
+    spec = dict(family="embedding", body=body, head="sentence_embedding", seed=seed, config=dict(config, vocab_size=vocabulary), pooling=draw.choice(["mean", "mean", "cls", "max"]),
+                normalize=draw.random() < 0.5, layout=draw.choice(["2.0", "5.4", "6.2"]), max_seq_length=longest, objective=dict(loss=loss), batch=dict(lengths=lengths),
+                description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])), layers=False)
+    if loss != "cosine_similarity":
+        spec["objective"]["scale"] = draw.choice([1.0, 20.0, 20.0, 50.0])
+    if "ranking" not in loss:
+        scores = [draw.choice([0.0, 0.2, 0.5, 0.8, 1.0, draw.random()]) for _ in range(samples - 1)]
+        spec["batch"]["scores"] = [*scores, 0.6]  # of equal ones the loss is 0
+    if body != "distilbert":
+        spec["add_pooling_layer"] = draw.random() < 0.5
+    if with_run:
+        spec["train"] = dict(weight_decay=draw.choice([0.0, 0.01]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
+    return spec
+
+
+DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert, **{family: functools.partial(draw_relative, family) for family in ("roberta", "distilbert")}, "t5": draw_t5, "embedding": draw_embedding}
 
 
 def summary(spec):
@@ -250,5 +282,8 @@ def summary(spec):
     layout = "pooled" if spec.get("pooled") else "untied" if not config.get("tie_word_embeddings", True) else ""
     width, heads, layers, activation = (config[ours if ours in config else theirs] for ours, theirs in
                                         (("hidden_size", "dim"), ("num_attention_heads", "n_heads"), ("num_hidden_layers", "n_layers"), ("hidden_act", "activation")))
+    if spec["family"] == "embedding":
+        return (f"{spec['body']:10s} width {width:3d} heads {heads:3d} layers {layers} {spec['pooling']:4s} {'norm' if spec['normalize'] else '':4s} "
+                f"{spec['objective']['loss']:36s} {len(spec['batch']['lengths'])} texts")
     return (f"width {width:3d} heads {heads:3d} layers {layers} {activation:17s} "
             f"{layout:6s} {spec.get('train', {}).get('optimizer', ''):4s}")

@@ -99,6 +99,16 @@ def tags(updates, batch, evaluated, all_tokens=False, **changes):
     return texts, changes
 
 
+def embeddings(updates, batch, evaluated, loss="multiple_negatives_ranking", **changes):
+    """Settings of a model that embeds texts."""
+    texts, changes = values(updates, batch, evaluated, **changes)
+    changes["model"]["head"] = '"sentence_embedding"'
+    changes["training"]["loss"] = f'"{loss}"'
+    if "ranking" in loss:
+        changes["data"]["label_column"] = None
+    return texts, changes
+
+
 def t5(updates, batch, **changes):
     """Settings of the T5 demo's first updates."""
     keywords = DATA / "emoji-keywords"
@@ -121,6 +131,8 @@ QUICK = {
     "BERT, tags, 2 updates": lambda: tags(2, 8, 24, model=RELATIVES["bert"]),
     "RoBERTa, tags of all tokens, 2 updates, bf16": lambda: tags(2, 8, 24, True, model={**RELATIVES["roberta"], **BF16["model"]}),
     "DistilBERT, tags, 2 updates": lambda: tags(2, 8, 24, model=RELATIVES["distilbert"]),
+    "BERT, vectors of texts, 2 updates": lambda: embeddings(2, 8, 24, model=RELATIVES["bert"]),
+    "DistilBERT, vectors of texts by their order, 2 updates, bf16": lambda: embeddings(2, 8, 24, "cosent", model={**RELATIVES["distilbert"], "pooling": '"max"', **BF16["model"]}),
 }
 RUNS = {
     **QUICK,

@@ -128,14 +128,14 @@ void Judge::finish(Threads& threads, EvaluationRecord* record) noexcept {
 }
 
 extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses, kPretraining, kTargetTokens,
-    kSequenceClasses, kSequenceValues, kTokenTags;  // each in its own file
+    kSequenceClasses, kSequenceValues, kTokenTags, kSentenceEmbeddings;  // each in its own file
 
 namespace {
 
 std::vector<const JudgeKind*>& judges() {
   static std::vector<const JudgeKind*> all = {
-      &kContrastiveRetrieval, &kMatching,        &kMaskedTokens,   &kClasses,  &kPretraining,
-      &kTargetTokens,         &kSequenceClasses, &kSequenceValues, &kTokenTags};
+      &kContrastiveRetrieval, &kMatching,        &kMaskedTokens,   &kClasses,   &kPretraining,
+      &kTargetTokens,         &kSequenceClasses, &kSequenceValues, &kTokenTags, &kSentenceEmbeddings};
   return all;
 }
 

@@ -67,8 +67,8 @@ class Pretraining final : public MaskedWords {
       : MaskedWords(kPretrainingWords, config, kBertTexts.variant(config), source) {}
 
   const char* name() const override { return kPretrainingHead; }
-  Fields fields() const override {
-    Fields fields = MaskedWords::fields();
+  Fields fields(const RecordOptions& options) const override {
+    Fields fields = MaskedWords::fields(options);
     fields.push_back({"next_sentence_labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels});
     return fields;
   }
@@ -134,6 +134,9 @@ std::vector<std::unique_ptr<Model>> small_bert_models() {
   models.push_back(std::make_unique<TextModel>(kBertTexts, config, kSequenceHead, small_labels(3)));
   models.push_back(std::make_unique<TextModel>(kBertTexts, config, kSequenceHead, values));
   models.push_back(std::make_unique<TextModel>(kBertTexts, config, kTokenHead, small_labels(5)));
+  for (const ModelSource& source : {small_embeddings(Pooling::kMean, true, 3, EmbeddingLoss::kRanking),
+                                    small_embeddings(Pooling::kMean, false, 2, EmbeddingLoss::kCosineSimilarity)})
+    models.push_back(std::make_unique<TextModel>(kBertTexts, config, kEmbeddingHead, ClassifierLabels{}, source));
   return models;
 }
 

@@ -57,8 +57,10 @@ BertRecorder::BertRecorder(Graph& target, const BertConfig& model_config, const 
            config.layer_norm_eps, config.hidden_dropout_prob, config.attention_probs_dropout_prob};
 }
 
-Fields bert_fields(const BertVariant& variant, const RecordOptions& options, LayerRows rows, const Fields& of_head) {
-  const Extent tokens = rows_of_stream(kTokenStream), read = rows_of_stream(kReadStream), offsets = {kSamples, 1, 1};
+Fields bert_fields(const BertVariant& variant, const RecordOptions& options, LayerRows rows, const Fields& of_head,
+                   std::int64_t texts_in_a_row) {
+  const Extent tokens = rows_of_stream(kTokenStream), read = rows_of_stream(kReadStream),
+               offsets = {kSamples, texts_in_a_row, 1};
   Fields fields = {
       {"token_ids", DType::kInt32, tokens, 1, FieldSource::kTokenIds},
       {"position_ids", DType::kInt32, tokens, 1, FieldSource::kPositionIds},
@@ -74,7 +76,7 @@ Fields bert_fields(const BertVariant& variant, const RecordOptions& options, Lay
   if (options.dropout) {
     fields.push_back({"text_row_keys", DType::kInt64, tokens, 1, FieldSource::kTextRowKeys});
     if (picks) fields.push_back({"read_row_keys", DType::kInt64, read, 1, FieldSource::kReadRowKeys});
-    fields.push_back({"sample_keys", DType::kInt64, rows_per_sample(1), 1, FieldSource::kSampleKeys});
+    fields.push_back({"sample_keys", DType::kInt64, rows_per_sample(texts_in_a_row), 1, FieldSource::kSampleKeys});
   }
   return fields;
 }
@@ -141,7 +143,7 @@ RowStream record_body(BertRecorder& r, const BodyParts& parts, Use use, LayerRow
 }
 
 Tensor first_rows_of(BertRecorder& r, const std::string& name, const RowStream& last) {
-  return last.rows.extent == rows_per_sample(1) ? last.x : first_rows(r.graph, name + ".first", last.x, last.rows);
+  return last.rows.extent == r.first_rows().extent ? last.x : first_rows(r.graph, name + ".first", last.x, last.rows);
 }
 
 }  // namespace bascule

@@ -47,8 +47,9 @@ struct BertVariant {
   const char* body;         // what model.freeze calls it; with a dot, what the names of its tensors begin with
   PositionRule positions;   // where it skips a token, the row of that token's position is never trained
   bool reads_types = true;  // else all tokens have type 0
+  bool has_prefix = true;   // else the body is the model, and the names of its tensors begin with nothing
 
-  std::string prefix() const { return std::string(body) + "."; }
+  std::string prefix() const { return has_prefix ? std::string(body) + "." : ""; }
 };
 
 struct BertRecorder : Recorder {
@@ -57,10 +58,12 @@ struct BertRecorder : Recorder {
                const RecordOptions& options);
 
   SampleRows rows() const { return {rows_of_stream(kTokenStream), graph.field("text_offsets"), keys("text_row_keys")}; }
+  SampleRows first_rows() const { return {rows_per_sample(texts_in_a_row), {}, keys("sample_keys")}; }  // of each text
 
   const BertConfig& config;
   const BertVariant& variant;
   LayerShape layer;
+  std::int64_t texts_in_a_row = 1;
 };
 
 // The rows of the last layer that the heads read: all, those of the field "read_rows", or each text's first one. Its
@@ -69,7 +72,8 @@ enum class LayerRows { kAll, kRead, kFirst };
 
 // Those of the packed texts, and of the rows of the last layer where the loader picks them; between them those of the
 // head.
-Fields bert_fields(const BertVariant& variant, const RecordOptions& options, LayerRows rows, const Fields& of_head);
+Fields bert_fields(const BertVariant& variant, const RecordOptions& options, LayerRows rows, const Fields& of_head,
+                   std::int64_t texts_in_a_row);
 
 std::string word_table_name(const BertVariant& variant);
 // The row of the padding token is zero when it is fresh, and looking it up trains it no more.
@@ -86,7 +90,7 @@ RowStream pick_rows(BertRecorder& r, const std::string& name, const RowStream& a
 
 // The whole body: those rows of its last layer, or for the reference all of them, which it compares.
 RowStream record_body(BertRecorder& r, const BodyParts& parts, Use use, LayerRows rows, Recording* recording);
-// (samples, width): the first row of each text in what record_body() gives.
+// (texts, width): the first row of each text in what record_body() gives.
 Tensor first_rows_of(BertRecorder& r, const std::string& name, const RowStream& last);
 
 }  // namespace bascule

@@ -107,7 +107,8 @@ std::vector<std::unique_ptr<Model>> small_distilbert_models() {
   BertConfig config = small_text_config(default_distilbert_config());
   config.vocab_size = 60;
   config.max_position_embeddings = 20;
-  return small_text_models(kDistilBertTexts, config);
+  return small_text_models(kDistilBertTexts, config,
+                           small_embeddings(Pooling::kMax, false, 2, EmbeddingLoss::kSymmetricRanking));
 }
 
 std::unique_ptr<Model> open_distilbert(const ModelSource& source, const std::string& head) {

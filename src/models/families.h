@@ -17,7 +17,8 @@ struct FamilyHead {
   const char* judge = "";         // of src/judge/judge.h
   std::string architecture = {};  // the Hugging Face class of a model with it
   // The command that asks a finished model of this head: "search" (Use::kEmbedText and kEmbedPicture),
-  // "classify" or "fill" (Recording::reference has "logits"), "generate" (kEncode and kDecode); empty: none.
+  // "classify" or "fill" (Recording::reference has "logits"), "embed" (kEmbedText), "generate" (kEncode and kDecode);
+  // empty: none.
   std::string command = {};
   int loss_terms = 1;  // each a mean over rows of its own: LossTerm of model.h
   // Labels may be names, and the training data decides on the classes (ModelSource::classes).

@@ -116,6 +116,9 @@ struct ModelSource {
   // Of a head that embeds texts: how rows become a vector, and whether that gets the length 1.
   Pooling pooling = Pooling::kMean;
   bool normalize = false;
+  // Its loss, where a row has several texts.
+  EmbeddingLoss loss = EmbeddingLoss::kRanking;
+  float similarity_scale = 20.0f;
 };
 
 // The inputs that samples are prepared for.
@@ -159,7 +162,7 @@ enum class Use {
   kTrain,         // the loss; derive_backward(graph) then makes it a training graph
   kEvaluate,      // the loss, and what the judge keeps
   kReference,     // the loss, and whatever else the reference computes
-  kEmbedText,     // outputs: "text_embeds", (samples, embedding_width()), of a text alone
+  kEmbedText,     // outputs: "text_embeds", or kSentenceEmbedding, (samples, embedding_width()), of a text alone
   kEmbedPicture,  // outputs: "image_embeds", (samples, embedding_width()), of a picture alone
   kEncode,        // fills the states that kDecode reads of a source; a batch's fields are those of fields()
   kDecode,        // fields: decoding_fields(); outputs: "logits" (live rows, vocabulary) of each row's next token
@@ -172,11 +175,13 @@ enum class Use {
 };
 
 struct RecordOptions {
-  std::vector<std::string> frozen;     // parts that are not trained
-  bool dropout = false;                // kTrain: as config.json says
-  float label_smoothing = 0.0f;        // of losses over classes
-  bool predictions = false;            // kEvaluate: what the judge keeps of each row can be read
-  bool mixed_labels = false;           // samples have two labels each, and the share of the first
+  std::vector<std::string> frozen;  // parts that are not trained
+  bool dropout = false;             // kTrain: as config.json says
+  float label_smoothing = 0.0f;     // of losses over classes
+  bool predictions = false;         // kEvaluate: what the judge keeps of each row can be read
+  bool mixed_labels = false;        // samples have two labels each, and the share of the first
+  // Of heads that embed texts; 0: as many as the model's inputs have. Of 1 there is no loss.
+  std::int64_t texts_in_a_row = 0;
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own side
   DecodingShape decoding;              // kEncode, kDecode
   DrawingShape drawing;                // kEncodePrompt to kDecodeLatents
@@ -195,7 +200,8 @@ struct ReferenceOutput {
   std::string name;
   std::vector<Tensor> tensors;
   ReferenceRows rows = ReferenceRows::kAll;
-  int text = 0;  // kTokens: the number of the text whose tokens they are
+  int text = 0;     // kTokens: the number of the text whose tokens they are
+  int column = -1;  // where a row has several texts: the one whose rows the reference has; -1: of all
 };
 
 // The loss is the sum of its terms, at most kMaxLossTerms. Each is a mean over rows of one stream: those of the batch,
@@ -248,8 +254,8 @@ class Model {
   virtual std::vector<std::string> notes() const { return {}; }
 
   virtual ModelInputs inputs() const = 0;
-  // The fields of a batch that the model reads; the loader fills them. Of the options, only dropout, mixed labels and
-  // the size of pictures count.
+  // The fields of a batch that the model reads; the loader fills them. Of the options, only dropout, mixed labels, the
+  // number of texts and the size of pictures count.
   virtual Fields fields(const RecordOptions& options) const = 0;
 
   // The graphs that record() can make.

@@ -66,7 +66,7 @@ std::vector<std::unique_ptr<Model>> small_roberta_models() {
   config.max_position_embeddings = 22;
   config.type_vocab_size = 1;
   config.layer_norm_eps = 1e-5f;
-  return small_text_models(kRobertaTexts, config);
+  return small_text_models(kRobertaTexts, config, small_embeddings(Pooling::kCls, false, 2, EmbeddingLoss::kCosent));
 }
 
 std::unique_ptr<Model> open_roberta(const ModelSource& source, const std::string& head) {

@@ -44,7 +44,7 @@ MaskedWords::MaskedWords(const MaskedWordNames& names, const BertConfig& config,
   bias_ = reads_decoders ? decoders : names.bias;
 }
 
-Fields MaskedWords::fields() const {
+Fields MaskedWords::fields(const RecordOptions&) const {
   const Extent masked = rows_of_stream(kMaskedStream);
   return {{"selected_rows", DType::kInt32, masked, 1, FieldSource::kMaskedRows},
           {"labels", DType::kInt32, masked, 1, FieldSource::kMaskedLabels},
@@ -122,7 +122,7 @@ FamilyHead token_classification_head() {
   return head;
 }
 
-Fields SequenceHead::fields() const {
+Fields SequenceHead::fields(const RecordOptions&) const {
   if (labels_.are_values) return {{"labels", DType::kFloat32, rows_per_sample(1), 1, FieldSource::kLabelValues}};
   return {{"labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels}};
 }
@@ -151,7 +151,7 @@ void SequenceHead::record(BertRecorder& r, const RowStream& last, Use use, const
   recording->outputs.push_back({"hits", loss.hits});
 }
 
-Fields TokenHead::fields() const {
+Fields TokenHead::fields(const RecordOptions&) const {
   const Extent tagged = rows_of_stream(kTaggedStream);
   return {{"labelled_rows", DType::kInt32, tagged, 1, FieldSource::kLabelledRows},
           {"labels", DType::kInt32, tagged, 1, FieldSource::kTokenLabels},

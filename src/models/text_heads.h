@@ -21,10 +21,10 @@ class TextHead {
  public:
   virtual ~TextHead() = default;
 
-  virtual const char* name() const = 0;  // as model.head
-  virtual const char* task() const = 0;  // as the model card's pipeline_tag: "fill-mask"
-  virtual LayerRows rows() const = 0;    // those of the body's last layer that it reads
-  virtual Fields fields() const = 0;     // beside those of the body
+  virtual const char* name() const = 0;                           // as model.head
+  virtual const char* task() const = 0;                           // as the model card's pipeline_tag: "fill-mask"
+  virtual LayerRows rows() const = 0;                             // those of the body's last layer that it reads
+  virtual Fields fields(const RecordOptions& options) const = 0;  // beside those of the body
   virtual void set_inputs(ModelInputs*) const {}
 
   // As the functions of Model with these names.
@@ -34,6 +34,9 @@ class TextHead {
   virtual std::vector<std::string> notes() const { return {}; }
   // Its decoder is not the word table although config.json says so.
   virtual bool has_own_decoder() const { return false; }
+  // It makes vectors of texts and has no tensors: the model is the body alone (BertVariant::has_prefix).
+  virtual bool embeds_texts() const { return false; }
+  virtual std::int64_t texts_in_a_row(const RecordOptions&) const { return 1; }
 
   // Adds its operations to the graph, and its loss, outputs and reference to the recording. last: of record_body(),
   // with rows() or, for the reference, all rows.
@@ -72,7 +75,7 @@ class MaskedWords : public TextHead {
   const char* name() const override { return kMaskedWordsHead; }
   const char* task() const override { return "fill-mask"; }
   LayerRows rows() const override { return LayerRows::kRead; }
-  Fields fields() const override;
+  Fields fields(const RecordOptions& options) const override;
   // The reference adds the decoder's bias; where that is another tensor this one is not read.
   std::vector<ParameterPiece> unused_tensors() const override;
   void complete_config(Json* config) const override { decoder_.complete_config(config); }
@@ -112,7 +115,7 @@ class SequenceHead final : public TextHead {
   const char* name() const override { return kSequenceHead; }
   const char* task() const override { return "text-classification"; }
   LayerRows rows() const override { return LayerRows::kFirst; }
-  Fields fields() const override;
+  Fields fields(const RecordOptions& options) const override;
   void set_inputs(ModelInputs* inputs) const override;
   bool depends_on_classes(const std::string& tensor) const override;
   void complete_config(Json* config) const override { write_sequence_labels(labels_, config); }
@@ -132,7 +135,7 @@ class TokenHead final : public TextHead {
   const char* name() const override { return kTokenHead; }
   const char* task() const override { return "token-classification"; }
   LayerRows rows() const override { return LayerRows::kAll; }
-  Fields fields() const override;
+  Fields fields(const RecordOptions& options) const override;
   void set_inputs(ModelInputs* inputs) const override;
   bool depends_on_classes(const std::string& tensor) const override;
   void complete_config(Json* config) const override { write_token_labels(tags_, config); }

@@ -11,16 +11,20 @@ std::unique_ptr<TextHead> make_head(const TextFamily& family, const BertConfig& 
                                     const ClassifierLabels& labels, const ModelSource& source) {
   if (head == kSequenceHead) return std::make_unique<SequenceHead>(labels, family.sequence);
   if (head == kTokenHead) return std::make_unique<TokenHead>(labels);
+  if (head == kEmbeddingHead)
+    return std::make_unique<EmbeddingHead>(source, config.hidden_size, family.variant(config).prefix());
   return std::make_unique<MaskedWords>(family.masked_words, config, family.variant(config), source);
 }
 
 }  // namespace
 
 std::vector<FamilyHead> text_heads(const std::string& classes) {
-  std::vector<FamilyHead> heads = {masked_words_head(), sequence_classification_head(), token_classification_head()};
+  std::vector<FamilyHead> heads = {masked_words_head(), sequence_classification_head(), token_classification_head(),
+                                   embedding_head()};
   heads[0].architecture = classes + "ForMaskedLM";
   heads[1].architecture = classes + "ForSequenceClassification";
   heads[2].architecture = classes + "ForTokenClassification";
+  heads[3].architecture = classes + "Model";
   return heads;
 }
 
@@ -29,7 +33,9 @@ TextModel::TextModel(const TextFamily& family, const BertConfig& config, std::un
       config_(config),
       variant_(family.variant(config)),
       prefix_(variant_.prefix()),
-      head_(std::move(head)) {}
+      head_(std::move(head)) {
+  variant_.has_prefix = !head_->embeds_texts();
+}
 
 TextModel::TextModel(const TextFamily& family, const BertConfig& config, const std::string& head,
                      const ClassifierLabels& labels, const ModelSource& source)
@@ -44,6 +50,7 @@ FileNames TextModel::file_names() const {
 
 // The pooler is part of the heads that read the first row alone.
 bool TextModel::may_be_fresh(const std::string& tensor) const {
+  if (head_->embeds_texts()) return false;
   return tensor.rfind(prefix_, 0) != 0 || tensor.rfind(prefix_ + "pooler.", 0) == 0;
 }
 
@@ -63,12 +70,19 @@ ModelInputs TextModel::inputs() const {
   return inputs;
 }
 
+std::vector<Use> TextModel::uses() const {
+  std::vector<Use> uses = Model::uses();
+  if (head_->embeds_texts()) uses.push_back(Use::kEmbedText);
+  return uses;
+}
+
 Fields TextModel::fields(const RecordOptions& options) const {
-  return bert_fields(variant_, options, head_->rows(), head_->fields());
+  return bert_fields(variant_, options, head_->rows(), head_->fields(options), head_->texts_in_a_row(options));
 }
 
 Recording TextModel::record(Graph& graph, Use use, const RecordOptions& options) const {
   BertRecorder r(graph, config_, variant_, options);
+  r.texts_in_a_row = head_->texts_in_a_row(options);
   Recording recording;
   const RowStream last = record_body(r, family_.body, use, head_->rows(), &recording);
   head_->record(r, last, use, options, &recording);
@@ -93,12 +107,23 @@ BertConfig small_text_config(BertConfig config) {
   return config;
 }
 
-std::vector<std::unique_ptr<Model>> small_text_models(const TextFamily& family, const BertConfig& config) {
+std::vector<std::unique_ptr<Model>> small_text_models(const TextFamily& family, const BertConfig& config,
+                                                      const ModelSource& embeddings) {
   std::vector<std::unique_ptr<Model>> models;
   models.push_back(std::make_unique<TextModel>(family, config, kMaskedWordsHead));
   models.push_back(std::make_unique<TextModel>(family, config, kSequenceHead, small_labels(2)));
   models.push_back(std::make_unique<TextModel>(family, config, kTokenHead, small_labels(5)));
+  models.push_back(std::make_unique<TextModel>(family, config, kEmbeddingHead, ClassifierLabels{}, embeddings));
   return models;
+}
+
+ModelSource small_embeddings(Pooling pooling, bool normalize, std::int64_t texts_in_a_row, EmbeddingLoss loss) {
+  ModelSource source;
+  source.pooling = pooling;
+  source.normalize = normalize;
+  source.texts_in_a_row = texts_in_a_row;
+  source.loss = loss;
+  return source;
 }
 
 }  // namespace bascule

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/models/families.h"
+#include "src/models/sentence_head.h"
 #include "src/models/text_heads.h"
 
 namespace bascule {
@@ -32,7 +33,7 @@ class TextModel final : public Model {
  public:
   // The family outlives this.
   TextModel(const TextFamily& family, const BertConfig& config, std::unique_ptr<TextHead> head);
-  // labels: of kSequenceHead and kTokenHead; source: of kMaskedWordsHead. Those are the heads.
+  // labels: of kSequenceHead and kTokenHead; source: of kMaskedWordsHead and kEmbeddingHead. Those are the heads.
   TextModel(const TextFamily& family, const BertConfig& config, const std::string& head,
             const ClassifierLabels& labels = {}, const ModelSource& source = {});
 
@@ -46,6 +47,8 @@ class TextModel final : public Model {
   std::vector<std::string> notes() const override { return head_->notes(); }
   ModelCardWords card() const override;
   ModelInputs inputs() const override;
+  std::vector<Use> uses() const override;
+  std::int64_t embedding_width() const override { return head_->embeds_texts() ? config_.hidden_size : 0; }
   Fields fields(const RecordOptions& options) const override;
   Recording record(Graph& graph, Use use, const RecordOptions& options) const override;
 
@@ -57,12 +60,14 @@ class TextModel final : public Model {
   std::unique_ptr<TextHead> head_;
 };
 
-// Family::open. Throws Error kData for a head that is none of the three.
+// Family::open. Throws Error kData for a head that is none of these.
 std::unique_ptr<Model> open_text_model(const TextFamily& family, const ModelSource& source, const std::string& head);
 
-// Family::small_models: the sizes of a small model, but for those of its tables; and one with each of the three heads.
+// Family::small_models: the sizes of a small model, but for those of its tables; and one with each of the four heads.
 BertConfig small_text_config(BertConfig config);
-std::vector<std::unique_ptr<Model>> small_text_models(const TextFamily& family, const BertConfig& config);
+std::vector<std::unique_ptr<Model>> small_text_models(const TextFamily& family, const BertConfig& config,
+                                                      const ModelSource& embeddings);
+ModelSource small_embeddings(Pooling pooling, bool normalize, std::int64_t texts_in_a_row, EmbeddingLoss loss);
 inline ClassifierLabels small_labels(std::int64_t outputs) { return {{}, outputs}; }
 
 }  // namespace bascule

@@ -171,6 +171,8 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
   const bool embeds_texts =
       opened.family->head(model.head) != nullptr && opened.family->head(model.head)->words.embeds_texts;
   if (embeds_texts) opened.source.texts_in_a_row = static_cast<std::int64_t>(data.text_columns());
+  opened.source.loss = training.loss;
+  opened.source.similarity_scale = static_cast<float>(training.similarity_scale);
   reopen(&opened, model, data, training);
   if (embeds_texts) {
     SentenceFolder sentence = read_sentence_folder(folder, opened.model->embedding_width(), opened.inputs.texts[0]);

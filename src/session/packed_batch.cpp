@@ -28,17 +28,26 @@ std::int64_t tokens_of(const PaddedText& padded, std::int64_t s, const std::stri
 
 PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where)
     : where_(where),
+      samples_(padded.samples),
       tags_(inputs.reads_words ? inputs.classes : 0),
       pixels_(padded.pixels),
       label_values_(padded.label_values),
       label_shares_(padded.label_shares) {
   for (std::int64_t s = 0; s < padded.samples; ++s) {
     const std::uint64_t number = static_cast<std::uint64_t>(padded.first_sample + s);
-    sample_keys_.push_back(row_key(number, 0));
+    for (std::int64_t column = 0; column < inputs.texts_in_a_row; ++column) {
+      const std::int64_t row = s * inputs.texts_in_a_row + column;
+      const std::vector<std::int32_t>& offsets = texts_[0].offsets;
+      const std::int32_t first = column > 0 ? offsets.back() - offsets.end()[-1 - column] : 0;
+      const std::uint64_t texts = static_cast<std::uint64_t>(inputs.texts_in_a_row);
+      sample_keys_.push_back(row_key(number * texts + static_cast<std::uint64_t>(column), 0));
+      if (padded.texts[0].length > 0) add_text(padded.texts[0], inputs.texts[0], 0, row, number, first, every_row);
+    }
     for (std::int64_t row = 0; row < padded.image_rows; ++row)
       image_row_keys_.push_back(row_key(number, static_cast<std::uint64_t>(row)));
-    for (int text = 0; text < kMaxTexts; ++text) {
-      if (padded.texts[text].length > 0) add_text(padded.texts[text], inputs.texts[text], text, s, number, every_row);
+    for (int text = 1; text < kMaxTexts; ++text) {
+      if (padded.texts[text].length > 0)
+        add_text(padded.texts[text], inputs.texts[text], text, s, number, 0, every_row);
     }
     const auto add_class = [&](const std::vector<std::int64_t>& labels, std::vector<std::int32_t>* out) {
       if (labels.empty()) return;
@@ -52,18 +61,20 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
   }
 }
 
-// Adds the text of sample s, whose number in the run is `sample`.
+// Adds row s of the padded text, of the sample whose number in the run is `sample`; first: the number of its first
+// token among the sample's.
 void PackedBatch::add_text(const PaddedText& padded, const TextShape& shape, int number, std::int64_t s,
-                           std::uint64_t sample, bool every_row) {
+                           std::uint64_t sample, std::int32_t first, bool every_row) {
   PackedText& text = texts_[number];
   if (s == 0) text.offsets = text.read_offsets = {0};
+  text.padded_length = padded.length;
   const bool has_labels = !padded.token_labels.empty();
   const std::int64_t tokens = tokens_of(padded, s, where_);
   std::int32_t counted = 0;
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::size_t at = static_cast<std::size_t>(s * padded.length + t);
     const std::int32_t row = static_cast<std::int32_t>(text.token_ids.size());
-    const std::uint64_t key = text_row_key(sample, number, static_cast<std::uint64_t>(t));
+    const std::uint64_t key = text_row_key(sample, number, static_cast<std::uint64_t>(first + t));
     const std::int64_t id = padded.input_ids[at];
     if (id < 0 || id >= shape.vocabulary_size)
       refuse(

@@ -24,7 +24,7 @@ struct PaddedText {
 
 struct PaddedBatch {
   std::int64_t samples = 0;                // B
-  PaddedText texts[kMaxTexts];             // by number
+  PaddedText texts[kMaxTexts];             // by number; of several texts a row (ModelInputs): B times as many rows
   std::vector<std::int64_t> labels;        // (B), classes; empty: samples have none
   std::vector<float> label_values;         // (B), where labels are values
   std::vector<std::int64_t> mixed_labels;  // (B), classes, and the share of `labels`; empty: labels are not mixed
@@ -41,13 +41,14 @@ class PackedBatch {
   // vocabulary, masks with holes, labels that are no class, texts without a token.
   PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where);
 
-  std::int64_t samples() const { return static_cast<std::int64_t>(sample_keys_.size()); }
+  std::int64_t samples() const { return samples_; }
   // In the streams that the model declares.
   BatchCounts counts(const Fields& fields) const;
   // With the fields that the model declares. Borrowed from this object.
   Batch batch(const Fields& fields) const;
-  // For each row of a text, its row in the padded layout: sample * length + position.
+  // For each row of a text, its row in the padded layout: sample * length + position; the same of the texts of a row.
   const std::vector<std::int64_t>& padded_row(int text) const { return texts_[text].padded_row; }
+  std::int64_t padded_length(int text) const { return texts_[text].padded_length; }
 
  private:
   // The fields of one text.
@@ -58,12 +59,14 @@ class PackedBatch {
     std::vector<std::int32_t> words;                       // the same: each token counts as one
     std::vector<std::uint64_t> row_keys, read_row_keys;
     std::vector<std::int64_t> padded_row;
+    std::int64_t padded_length = 0;
   };
 
   void add_text(const PaddedText& padded, const TextShape& shape, int number, std::int64_t s, std::uint64_t sample,
-                bool every_row);
+                std::int32_t first, bool every_row);
 
   const std::string where_;
+  const std::int64_t samples_;
   const std::int64_t tags_;  // labels of tokens are below it; 0: they are tokens
   const std::vector<float> pixels_, label_values_, label_shares_;
   PackedText texts_[kMaxTexts];

@@ -128,7 +128,7 @@ std::string names_left_out(const LoadReport& report, const Model& model) {
   std::size_t count = 0;
   for (const std::string& name : report.unused) {
     const bool passes = std::any_of(passed_on.begin(), passed_on.end(), [&](const ParameterPiece& piece) {
-      return piece.name == name || model.body_prefix() + name == piece.name;
+      return piece.name == name || model.body_prefix() + name == piece.name || model.body_prefix() + piece.name == name;
     });
     if (model.is_ignored(name)) continue;
     if (!passes && ++count <= kNamed) names += (names.empty() ? "" : ", ") + name;

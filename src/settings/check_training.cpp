@@ -174,9 +174,31 @@ void check_different_columns(const Settings& s) {
   }
 }
 
+// Scores are labels, one of each pair.
+void check_scores(const Settings& s) {
+  const EmbeddingLoss loss = s.training.loss;
+  const bool has_scores = !s.data.label_column.empty();
+  if (loss != EmbeddingLoss::kCosent && loss != EmbeddingLoss::kCosineSimilarity) {
+    if (has_scores)
+      refuse(s, "data.label_column", "data.label_column is set, but training.loss ranks texts and reads no scores",
+             "remove it, or set training.loss = \"cosent\" or \"cosine_similarity\"");
+    return;
+  }
+  if (!has_scores)
+    refuse(s, "data.label_column", "training.loss compares scores, but data.label_column is not set",
+           "name the column of the scores");
+  for (const auto& [is_set, key] : {std::pair{!s.data.negative_columns.empty(), "data.negative_columns"},
+                                    {s.training.gather_negatives, "training.gather_negatives"}}) {
+    if (is_set)
+      refuse(s, key, std::string(key) + " is set, but training.loss compares pairs and has no negatives",
+             "remove it, or set training.loss = \"multiple_negatives_ranking\"");
+  }
+}
+
 }  // namespace
 
 void check_embedded_texts(const Settings& s) {
+  if (s.head()->embeds_texts) check_scores(s);
   const DataSettings& data = s.data;
   for (const auto& [is_set, key] :
        {std::pair{!data.negative_columns.empty(), "data.negative_columns"}, {!data.prompts.empty(), "data.prompts"}}) {

@@ -39,11 +39,11 @@ constexpr Key kDataKeys[] = {
      "`config.json`",
      nullptr, "0"},
     {"model", "pooling", choice<&Model::pooling>(kPoolings), kNumbers,
-     "how a text's rows become its vector: their mean, the first row (`cls`) or the largest numbers (`max`); for "
-     "`sentence_embedding`",
+     "how a text's rows become its vector: their mean, the first row (`cls`) or the largest numbers (`max`); for heads "
+     "that embed texts",
      "the folder's, or `mean` without `modules.json`", "\"mean\""},
     {"model", "normalize", boolean<&Model::normalize>(), kNumbers,
-     "whether vectors of texts get the length 1; for `sentence_embedding`", "true if `modules.json` has Normalize",
+     "whether vectors of texts get the length 1; for heads that embed texts", "true if `modules.json` has Normalize",
      "false"},
     // [data]
     {"data", "train_file", paths<&Data::train_file>(), kSameRows,
@@ -87,7 +87,7 @@ constexpr Key kDataKeys[] = {
      nullptr, "false"},
     {"data", "max_seq_length", integer<&Data::max_seq_length>(2, 65536), kNumbers,
      "maximum length of a text in tokens, including the special ones; longer texts are truncated",
-     "128; for `sentence_embedding` the folder's"},
+     "128; for heads that embed texts the folder's"},
     {"data", "source_prefix", text<&Data::source_prefix>(true), kNumbers,
      "text put before each source, such as `summarize: `", nullptr, "\"\""},
     {"data", "max_source_length", integer<&Data::max_source_length>(2, kMostTokens), kNumbers,

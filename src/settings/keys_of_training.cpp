@@ -15,6 +15,8 @@ constexpr const char* kOptimizers[] = {"adamw", "lamb", "adafactor"};
 constexpr const char* kEarlyStoppings[] = {"true", "false", "never"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "selective", "full", "fit"};
+constexpr const char* kEmbeddingLosses[] = {"multiple_negatives_ranking", "multiple_negatives_symmetric_ranking",
+                                            "cosent", "cosine_similarity"};
 constexpr const char* kTrainingResumes[] = {"auto", "never", "older"};
 
 using Run = RunSettings;
@@ -94,6 +96,15 @@ constexpr Key kTrainingKeys[] = {
      "recompute activations in the backward pass: none, those of cheap operations, all, or as many as memory requires"},
     {"training", "gather_negatives", boolean<&Training::gather_negatives>(), kNumbers,
      "use the samples of all ranks as contrastive negatives"},
+    {"training", "loss", choice<&Training::loss>(kEmbeddingLosses), kNumbers,
+     "of heads that embed texts: whether the second text of a row is found among those of all rows and their "
+     "negatives, "
+     "`symmetric` also the first; whether cosines have the order of the scores in `label_column`; or their squared "
+     "errors",
+     nullptr, "\"multiple_negatives_ranking\""},
+    {"training", "similarity_scale", real_above<&Training::similarity_scale>(0.0, 1e4), kNumbers,
+     "by which these losses, but for `cosine_similarity`, multiply cosines: the inverse of a temperature", nullptr,
+     "20.0"},
     {"training", "logging_steps", integer<&Training::logging_steps>(1, kMany), kFree, "updates between log lines"},
     {"training", "eval_strategy", choice<&Training::eval_strategy>(kIntervals), kWhileTraining,
      "when to evaluate: every `eval_steps` updates, after every epoch, or only at the end; the end is always evaluated",

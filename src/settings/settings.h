@@ -65,6 +65,8 @@ struct RetrievalFiles {
 enum class Precision { kFloat32, kBf16 };
 enum class Dropout { kConfig, kOff };
 enum class Pooling { kMean, kCls, kMax };  // of the rows of a text, to its vector
+// Of the vectors of a row's texts. The first two: the second text is to be found among all second ones and negatives.
+enum class EmbeddingLoss { kRanking, kSymmetricRanking, kCosent, kCosineSimilarity };
 enum class Preprocessing { kTraining, kProcessor };
 enum class Augment { kNone, kCropFlip };
 enum class Interpolation { kBicubic, kBilinear };
@@ -279,6 +281,8 @@ struct TrainingSettings {
   std::int64_t gradient_accumulation_steps = 1;
   GradientCheckpointing gradient_checkpointing = GradientCheckpointing::kSelective;
   bool gather_negatives = false;
+  EmbeddingLoss loss = EmbeddingLoss::kRanking;  // of heads that embed texts
+  double similarity_scale = 20.0;                // by which it multiplies cosines
   std::int64_t logging_steps = 10;
   Interval eval_strategy = Interval::kNo;     // not written: kSteps where eval_steps is above 0
   std::int64_t eval_steps = 0;                // above 0 where the strategy is kSteps, else 0

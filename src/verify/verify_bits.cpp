@@ -68,8 +68,10 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
   for (std::int64_t sample = first; sample < first + samples; ++sample) {
     for (int text = 0; text < kMaxTexts; ++text) {
       const bool is_target = field_from(fields, FieldSource::kTokenLabels, text) >= 0;
-      add_text(&batch.texts[text], inputs.texts[text], sample, masked, is_target,
-               inputs.reads_words ? inputs.classes : 0);
+      const std::int64_t columns = text == 0 ? inputs.texts_in_a_row : 1;
+      for (std::int64_t column = 0; column < columns; ++column)
+        add_text(&batch.texts[text], inputs.texts[text], sample * columns + column, masked, is_target,
+                 inputs.reads_words ? inputs.classes : 0);
     }
     if (matches) batch.labels.push_back(sample % 2);
     if (classifies) batch.labels.push_back(sample % inputs.classes);

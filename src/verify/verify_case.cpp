@@ -20,7 +20,7 @@ class OutputJudge {
   void judge_all();
 
  private:
-  std::vector<std::int64_t> picked(const ReferenceOutput& output, std::int64_t count) const;
+  std::vector<std::int64_t> picked(const ReferenceOutput& output, const Extents& shape, std::int64_t cols) const;
   void judge(const ReferenceOutput& output);
   void add(const std::string& name, const std::vector<float>& ours, const std::vector<float>& truth);
 
@@ -30,12 +30,24 @@ class OutputJudge {
   Judgement* judgement_;
 };
 
-std::vector<std::int64_t> OutputJudge::picked(const ReferenceOutput& output, std::int64_t count) const {
-  if (output.rows == ReferenceRows::kTokens) return batch_.padded_row(output.text);
-  const std::int64_t samples = batch_.samples();
-  const std::int64_t stride = output.rows == ReferenceRows::kFirstOfSample ? count / samples : 1;
+// Of each of our rows the one of the reference's tensor, whose shape this is; -1: it is of another column of texts.
+std::vector<std::int64_t> OutputJudge::picked(const ReferenceOutput& output, const Extents& shape,
+                                              std::int64_t cols) const {
+  const std::int64_t texts = output.column >= 0 ? files_.inputs.texts_in_a_row : 1;
   std::vector<std::int64_t> list;
-  for (std::int64_t row = 0; row < count; row += stride) list.push_back(row);
+  const auto add = [&](std::int64_t text, std::int64_t rows_of_text, std::int64_t row) {
+    const bool is_there = texts == 1 || text % texts == output.column;
+    list.push_back(is_there ? text / texts * rows_of_text + row : -1);
+  };
+  if (output.rows == ReferenceRows::kTokens) {
+    const std::int64_t length = batch_.padded_length(output.text);
+    for (const std::int64_t row : batch_.padded_row(output.text))
+      add(row / length, texts > 1 ? shape[1] : length, row % length);
+    return list;
+  }
+  const std::int64_t count = element_count(shape) / cols;
+  const std::int64_t stride = output.rows == ReferenceRows::kFirstOfSample ? count / batch_.samples() : 1;
+  for (std::int64_t row = 0; row < count * texts; row += stride) add(row, 1, 0);
   return list;
 }
 
@@ -46,14 +58,16 @@ void OutputJudge::add(const std::string& name, const std::vector<float>& ours, c
 
 // Several tensors stand side by side in each row of the reference's.
 void OutputJudge::judge(const ReferenceOutput& output) {
-  if (files_.expected.find(output.name) == nullptr) return;
+  const StoredTensor* const expected = files_.expected.find(output.name);
+  if (expected == nullptr) return;
   std::int64_t cols = 0;
   for (const Tensor tensor : output.tensors) cols += model_.info(tensor).cols;
   const std::vector<float> stored = read_floats(files_.expected, output.name, files_.folder);
-  const std::vector<float> truth =
-      pick_rows(stored, picked(output, static_cast<std::int64_t>(stored.size()) / cols), cols);
-  std::vector<float> ours;
-  for (std::size_t row = 0; ours.size() < truth.size(); ++row) {
+  std::vector<float> ours, truth;
+  const std::vector<std::int64_t> rows = picked(output, expected->shape, cols);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row] < 0) continue;
+    truth.insert(truth.end(), stored.begin() + rows[row] * cols, stored.begin() + (rows[row] + 1) * cols);
     for (const Tensor tensor : output.tensors) {
       const std::size_t width = static_cast<std::size_t>(model_.info(tensor).cols);
       const float* const values = model_.at(tensor) + row * width;

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/messages.h"
+#include "src/models/sentence_folder.h"
 #include "src/session/model_folder.h"
 
 namespace bascule {
@@ -20,6 +21,11 @@ struct Named {
 
 constexpr Named<Optimizer> kOptimizers[] = {
     {"adamw", Optimizer::kAdamW}, {"lamb", Optimizer::kLamb}, {"adafactor", Optimizer::kAdafactor}};
+constexpr Named<EmbeddingLoss> kEmbeddingLosses[] = {
+    {"multiple_negatives_ranking", EmbeddingLoss::kRanking},
+    {"multiple_negatives_symmetric_ranking", EmbeddingLoss::kSymmetricRanking},
+    {"cosent", EmbeddingLoss::kCosent},
+    {"cosine_similarity", EmbeddingLoss::kCosineSimilarity}};
 constexpr Named<Scheduler> kSchedulers[] = {{"linear", Scheduler::kLinear}, {"cosine", Scheduler::kCosine}};
 
 template <typename Value, std::size_t kCount>
@@ -172,6 +178,57 @@ void read_contents(Precision precision, CaseFiles* files) {
   files->optimizer = *find_optimizer(optimizer_name(get_object(files->description, "train", where), where));
 }
 
+void read_objective(const Json& description, const std::string& where, ModelSource* source) {
+  const Json& objective = get_object(description, "objective", where);
+  const std::string loss = get_string(objective, "loss", where);
+  const EmbeddingLoss* const known = find(kEmbeddingLosses, loss);
+  if (known == nullptr) throw Error(ErrorKind::kData, where, unknown("loss", loss, kEmbeddingLosses));
+  source->loss = *known;
+  source->similarity_scale = static_cast<float>(get_number(objective, "scale", where, 1.0));
+}
+
+// A model that embeds texts has the pooling of its folder, and the texts and the loss of the case.
+std::unique_ptr<Model> open_case_model(const CaseFiles& files) {
+  const std::string where = files.folder + "/case.json", head = get_string(files.description, "head", where);
+  ModelSource source = model_source(files.folder);
+  std::unique_ptr<Model> model = open_model(source, head);
+  if (find_member(files.description, "texts_in_a_row", where) == nullptr) return model;
+  const SentenceFolder sentence =
+      read_sentence_folder(files.folder, model->embedding_width(), model->inputs().texts[0]);
+  source.pooling = sentence.pooling;
+  source.normalize = sentence.normalize;
+  source.texts_in_a_row = get_int(files.description, "texts_in_a_row", where);
+  read_objective(files.description, where, &source);
+  return open_model(source, head);
+}
+
+// The texts of a sample one after another, padded to the longest of all columns.
+void read_columns(const CaseFiles& files, const std::string& name, const std::string& where, PaddedBatch* batch) {
+  const std::int64_t columns = files.inputs.texts_in_a_row;
+  PaddedText& text = batch->texts[0];
+  std::vector<const StoredTensor*> ids;
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const std::string column = name + "text" + std::to_string(c) + ".input_ids";
+    ids.push_back(files.batches.find(column));
+    if (ids[c] == nullptr || ids[c]->shape.size() != 2 || ids[c]->shape[0] != ids[0]->shape[0])
+      throw Error(ErrorKind::kData, where, "has no two-dimensional " + column + " with a row for each sample");
+    text.length = std::max(text.length, ids[c]->shape[1]);
+  }
+  batch->samples = ids[0]->shape[0];
+  text.input_ids.assign(batch->samples * columns * text.length, 0);
+  text.attention_mask = text.input_ids;
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const std::string column = name + "text" + std::to_string(c) + ".";
+    const std::int64_t length = ids[c]->shape[1];
+    for (const auto& [tensor, to] :
+         {std::pair{"input_ids", &text.input_ids}, {"attention_mask", &text.attention_mask}}) {
+      const std::vector<std::int64_t> values = read_integers(files.batches, column + tensor, where);
+      for (std::int64_t s = 0; s < batch->samples; ++s)
+        std::copy_n(values.begin() + s * length, length, to->begin() + (s * columns + c) * text.length);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> read_integers(const TensorSource& source, const std::string& name, const std::string& where) {
@@ -213,7 +270,7 @@ CaseFiles open_case(const std::string& folder, Precision precision) {
   files.description = read_json_file(folder + "/case.json");
   files.errors = read_json_file(folder + "/float32_error.json");
   files.batches = open_safetensors(folder + "/batch.safetensors");
-  files.model = open_model(model_source(folder), get_string(files.description, "head", folder + "/case.json"));
+  files.model = open_case_model(files);
   read_contents(precision, &files);
   files.inputs = files.model->inputs();
   read_zero_gradient(&files);
@@ -233,7 +290,9 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   const std::string where = files.folder + "/batch.safetensors", name = "batch" + std::to_string(k) + ".";
   PaddedBatch batch;
   PaddedText& text = batch.texts[0];
-  if (files.inputs.texts[0].vocabulary_size > 0) {
+  if (files.inputs.texts_in_a_row > 1) {
+    read_columns(files, name, where, &batch);
+  } else if (files.inputs.texts[0].vocabulary_size > 0) {
     const StoredTensor* ids = files.batches.find(name + "input_ids");
     if (ids == nullptr || ids->shape.size() != 2)
       throw Error(ErrorKind::kData, where, "has no two-dimensional " + name + "input_ids");
@@ -252,7 +311,8 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   if (files.inputs.texts[1].vocabulary_size > 0) {
     read_target(files, name + "labels", where, &batch);
   } else if (files.inputs.has_values) {
-    batch.label_values = read_floats(files.batches, name + "labels", where);
+    const bool has_scores = files.inputs.texts_in_a_row > 1;
+    batch.label_values = read_floats(files.batches, name + (has_scores ? "scores" : "labels"), where);
   } else if (const StoredTensor* const labels = files.batches.find(name + "labels")) {
     (labels->shape.size() == 2 ? text.token_labels : batch.labels) =
         read_integers(files.batches, name + "labels", where);

@@ -29,6 +29,7 @@ CLASSES = {"model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "model_
            "data__label_column": '"label"', "data__max_seq_length": None}
 PAIRS = {"model__model_name_or_path": '"{f}/bert"', "model__tokenizer_name": None, "model__from_scratch": "true", "model__head": '"pretraining"', "data__train_file": '"{f}/columns.jsonl"',
          "data__text_pair_column": '"other_caption"', "data__label_column": '"label"'}
+EMBEDDINGS = {**PAIRS, "model__head": '"sentence_embedding"', "data__label_column": None}
 WORDS = {**PAIRS, "model__head": '"token_classification"', "data__text_pair_column": None, "data__text_column": '"words"', "data__label_column": '"tags"'}
 # A family of tests/families: the keys of sources and targets do the same whatever the model is.
 TARGETS = {"program": "bascule_classifiers", "model__model_name_or_path": '"{f}/writer"', "model__tokenizer_name": None, "model__from_scratch": "true", "data__train_file": '"{f}/columns.jsonl"',
@@ -162,6 +163,8 @@ KEYS = {
     "training.gradient_accumulation_steps": (PARAMETERS, CONTRASTIVE, "2"),
     "training.fused_update": (NOTHING, {"training__optimizer": '"adafactor"', "training__max_grad_norm": "0.0"}, "true"),
     "training.gradient_checkpointing": (NOTHING, CONTRASTIVE, '"full"'),
+    "training.loss": (PARAMETERS, EMBEDDINGS, '"multiple_negatives_symmetric_ranking"'),
+    "training.similarity_scale": (PARAMETERS, EMBEDDINGS, "5.0"),
     "training.gather_negatives": (PARAMETERS, TWO_RANKS, "true"),
     "training.logging_steps": (NOTHING, CONTRASTIVE, "2"),
     "training.eval_strategy": (NOTHING, CONTRASTIVE, '"epoch"'),

@@ -12,7 +12,7 @@ from bascule_run import ROOT, instruction_sets, run
 DATA = ROOT / "tests" / "data"
 REFERENCE = pathlib.Path(os.environ.get("BASCULE_REFERENCE_DIR") or DATA)
 GOLDENS = REFERENCE / "goldens"
-FOLDERS = [GOLDENS, DATA / "more_goldens", *sorted(path for pattern in ("bert_*", "sd_*", "t5_*", "vit_*") for path in (REFERENCE / "goldens-families").glob(pattern))]
+FOLDERS = [GOLDENS, DATA / "more_goldens", *sorted(path for pattern in ("bert_*", "embed_*", "sd_*", "t5_*", "vit_*") for path in (REFERENCE / "goldens-families").glob(pattern))]
 
 
 def machines(threads):

@@ -101,11 +101,10 @@ TEST(Roberta, RefusesWhatItCannotBeWithTheKey) {
                  "max_position_embeddings = 4 leaves no position for a token between the special ones: the first has "
                  "position 2");
   EXPECT_EQ(refusal(roberta_with(R"("max_position_embeddings": 5)")), "");
-  EXPECT_NE(
-      refusal(roberta_with(), "pretraining")
-          .find(
-              "unknown head \"pretraining\"; RoBERTa has masked_lm, sequence_classification and token_classification"),
-      std::string::npos)
+  EXPECT_NE(refusal(roberta_with(), "pretraining")
+                .find("unknown head \"pretraining\"; RoBERTa has masked_lm, sequence_classification, "
+                      "token_classification and sentence_embedding"),
+            std::string::npos)
       << refusal(roberta_with(), "pretraining");
 }
 

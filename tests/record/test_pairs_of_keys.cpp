@@ -81,6 +81,7 @@ std::string columns_of(const std::string& head) {
   if (head == "image_classification" || head == "sequence_classification") return "label_column = \"label\"\n";
   if (head == "conditional_generation") return "text_column = \"caption\"\nsummary_column = \"other\"\n";
   if (head == "token_classification") return "text_column = \"tokens\"\nlabel_column = \"tags\"\n";
+  if (head == "sentence_embedding") return "text_pair_column = \"other\"\n";
   if (head == "pretraining") return "text_pair_column = \"other\"\nlabel_column = \"label\"\n";
   return "";
 }
@@ -124,7 +125,12 @@ std::vector<KeyChange> changes_of(const Family& family) {
   for (std::size_t i = 1; i < family.heads.size(); ++i) {
     const std::string& head = family.heads[i].words.name;
     changes.push_back(change_to(head, columns_of(head)));
-    if (!family.heads[i].judge_of_values.empty()) changes.push_back(change_to(head, "label_column = \"value\"\n"));
+    if (family.heads[i].words.embeds_texts) {
+      changes.push_back({"head", "head = \"" + head + "\"\n", columns_of(head) + "label_column = \"value\"\n",
+                         "loss = \"cosent\"\n"});
+    } else if (!family.heads[i].judge_of_values.empty()) {
+      changes.push_back(change_to(head, "label_column = \"value\"\n"));
+    }
   }
   if (family.resizes_pictures) {
     changes.push_back({"mixing", "", "mixup_alpha = 0.2\n"});

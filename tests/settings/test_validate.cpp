@@ -224,6 +224,20 @@ TEST(Validate, TextsThatAreEmbeddedNeedAHeadAndColumnsOfTheirOwn) {
             std::string::npos);
 }
 
+TEST(Validate, LossesOfEmbeddingsReadScoresOrNegatives) {
+  const std::string pair =
+      "model.head = \"masked_lm\"\nmodel.model_name_or_path = \"m\"\ntraining.output_dir = \"o\"\ndata.train_file = "
+      "\"t\"\n"
+      "data.text_column = \"a\"\ndata.text_pair_column = \"b\"\n";
+  for (const std::string loss : {"cosent", "cosine_similarity"}) {
+    const std::string scores = pair + "training.loss = \"" + loss + "\"\n";
+    EXPECT_NE(refusal_of(scores).find("training.loss compares scores, but data.label_column is not set"),
+              std::string::npos);
+  }
+  EXPECT_EQ(refusal_of(pair + "training.loss = \"multiple_negatives_symmetric_ranking\"\n"), "");
+  EXPECT_EQ(refusal_of(pair + "data.negative_columns = [\"c\"]\n"), "");
+}
+
 TEST(Validate, MixingNeedsClassesOfSamplesAndPairs) {
   const std::string head =
       "model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\ntraining.output_dir = \"o\"\n"
