@@ -11,7 +11,7 @@ std::int64_t whole_odd_vectors(std::int64_t count) { return ((count + 15) / 16 |
 
 }  // namespace
 
-// What attention_forward of simd/attention.cpp packs and sums.
+// Room for the packed blocks and sums of attention_forward in simd/attention.cpp.
 std::int64_t attention_forward_scratch_floats(std::int64_t key_rows, std::int64_t head_size) {
   const std::int64_t keys = std::min(key_rows, kAttentionKeyBlock), width = whole_vectors(head_size);
   const std::int64_t group = key_rows <= kAttentionKeyBlock ? kAttentionQueryBlock : kAttentionQueryGroup;
@@ -20,7 +20,7 @@ std::int64_t attention_forward_scratch_floats(std::int64_t key_rows, std::int64_
          (2 * kAttentionQueryBlock + group) * width;
 }
 
-// What attention_backward of simd/attention_backward.cpp packs.
+// Room for the packed blocks of attention_backward in simd/attention_backward.cpp.
 std::int64_t attention_backward_scratch_floats(std::int64_t key_rows, std::int64_t head_size) {
   const std::int64_t stride = whole_odd_vectors(key_rows), width = whole_vectors(head_size);
   return 2 * head_size * stride + 3 * key_rows * width + kAttentionQueryBlock * (2 * stride + 3 * width);

@@ -149,8 +149,8 @@ constexpr std::int64_t kWinogradKept = 252;
 // Between the weights of two components, which do not lie a multiple of 4096 bytes apart: their lines would share a set
 // of the first-level cache.
 constexpr std::int64_t kWinogradGap = 80;
-// Of all components: the weights of a chunk of channels, those of a few tiles, and the products of the kept ones;
-// weights before they are transformed, and zeros.
+// Holds, for all components: the weights of a chunk of channels, those of a few tiles, and the products of the kept
+// ones; weights before they are transformed, and zeros.
 constexpr std::size_t kWinogradScratchBytes =
     static_cast<std::size_t>(kWinogradComponents * (kGemmChunk * kWinogradCols + kWinogradGap + 16 * (kGemmChunk + 16) +
                                                     kWinogradKept * kWinogradCols) +

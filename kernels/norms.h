@@ -108,7 +108,7 @@ struct RmsNormBackward {
 // A sample's rows are summed in blocks, by whoever is free, and the sums of the blocks are added in order: the same
 // bits for any number of threads.
 
-// Of one block of rows of one sample, for each channel: parts (3, channels) = mean m, sum (x - m), sum (x - m)^2.
+// Reads one block of rows of one sample. For each channel: parts (3, channels) = mean m, sum (x - m), sum (x - m)^2.
 // m is rounded; the first sum is what it lacks. Numerics: float32, in the order of the rows.
 // Shapes: x (rows, channels) dense. Overwrites parts. Aliasing: none.
 struct GroupNormSums {
@@ -117,7 +117,7 @@ struct GroupNormSums {
   std::int64_t rows, channels;
 };
 
-// Of `count` of the (sample, group) pairs from `first` on, which are numbered sample * groups + group: for each channel
+// Computes `count` (sample, group) pairs from `first` on, numbered sample * groups + group: for each channel
 // of the group, statistics[sample, 0, channel] = mean and [sample, 1, channel] = rstd = 1 / sqrt(variance + epsilon).
 // Numerics: float64, blocks in order and channels in order within a block; rounded once.
 // Shapes: statistics (samples, 2, channels); parts (samples, blocks, 3, channels) as above, of blocks of block_rows
@@ -155,7 +155,7 @@ struct GroupNormBackwardSums {
   bool silu;
 };
 
-// Of (sample, group) pairs as above: for each channel of the group, means[sample, 0, channel] = mean(g gamma n) and
+// For (sample, group) pairs as above, each channel of the group: means[sample, 0, channel] = mean(g gamma n) and
 // [sample, 1, channel] = mean(g gamma) over the group.
 // Numerics: float64, blocks in order and channels in order within a block; rounded once.
 // Shapes: means (samples, 2, channels); parts (samples, blocks, 2, channels); gamma (channels). Aliasing: none.

@@ -70,7 +70,7 @@ struct LambStep {
 
 inline constexpr float kAdafactorFloor = 1e-30f;
 
-// Of whole rows. Writes row (rows), and over column_sums (cols) the sums of g g.
+// Reads whole rows. Writes row (rows), and over column_sums (cols) the sums of g g.
 struct AdafactorSquares {
   const float* gradient;  // (rows, cols)
   float* row;

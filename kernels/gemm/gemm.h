@@ -27,7 +27,7 @@
 
 namespace bascule {
 
-// Whose arithmetic (gemm_tile.h): gemm_tile, all float32; or gemm_tile_bf16, operands of either type.
+// The arithmetic (gemm_tile.h): gemm_tile, all float32; or gemm_tile_bf16, operands of either type.
 enum class GemmType { kFloat32, kBf16 };
 
 struct GemmSpec {
@@ -61,7 +61,7 @@ class Gemm {
   Gemm() = default;
 };
 
-// Whose products these are, with the scratch of each thread.
+// The library that computes the products, with the scratch of each thread.
 class GemmLibrary {
  public:
   virtual ~GemmLibrary() = default;

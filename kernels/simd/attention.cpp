@@ -13,7 +13,7 @@
 namespace bascule::BASCULE_ISA {
 namespace {
 
-// Of each row of a group, over the keys until now: the largest score, and the sum of e^(score - top).
+// For each row of a group, over the keys until now: the largest score, and the sum of e^(score - top).
 struct Softmax {
   float top[kAttentionQueryGroup], sum[kAttentionQueryGroup];
 };
@@ -48,7 +48,7 @@ float softmax_row(float* scores, std::int64_t next, std::int64_t first_key, std:
   return factor;
 }
 
-// Of few queries the time is that of reading keys and values, so they are multiplied where they lie. A scale would have
+// Few queries take the time of reading keys and values, so they are multiplied where they lie. A scale would have
 // to be multiplied into the keys first, and wide heads would be summed in chunks.
 bool has_few_queries(const AttentionForward& a) {
   return a.query_rows <= kMostStreamedRows && a.scale == 1.0f && a.key_index == nullptr && a.head_size % kLanes == 0 &&

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both directions of attention are made of: blocks of query rows whose scores stay in the second-level cache.
+// The parts of both directions of attention: blocks of query rows whose scores stay in the second-level cache.
 // Keys, and for backward values, are packed transposed, so that lanes run over keys; sums over keys have lanes over the
 // head.
 //
-// Of causal attention a block's scores are a rectangle whose corner no query sees. Products leave out the vectors of
+// In causal attention a block's scores are a rectangle whose corner no query sees. Products leave out the vectors of
 // scores that lie in it whole, and the steps over what a few rows together do not see; what is left of it is zeros,
 // which change no sum but for the sign of a zero: the end of each sum makes that of all zeros plus.
 #pragma once
@@ -63,7 +63,7 @@ inline std::int64_t seen_keys(const Arguments& a) {
   return a.causal && end < a.key_rows ? end : a.key_rows;
 }
 
-// Of the rows before `end`.
+// Takes the rows before `end`.
 template <typename Arguments>
 inline QueryBlock query_block(const Arguments& a, std::int64_t first, std::int64_t end, const KeyBlock& keys) {
   return {first, end - first < kQueryBlock ? end - first : kQueryBlock, keys.first,

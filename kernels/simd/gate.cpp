@@ -33,7 +33,7 @@ inline Halves halves_of(GatedHalf half, std::int64_t cols) {
   return half == GatedHalf::kFirst ? Halves{0, cols} : Halves{cols, 0};
 }
 
-// What an element that is kept is multiplied by.
+// The factor of an element that is kept.
 inline f32x16 scale_of(const DropoutStream& stream) { return set(stream.threshold != 0 ? stream.scale : 1.0f); }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What streamed_product.h does, in the arithmetic of bf16 (gemm_tile.h): products of a few rows, whose time is that of
+// streamed_product.h in the arithmetic of bf16 (gemm_tile.h): products of a few rows, whose time is that of
 // reading B, bf16 or float32. Pieces of B are transposed on their way from memory to the registers, and widened or
 // rounded there.
 #pragma once

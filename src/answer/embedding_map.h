@@ -2,7 +2,7 @@
 // A map of what a model learnt: embeddings of captions and pictures in two dimensions, by principal components, for
 // report.html and the page of a search. Finish phase: allocates.
 //
-// What the map holds is bounded: kMostMapRows rows, evenly spaced, so at most twice as many points; thumbnails for as
+// The size of the map is bounded: kMostMapRows rows, evenly spaced, so at most twice as many points; thumbnails for as
 // many pictures as fit beside each other, at most kMostThumbnails. All choices follow from the rows alone.
 #pragma once
 
@@ -55,7 +55,7 @@ struct MapSource {
   std::int64_t rows = 0, width = 0;
   const float *text = nullptr, *image = nullptr;  // (rows, width)
   std::function<MapRow(std::int64_t)> row;
-  // Of a search: its embedding, and pictures that get their thumbnails first, best first.
+  // For a search: its embedding, and pictures that get their thumbnails first, best first.
   Span<const float> query;
   std::vector<std::string> first_pictures;
 };

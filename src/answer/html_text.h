@@ -42,7 +42,7 @@ struct HtmlPage {
 };
 
 std::string html_page(const HtmlPage& page);
-// What a page with this generator begins with.
+// The first bytes of a page with this generator.
 std::string html_begin(const std::string& generator);
 
 // The style sheet of every page, without its <style> tags.

@@ -34,7 +34,7 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-// What may be published of a path, or of a list of paths that text may stand before: of one from the root its last
+// The publishable part of a path, or of a list of paths that text may stand before: of one from the root its last
 // name.
 std::string published(const std::string& text) {
   std::string out;

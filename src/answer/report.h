@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a finished run says of itself, as plain structs.
+// The figures and facts of a finished run, as plain structs.
 #pragma once
 
 #include <cstddef>

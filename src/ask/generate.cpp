@@ -281,7 +281,7 @@ class GenerateCommand {
     }
   }
 
-  // Of the text whose number is `number` + 1. Says when it is cut.
+  // The answer for the text whose number is `number` + 1. Says when it is cut.
   Written written_of(std::int64_t sample, const char* where, std::size_t number) const {
     const Span<const std::int32_t> ids = writer_->search().generated(sample);
     const auto is_end = [&](std::int32_t id) {

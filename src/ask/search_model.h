@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a search is made with: picture files, the embeddings of a finished run, and the towers of its model.
+// The parts of a search: picture files, the embeddings of a finished run, and the towers of its model.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What else is said where a failed check (check.h) ends the program.
+// Last words: further output where a failed check (check.h) ends the program.
 #pragma once
 
 namespace bascule {

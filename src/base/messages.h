@@ -38,7 +38,7 @@ std::string formatted(const char* form, Values... values) {
 
 // The number that people write for a float: 4.2 for 4.2f, which as a double is 4.199999809265137. Allocates nothing.
 
-// What the shortest decimal text that reads back to the same float is as a double.
+// The shortest decimal text that reads back to the same float, as a double.
 double as_written(float value) noexcept;
 
 }  // namespace bascule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all items of a bring-up measure with.
+// The measuring equipment of all items of a bring-up.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What writing and finding checkpoints share: names, and the state file.
+// Names and the state file, shared by writing and finding checkpoints.
 #pragma once
 
 #include <charconv>

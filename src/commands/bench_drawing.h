@@ -32,7 +32,7 @@ struct BenchDrawingColumn {
   BenchStage encode, call, decode;                // of a prompt; of a batch, once; of a picture
   std::size_t planned_bytes = 0, resident_bytes = 0;
 
-  // Of a whole batch: all calls, and the decoding of each picture. Prompts are encoded once a run.
+  // For a whole batch: all calls, and the decoding of each picture. Prompts are encoded once a run.
   double pictures_per_second() const;
   double ceiling() const;  // pictures/s at the limits
 };

@@ -16,7 +16,7 @@
 
 namespace bascule {
 
-// What every use of `bascule bench` prints: what was measured on, and the operations of measured tapes beside the
+// The output of every use of `bascule bench`: the machine measured, and the operations of measured tapes beside the
 // limits of this machine, by kind and by layer.
 
 // The time and work that nodes take together in one replay.
@@ -56,7 +56,7 @@ std::string layers_text(const std::vector<BenchLayers>& layers);
 Json operations_json(const std::vector<BenchOperation>& operations);
 Json layers_json(const std::vector<BenchLayers>& layers);
 
-// Of an even number of values: between the middle two. values: at least one.
+// With an even number of values, the mean of the middle two. values: at least one.
 double median_of(std::vector<double> values);
 
 // A row of figures: its name, then value(column) as text for each column.
@@ -79,7 +79,7 @@ void add_memory_rows(std::string* text, const std::vector<Column>& columns) {
   add_row(text, "memory resident", columns, [](const Column& c) { return readable_bytes(c.resident_bytes); });
 }
 
-// What was measured, and on what.
+// The subject of the measurement, and the machine.
 struct BenchSubject {
   std::string settings_file, isa;
   bool is_bf16 = false;

@@ -28,7 +28,7 @@ struct CommandReads {
   std::string pipeline;  // a folder into which nothing is written, however deep; "": none
 };
 
-// What is read for a run before its data: `settings_file` and what the settings name.
+// The files read for a run before its data: `settings_file` and the files that the settings name.
 CommandReads named_by_settings(const std::string& settings_file, const Settings& settings);
 
 // Whether one of them is a file already: only then need the pictures of the data be compared with it.

@@ -100,7 +100,7 @@ std::vector<std::string> names_of(const std::vector<OptionReference>& options) {
   return names;
 }
 
-// What follows an option, as a case of "COMMAND:OPTION". bash offers files by itself where it is told so.
+// The values after an option, as a case of "COMMAND:OPTION". bash offers files by itself where it is told so.
 std::string bash_value(const CommandReference& command, const OptionReference& option) {
   std::vector<std::string> cases;
   for (const std::string& name : option.names) cases.push_back(command.name + ":" + name);

@@ -36,7 +36,7 @@ std::string division_note(const UpdateDivision& a, const UpdateDivision& b) {
          ": that alone makes gradients differ by rounding, and with contrastive negatives of one micro-batch by more";
 }
 
-// Of two runs that draw.
+// For two runs that draw.
 int diff_pictures(const DiffArguments& arguments) {
   const std::vector<PictureLogRow> a = drawn_pictures(arguments.a), b = drawn_pictures(arguments.b);
   const PictureParting parting = find_picture_parting(a, b);

@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// What a command says on standard error. One that failed says so in one line there and, with --json, in one JSON
+// Messages of a command on standard error. One that failed says so in one line there and, with --json, in one JSON
 // document on standard output.
 
 // Whether the command line asks for JSON, also one that is refused.
@@ -20,7 +20,8 @@ bool asks_for_json(int argc, const char* const* argv);
 // {"error": {...}} (src/json/json.h) and a line break.
 std::string error_document(const Error& error);
 
-// What was thrown, as an Error: itself, or one for memory, a path or a thread that the system refused, or else a bug.
+// The thrown exception as an Error: itself, or one for memory, a path or a thread that the system refused, or else a
+// bug.
 Error error_of(const std::exception& thrown);
 
 // Prints "bascule: LINE" on standard error.
@@ -55,7 +56,7 @@ void promise_document();
 void speak_as_rank(int rank);
 // Whether main() prints the document of an Error.
 bool prints_errors();
-// What a handler of ours prints before it ends the process; nothing where no document is promised. Only write(2).
+// Called by a signal handler before it ends the process; prints nothing where no document is promised. Only write(2).
 void write_document_of_signal(int number) noexcept;
 
 // {"error": {...}} of a run that a signal stopped after saving, and of one whose processes ended with this exit code.

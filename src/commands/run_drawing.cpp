@@ -84,7 +84,7 @@ void begin_folder(RecordedDrawRun* run, const std::vector<NamedText>& from, RunS
   run->files->open();
 }
 
-// Of all ranks together: the time of a stage is the mean of theirs, as they work side by side.
+// Measures all ranks together: the time of a stage is the mean of theirs, as they work side by side.
 void measure(const RecordedDrawRun& run, const SealedDrawRun& sealed, Group& group, DrawResults* results) {
   results->planned_bytes = run.plan.peak_bytes();
   results->guarded = guard_is_active();

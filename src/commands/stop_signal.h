@@ -17,7 +17,7 @@ const volatile int* stop_signal();
 // In a launcher: not 0 once a second signal has come.
 const volatile int* end_at_once();
 
-// What a run says that a signal has stopped. saved: the update that it has saved; 0: none.
+// The message of a run that a signal has stopped. saved: the update that it has saved; 0: none.
 std::string stopped_text(int signal, std::int64_t saved);
 
 }  // namespace bascule

@@ -25,7 +25,7 @@ constexpr std::int64_t kSlowDiskBytes = std::int64_t{32} << 20;  // a second, th
 constexpr std::int64_t kSlowlyDecodedPixels = 8192;              // a second, at least
 constexpr std::int64_t kSpareSeconds = 10;
 
-// What a unit says of a run that is planned.
+// The facts of a planned run that its unit needs.
 struct UnitRun {
   const Settings& settings;
   const MemoryPlan& plan;
@@ -35,7 +35,7 @@ struct UnitRun {
   std::vector<std::string> reads;  // files and folders
 };
 
-// What differs between units; text is as the unit has it, with specifiers.
+// The fields that differ between units; text is as the unit has it, with specifiers.
 struct UnitFacts {
   std::string name, start;    // of the run; the command line
   std::string documentation;  // empty: no manual page is known to be installed
@@ -117,7 +117,7 @@ std::set<std::string> places_of(const std::vector<std::string>& paths) {
   return places;
 }
 
-// Of places below folders of temporary files, what these hold: "/tmp/clone".
+// The entries of folders of temporary files that hold one of the places: "/tmp/clone".
 std::set<std::string> temporary_of(const std::set<std::string>& places) {
   std::set<std::string> held;
   for (const std::string& place : places) {

@@ -20,13 +20,13 @@ struct UnitPlace {
 std::string unit_text(const RecordedRun& run, const UnitPlace& place);
 std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place);
 
-// Of the template, bascule@NAME.service: it reads kSettingsFolder/NAME.toml, which must name kResultsFolder/NAME as its
+// The template, bascule@NAME.service, reads kSettingsFolder/NAME.toml, which must name kResultsFolder/NAME as its
 // output_dir, and runs as kServiceUser. program: absolute.
 inline constexpr char kSettingsFolder[] = "/etc/bascule";
 inline constexpr char kResultsFolder[] = "/var/lib/bascule";
 inline constexpr char kServiceUser[] = "bascule";
 std::string template_unit_text(const std::string& program);
-// What sysusers.d needs to make that user.
+// The file for sysusers.d that makes that user.
 std::string service_user_text();
 
 }  // namespace bascule

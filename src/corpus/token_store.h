@@ -52,7 +52,7 @@ class TokenStore {
   // Tokens first .. first + count - 1. Usable after the seal; allocates nothing.
   void copy(std::int64_t first, std::int64_t count, std::int32_t* ids) const noexcept;
 
-  // Of a part of a text: the documents that are not in it, or the lines. Of a whole text 0.
+  // The documents, or the lines, that a part of a text leaves out; 0 for a whole text.
   std::int64_t others() const noexcept { return others_; }
   // The digest of the text's bytes; of a part one that no other part has.
   std::uint64_t text_digest() const noexcept { return text_digest_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks agree on within the loop, and the request to stop.
+// Agreements of the ranks within the loop, and the request to stop.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ class OpenedData {
   const RunData& data() const { return run_.data; }
   const OpenedModel& model() const { return run_.opened; }
   const Settings& settings() const { return settings_; }
-  // Of a finding.
+  // The most examples of one finding.
   std::size_t most_examples() const { return most_examples_; }
   // The run's own data.on_bad_sample.
   bool stops_at_bad_samples() const { return stops_at_bad_samples_; }

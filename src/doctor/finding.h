@@ -39,7 +39,7 @@ void add_one(std::vector<T>* list, T one, std::size_t most, const Before& before
   if (list->size() / 2 >= most) keep_first(list, most, before);
 }
 
-// What `bascule doctor` found: one line each, with examples.
+// Findings of `bascule doctor`: one line each, with examples.
 
 enum class Level {
   kFails,    // training would end with an error
@@ -120,7 +120,7 @@ struct BatchFigures {
   double loss_floor = 0.0;     // nats
 };
 
-// What a run would take. Depends on the machine.
+// The memory and time that a run would take. Depends on the machine.
 struct TimeFigures {
   std::int64_t planned_bytes = 0, memory_bytes = 0;  // of the plan, of the machine
   std::int64_t batch = 0, largest_batch = 0;         // of a rank; the largest that fits

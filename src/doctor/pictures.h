@@ -52,7 +52,7 @@ struct SplitPictures {
   double seconds = 0.0;               // of one core, that reading and decoding took
 };
 
-// Of all splits; none where the model reads no pictures. threads: that decode.
+// Reads all splits; none where the model reads no pictures. threads: that decode.
 std::vector<SplitPictures> read_pictures(const OpenedData& opened, int threads);
 
 PictureFigures figures_of(const SplitPictures& pictures);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training would take: memory, the largest batch that fits, and, by the figures of a bring-up, the time of an
+// The cost of training: memory, the largest batch that fits, and, by the figures of a bring-up, the time of an
 // epoch.
 //
 // An update is computed at the limits of the machine: each operation of a mean batch takes its arithmetic at the rate

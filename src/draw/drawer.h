@@ -65,8 +65,8 @@ RecordedDrawing record_drawing(Session* session, const Pipeline& pipeline, const
 void fill_normal_latents(float* latents, std::uint64_t seed, std::uint64_t picture, std::int64_t first,
                          std::int64_t count) noexcept;
 
-// What a UNet reads of a timestep. Source: get_timestep_embedding() of Diffusers, which computes the angles in float32;
-// here they are in float64, and each number is rounded once.
+// A UNet's embedding of a timestep. Source: get_timestep_embedding() of Diffusers, which computes the angles in
+// float32; here they are in float64, and each number is rounded once.
 
 // out (config.time_width()): with w_i = 10000^(-i / (half - freq_shift)), half of the numbers are cos(t w_i), the
 // others sin(t w_i). 0 <= timestep < 100,000; it may be fractional.
@@ -86,7 +86,7 @@ struct DrawnPrompt {
   std::int32_t negative = 0, prompt = 0;  // negative: only with guidance
 };
 
-// Who follows a drawing, which may take minutes.
+// Follows a drawing, which may take minutes.
 class DrawingWatch {
  public:
   virtual ~DrawingWatch() = default;
@@ -108,7 +108,7 @@ class Drawer {
 
   // ids: as many as the pipeline's prompts have. place: below DrawingOptions::prompts.
   void keep_prompt(std::int64_t place, Span<const std::int32_t> ids, Threads& threads) noexcept;
-  // What the picture with this number in the batch begins with: N(0, 1) in the order of a file, (channels, height,
+  // The noise of the picture with this number in the batch: N(0, 1) in the order of a file, (channels, height,
   // width).
   void set_noise(std::int64_t picture, const float* noise) noexcept;
   // The same, drawn by (seed, number): fill_normal_latents().

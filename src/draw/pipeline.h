@@ -32,7 +32,7 @@ struct Pipeline {
   std::string scheduler_file() const { return folder + "/scheduler/scheduler_config.json"; }
   // Pixels for each latent, along a side.
   std::int64_t factor() const { return vae.factor(); }
-  // Of a picture, where nobody asks for another; 0: the UNet's config.json names none.
+  // The side of a picture where the settings name none; 0: the UNet's config.json names none.
   std::int64_t default_side() const { return unet.sample_size * factor(); }
   std::int64_t prompt_tokens() const { return text.max_position_embeddings; }
 };

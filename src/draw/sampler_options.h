@@ -13,7 +13,7 @@ struct Sampler;
 
 enum class BetaSchedule { kLinear, kScaledLinear };  // scaled: linear in the square root
 enum class TimestepSpacing { kLeading, kLinspace, kTrailing };
-// What the model's output is: the noise in its input, or v = sqrt(a) * noise - sqrt(1 - a) * picture.
+// The model's output: the noise in its input, or v = sqrt(a) * noise - sqrt(1 - a) * picture.
 enum class Prediction { kNoise, kVelocity };
 
 struct SamplerOptions {

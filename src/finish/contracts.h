@@ -45,7 +45,7 @@ struct DrawnPictures {
 
 // In the order of the contracts; those that no run can judge of itself are not checked.
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures);
-// Of a run that draws. Of the figures only those of Memory, Sealed and Bits count.
+// For a run that draws: only the figures of Memory, Sealed and Bits count.
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures, const DrawnPictures& pictures);
 
 // The memory of a run as its report lists it: by category, of all ranks of this machine together.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run that draws leaves beside its pictures.
+// The files beside the pictures of a run that draws.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,10 @@ std::vector<std::string> short_notes(const std::vector<std::string>& notes);
 // Markdown. The same for every run of the settings on one machine: it has no times.
 std::string draw_card(const RecordedDrawRun& run);
 
-// What a run that draws leaves beside its pictures: all_results.json, and a summary for people.
+// The files beside the pictures of a run that draws: all_results.json, and a summary for people.
 
-// What report.html compares operations with. Before the seal. Zeros where it would show none, where drawing the missing
-// pictures is less than 20 times the work of measuring, or where measuring needs more memory than the plan.
+// The limits with which report.html compares operations. Before the seal. Zeros where it shows none, where drawing the
+// missing pictures is less than 20 times the work of measuring, or where measuring needs more memory than the plan.
 MachineLimits limits_for_report(const RecordedDrawRun& run, std::int64_t missing, Isa isa);
 
 std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results);

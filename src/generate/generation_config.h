@@ -24,7 +24,7 @@ GenerationConfig read_generation_config(const std::string& folder, std::int64_t 
 // The ids of its tokens alone: start, padding and ends.
 SearchOptions read_generation_ids(const std::string& folder, std::int64_t vocabulary_size);
 
-// What a run's folder says in generation_config.json. searched: how the run wrote texts; null: it wrote none, and the
+// The generation_config.json of a run's folder. searched: how the run wrote texts; null: it wrote none, and the
 // options of the folder that it began from stay. length: max_length where neither names one.
 Json generation_config_to_write(const std::string& folder, const SearchOptions* searched, std::int64_t length);
 

@@ -136,7 +136,7 @@ void Generator::seal_alone(const Session& session) {
   seal(static_cast<std::byte*>(memory_.get()), session);
 }
 
-// Of the rows that the search wants decoded. Returns how many samples they are of.
+// Fills the places of the rows that the search wants decoded. Returns the number of their samples.
 std::int64_t Generator::fill_places(const std::int32_t* source_offsets) noexcept {
   const std::int64_t position = search_.position(), most = recorded_.shape.max_length;
   std::int64_t live = 0;

@@ -43,7 +43,7 @@ class GeneratedRows {
   float* scores_ = nullptr;
 };
 
-// Who follows a generation, which may take minutes.
+// Follows a generation, which may take minutes.
 
 class DecodingWatch {
  public:

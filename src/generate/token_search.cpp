@@ -86,7 +86,7 @@ void merge_beams(BeamCandidate* best, std::int64_t most, Span<BeamList> beams) n
 
 namespace {
 
-// What Transformers adds to the score of a sequence that is to be chosen last.
+// Transformers adds this to the score of a sequence that is to be chosen last.
 constexpr float kLast = -1.0e9f;
 
 float length_power(std::int64_t length, double penalty) noexcept {

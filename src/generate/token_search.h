@@ -151,7 +151,7 @@ class TokenSearch {
   float score(std::int64_t sample) const noexcept;
 
  private:
-  // Of all going sequences, by slot: a beam's own slot is that of its sequence.
+  // All unfinished sequences, by slot: a beam's own slot is that of its sequence.
   struct Sequences {
     std::int32_t* ids = nullptr;        // (slots, max_length)
     std::int32_t* histories = nullptr;  // (slots, max_length)
@@ -194,7 +194,7 @@ class TokenSearch {
   std::int32_t* tokens_ = nullptr;
   std::int32_t* samples_ = nullptr;
   std::int32_t* slots_ = nullptr;
-  // Of the step, and of the next one. Greedy search extends its sequences in place.
+  // The sequences of this step and of the next one. Greedy search extends its sequences in place.
   Sequences now_, next_;
   // By slot. At the first step the second of a sample has the candidates of all beams but the first.
   Candidate* beam_candidates_ = nullptr;  // (slots, candidates_)

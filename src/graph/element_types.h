@@ -23,7 +23,7 @@
 
 namespace bascule {
 
-// What is rounded of what forward computes. kOfReaders: every activation whose readers all take bf16: queries, keys and
+// The tensors of forward that are rounded. kOfReaders: every activation whose readers all take bf16: queries, keys and
 // values too, and inputs of activation functions. For models that nothing here trains: the bits are not those of a
 // training graph's forward part.
 enum class Rounding { kOfProducts, kOfReaders };

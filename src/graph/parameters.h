@@ -88,8 +88,9 @@ struct ParameterLayout {
     std::int64_t offset = 0, elements = 0;
     bool decayed = false;
     int group = -1;
-    // Of its tensor, which may end before the run; 0 unless RunDivision::kByMatrix. A tensor's last two dimensions are
-    // the rows and columns of a matrix, those before them count its matrices. A vector or a scalar is no matrix: a row.
+    // Sizes of its tensor, which may end before the run; 0 unless RunDivision::kByMatrix. A tensor's last two
+    // dimensions are the rows and columns of a matrix, those before them count its matrices. A vector or a scalar is no
+    // matrix: a row.
     std::int64_t matrices = 0, rows = 0, cols = 0;
   };
   std::vector<Place> places;  // by parameter index

@@ -125,7 +125,7 @@ struct ManifestColumns {
   // The column of the text is a list of words, that of labels a list of their tags: class numbers or names. In .jsonl
   // and .json alone.
   bool words = false;
-  // Of a file whose rows may have no labels at all: the column, or the second text, may be missing, and a class of -1
+  // Rows of the file may have no labels at all: the column, or the second text, may be missing, and a class of -1
   // or null is none.
   bool optional_labels = false, optional_second_text = false;
   RefusedRows* refused = nullptr;  // takes rows that are refused, which the manifest lacks; null: the first is thrown
@@ -195,7 +195,7 @@ class Manifest {
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
   // Whether rows are words with a tag each. Then what is said of labels below is said of tags.
   bool has_tags() const noexcept { return !tables_.tag_end.empty(); }
-  // Of rows that say nothing of what a model has to find: what a batch has in its place means nothing.
+  // The rows have no labels or targets: the values in their place in a batch mean nothing.
   bool is_unlabelled() const noexcept { return is_unlabelled_; }
   void set_unlabelled() noexcept { is_unlabelled_ = true; }
   // Whether no row has a label (each -1 where they are values), or no word a tag.

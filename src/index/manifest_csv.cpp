@@ -48,7 +48,7 @@ class RecordReader {
     return end + 1;
   }
 
-  // Of a field in quotes, with those inside doubled. Else its quotes are part of the text.
+  // For a field in quotes, with those inside doubled. Otherwise its quotes are part of the text.
   static void take_quotes_off(std::string* field) {
     if (field->size() < 2 || field->front() != '"' || field->back() != '"') return;
     std::string inside;

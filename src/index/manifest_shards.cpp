@@ -92,7 +92,7 @@ class ShardReader {
     end_sample();
   }
 
-  // Of all shards read.
+  // The unread pictures of all shards read.
   UnreadPictures unread() const {
     return {unread_.count, unread_.why, "rename the members of such samples so that their names have one dot"};
   }

@@ -166,7 +166,7 @@ std::string kind_of_table(const fs::path& path) {
   return ending == ".parquet" ? "Parquet" : ending == ".arrow" ? "Arrow" : "";
 }
 
-// What a folder holds of these forms, or nothing.
+// The first of these forms that a folder holds, or nothing.
 std::string found_in(const std::string& folder) {
   std::error_code failed;
   if (std::any_of(std::begin(kSavedFiles), std::end(kSavedFiles),

@@ -32,7 +32,7 @@ struct IndexCache {
   std::int64_t smallest_rows = 100'000;
 };
 
-// Of sizes, times of change and inodes of manifests or shards: whether they are those that an index was made of.
+// A digest of sizes, times of change and inodes of manifests or shards: whether an index was made of them.
 // Nothing for folders of classes, and where a file is missing, which its reader says.
 std::optional<std::uint64_t> state_digest(const DataFiles& files);
 

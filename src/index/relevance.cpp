@@ -38,7 +38,7 @@ void add_id(Numbers* numbers, const std::string& file, const TextWithId& one) {
     refuse(file, one.line, "the _id " + quoted_text(one.id) + " is that of an earlier line", "give each text its own");
 }
 
-// What a judgement says, in its columns.
+// The three columns of a judgement.
 std::array<std::string_view, 3> fields_of(std::string_view text, const std::string& file, std::int64_t line) {
   const std::ptrdiff_t tabs = std::count(text.begin(), text.end(), '\t');
   if (tabs != 2) refuse(file, line, count_of(tabs + 1, "column") + ", not 3", kHowToJudge);
@@ -67,7 +67,7 @@ class Judgements {
     return lines.digest();
   }
 
-  // Of one query, ascending. file: for messages.
+  // The relevant documents of one query, ascending. file: for messages.
   std::vector<std::int32_t> relevant(std::size_t query, const std::string& file) {
     auto& judged = judged_[query];
     std::sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) {

@@ -23,7 +23,7 @@ struct Relevance {
   std::vector<std::int32_t> places;
   std::int64_t texts_in_a_row = 1;
   std::int64_t documents = 0, queries = 0;
-  // Of query q, at least one: relevant[first[q], first[q + 1]), ascending.
+  // Query q has relevant[first[q], first[q + 1]), at least one, ascending.
   std::vector<std::int64_t> first;
   std::vector<std::int32_t> relevant;
 

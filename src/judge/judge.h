@@ -83,7 +83,7 @@ class Judge {
   Judge& operator=(const Judge&) = delete;
 
   std::size_t bytes() const { return bytes_; }
-  // What take() works with, which the ranks of a node do not share.
+  // The memory of take(), which the ranks of a node do not share.
   std::size_t own_bytes() const { return own_bytes_; }
   // memory, own_memory: bytes() and own_bytes(), 64-byte aligned. outputs: those of the shape, with their addresses.
   void seal(std::byte* memory, std::byte* own_memory, const std::vector<JudgedOutput>& outputs, GemmLibrary& products);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMrrRank = 10, kNdcgRank = 10;
 
-// Of log2(rank + 1), whose base divides out of a quotient of such sums.
+// The discount of log2(rank + 1), whose base divides out of a quotient of such sums.
 double discount(std::int64_t rank) noexcept { return 1.0 / fixed_log(static_cast<double>(rank + 1)); }
 
 double ideal_gain(std::int64_t relevant) noexcept {

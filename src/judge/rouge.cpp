@@ -193,7 +193,7 @@ void Rouge::mark_common(WordNumbers target, WordNumbers prediction) noexcept {
   longest_common(target, prediction, goes_left_);
   const std::size_t row_size = divide_up(prediction.size(), kBits);
   for (std::size_t i = target.size(), j = prediction.size(); i > 0 && j > 0;) {
-    // Of several longest subsequences, the way back from the ends finds the one that rouge_score finds.
+    // Where there are several longest subsequences, the way back from the ends finds the one that rouge_score finds.
     if (target[i - 1] == prediction[j - 1]) {
       is_common_[--i] = true;
       --j;

@@ -33,8 +33,8 @@ struct RougeScores {
   RougeScore rouge1, rouge2, rougeL, rougeLsum;
 };
 
-// Of one text. It is cut there: bytes beyond the limit are not read (a word that they end becomes shorter), words
-// beyond it are not counted.
+// The limits of one text. It is cut there: bytes beyond the limit are not read (a word that they end becomes shorter),
+// words beyond it are not counted.
 struct RougeLimits {
   std::size_t bytes = 0;  // below 2^31
   std::size_t words = 0;

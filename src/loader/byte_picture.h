@@ -37,7 +37,7 @@ void solarize(const BytePicture& picture, double threshold) noexcept;
 void auto_contrast(const BytePicture& picture) noexcept;
 void equalize(const BytePicture& picture) noexcept;
 
-// What comes from outside is 0; the nearest pixel counts. shear_x moves each row by `share` times the distance of
+// Pixels from outside are 0; the nearest pixel counts. shear_x moves each row by `share` times the distance of
 // its middle from the top, to the left where share is positive; shear_y moves each column by `share` times the distance
 // of its middle from the left side, upwards where share is positive.
 void shear_x(const BytePicture& picture, double share) noexcept;

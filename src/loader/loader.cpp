@@ -359,7 +359,7 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
   for (const StreamSettings& stream : settings.streams) {
     plan.streams.push_back(plan_stream(settings, stream));
     const StreamPlan& planned = plan.streams.back();
-    // Of words, also of the token by which a text shows that is longer than planned.
+    // With words, also one for the token by which a text shows that is longer than planned.
     const std::int64_t more = settings.reads_words ? 1 : 0;
     for (const TextPlan& text : planned.texts) plan.longest_text = std::max(plan.longest_text, text.longest + more);
     if (reads_pictures(settings))

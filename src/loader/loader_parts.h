@@ -16,7 +16,7 @@
 namespace bascule {
 
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream);
-// What is done to the stream's pictures; nothing where it is not training's.
+// The random changes to the stream's pictures; none where it is not training's.
 Augmenting augmenting_of(const LoaderSettings& settings, const StreamSettings& stream);
 MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream);
 // plan: of the stream, whose lengths its texts have; or none.

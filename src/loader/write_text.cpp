@@ -80,7 +80,7 @@ void list_read_rows(const Appended& to, const TextSample& sample, std::int64_t m
   text.read_offsets[sample.text + 1] = static_cast<std::int32_t>(read);
 }
 
-// What a decoder reads: each token one row further on.
+// A decoder reads each token one row further on.
 void write_decoder_ids(std::int32_t* decoder_ids, Span<const std::int32_t> ids, std::int32_t start_id) noexcept {
   if (ids.empty()) return;
   decoder_ids[0] = start_id;

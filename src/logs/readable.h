@@ -37,7 +37,7 @@ ShortText readable_number(double value) noexcept;
 ShortText readable_percent(double fraction) noexcept;
 // Recall and accuracy as percent, the others as numbers.
 ShortText readable_metric(const Metric& metric, double value) noexcept;
-// Of a loader: "can deliver 912 samples/s"; of NaN "loading was not measured".
+// For a loader: "can deliver 912 samples/s"; for NaN "loading was not measured".
 ShortText can_deliver(double samples_per_second) noexcept;
 // The current time in UTC, in a format of strftime.
 ShortText utc_now(const char* format) noexcept;

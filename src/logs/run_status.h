@@ -25,7 +25,7 @@ struct ProgressStep {
   // Where pictures are drawn: those under way, and the calls of the sampler for them, done and in all; 0: not shown.
   std::int64_t pictures_of_next = 0, call = 0, calls = 0;
 
-  // Of the total, with the part of what is under way.
+  // The done part of the total, with the part of the batch under way.
   double amount() const {
     const double part = calls > 0 ? static_cast<double>(call) / static_cast<double>(calls) : 0.0;
     return static_cast<double>(done) + part * static_cast<double>(pictures_of_next);
@@ -41,7 +41,7 @@ struct ProgressStep {
 inline constexpr char kStatusFile[] = "status.json";
 inline constexpr char kMetricsFile[] = "bascule.prom";
 
-// What a total counts, by its label: "train", "draw", or a split that is evaluated.
+// The unit of a total, by its label: "train", "draw", or a split that is evaluated.
 inline const char* unit_of(const char* label) noexcept {
   return std::strcmp(label, "train") == 0 ? "step" : std::strcmp(label, "draw") == 0 ? "picture" : "batch";
 }

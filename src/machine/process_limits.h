@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system grants this process, and which other processes there are.
+// The limits of this process, and the other processes of the system.
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,7 @@ FileNames names_of(const BridgeTowerConfig& config) {
   return names;
 }
 
-// Of the masked-LM head; no other one has a decoder.
+// The decoder of the masked-LM head; no other one has a decoder.
 TiedDecoder decoder_of(const BridgeTowerConfig& config, ModelHead head, const ModelSource& source) {
   return {head == ModelHead::kMaskedLm && config.tie_word_embeddings, source, kWordDecoder, names_of(config)};
 }

@@ -40,7 +40,7 @@ void check_width_of_heads(std::int64_t hidden_size, std::int64_t num_attention_h
                           const char* width_key = "hidden_size", const char* heads_key = "num_attention_heads");
 void check_positions_are_absolute(const Json& object, const std::string& path);  // "position_embedding_type"
 
-// What config.json says of the labels of a classifier: the names of its classes, and whether labels are values.
+// The labels of a classifier in config.json: the names of its classes, and whether labels are values.
 
 // id2label has a name for each class; without it, num_labels counts them. Empty: the file has neither. Throws Error
 // kData naming the file and the key.

@@ -15,7 +15,7 @@
 
 namespace bascule {
 
-// What a model that generates reads beside its weights, one token of every row at a time, and how much of it there may
+// The inputs of a model that generates, one token of every row at a time, and the most there may
 // be. A generator fills these fields, not a loader. Its rows are beams of samples, or, without beams, samples.
 
 // Bounds of what is generated at once; states have these extents.
@@ -49,7 +49,7 @@ inline Fields decoding_fields(const DecodingShape& shape) {
           {kSourceCounts, DType::kInt32, samples, 1, kSource}};
 }
 
-// What the models of a pipeline that draws read beside their weights, and how much of it there may be. Whoever draws
+// The inputs of the models of a pipeline that draws, and the most there may be. Whoever draws
 // fills these fields, not a loader.
 
 // Bounds of what is drawn at once; graphs and states have these extents.
@@ -113,7 +113,7 @@ struct ModelSource {
   std::int64_t image_size = 0;
   // Columns of texts that a row has, for heads that embed each text by itself.
   std::int64_t texts_in_a_row = 1;
-  // Of a head that embeds texts: how rows become a vector, and whether that gets the length 1.
+  // For a head that embeds texts: how rows become a vector, and whether that gets the length 1.
   Pooling pooling = Pooling::kMean;
   bool normalize = false;
   // Its loss, where a row has several texts.

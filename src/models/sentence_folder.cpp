@@ -49,7 +49,7 @@ Json read_object(const std::string& path) {
   return object;
 }
 
-// Of a file that is not one of every body.
+// Reads a file that not every body has.
 Json read_own_object(SentenceFolder* sentence, const std::string& path) {
   sentence->files.push_back(path.substr(sentence->folder.size() + 1));
   return read_object(path);

@@ -218,7 +218,7 @@ Tensor record_feed_forward(T5Recorder& r, const std::string& name, Tensor x, con
   return projection(r, name + ".wo", h, {{name + ".wo.weight", r.fan_in(config.d_ff)}}, config.d_model);
 }
 
-// Of one decoder layer.
+// The cache of one decoder layer.
 Tensor cache_of(T5Recorder& r, const std::string& attention, std::int64_t places) {
   return r.graph.state({attention + ".cache", r.config.num_heads * places, 2 * r.config.d_kv});
 }

@@ -12,7 +12,7 @@ constexpr char kVaeDecoderArchitecture[] = "AutoencoderKL";
 constexpr float kEpsilon = 1e-6f;  // of every norm: the class's own, in no config.json
 constexpr std::int64_t kColours = 3;
 
-// Of all pixels, with one head.
+// Attention over all pixels, with one head.
 PictureRows self_attention(DiffusionRecorder& r, const std::string& name, const PictureRows& x) {
   r.graph.set_scope(name);
   const std::int64_t width = r.channels(x);
@@ -39,7 +39,7 @@ class VaeDecoder final : public Model {
   const char* architecture() const override { return kVaeDecoderArchitecture; }
   const char* body_prefix() const override { return ""; }
   FileNames file_names() const override {
-    // Of the published files of Stable Diffusion 1.
+    // Names in the published files of Stable Diffusion 1.
     static constexpr NameChange kChanges[] = {
         {".to_q.", ".query."}, {".to_k.", ".key."}, {".to_v.", ".value."}, {".to_out.0.", ".proj_attn."}};
     return FileNames("", kChanges);

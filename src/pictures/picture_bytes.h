@@ -26,8 +26,8 @@ enum class CopyKind { kMiddle, kSqueezed };
 class ThumbnailMaker {
  public:
   explicit ThumbnailMaker(std::int64_t side = kThumbnailSide, CopyKind kind = CopyKind::kMiddle);
-  // Of a file, or a picture in a shard; at most 8 KB with kThumbnailSide. Empty where it cannot be read or is refused.
-  // Throws Error kData where the media engine fails.
+  // The thumbnail of a file, or of a picture in a shard; at most 8 KB with kThumbnailSide. Empty where it cannot be
+  // read or is refused. Throws Error kData where the media engine fails.
   std::vector<std::uint8_t> make(const std::string& path);
 
  private:

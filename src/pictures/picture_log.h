@@ -67,7 +67,7 @@ class PictureLog {
 // is not as above, or does not have its checksum.
 std::vector<PictureLogRow> read_picture_log(const std::string& path);
 
-// What to do about a damaged line.
+// The advice about a damaged line.
 inline constexpr char kDamagedLineAdvice[] = "restore it, or remove the line: its picture is drawn again";
 
 }  // namespace bascule

@@ -28,7 +28,7 @@ struct RgbPicture {
   std::int64_t width = 0, height = 0;    // from 1 to 65,535
 };
 
-// What a file says of its picture: a tEXt chunk where the value is ASCII, else iTXt.
+// A text that a file holds about its picture: a tEXt chunk where the value is ASCII, else iTXt.
 struct PngTextView {
   std::string_view key;    // 1 to 79 letters, digits and single spaces within
   std::string_view value;  // UTF-8 without a byte 0

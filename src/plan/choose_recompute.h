@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to recompute: the memory of layers, and the choice.
+// The memory of layers, and the choice of those to recompute.
 #pragma once
 
 #include <cstddef>

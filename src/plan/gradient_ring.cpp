@@ -15,7 +15,7 @@ struct Writes {
   int last_read = -1;         // of the parameter's values
 };
 
-// What takes a bucket.
+// The consumer of a bucket.
 enum class Taking { kSum, kUpdate };
 
 std::vector<Writes> writes_of_gradients(const Graph& graph) {

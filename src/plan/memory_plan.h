@@ -25,7 +25,7 @@ struct MemoryPlan {
   std::size_t arena_bytes = 0;           // of one rank
   std::size_t shared_bytes = 0;          // of all ranks of a node together
   std::size_t ranks = 1;                 // of a node
-  // What lies beside the arenas (estimated): the pages of program and libraries, which the ranks of a node share, and
+  // Memory beside the arenas (estimated): the pages of program and libraries, which the ranks of a node share, and
   // what each process holds itself: graphs and tapes, stacks, oneDNN's primitives.
   std::size_t program_bytes = 0, outside_bytes = 0;
   std::size_t index_bytes = 0;  // and the data's index, to the byte

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks share of a batch: gathered embeddings, and samples that were replaced.
+// The parts of a batch that ranks share: gathered embeddings, and samples that were replaced.
 #pragma once
 
 #include <cstddef>

@@ -118,7 +118,7 @@ std::string keys_that_fit(RecordedRun& run, const ProcessLimits& now, const std:
   return "";
 }
 
-// What a run holds whatever its batch is: "weights take 10.6 GiB, gradients 10.6 GiB, exp_avg ...".
+// The memory of a run with any batch: "weights take 10.6 GiB, gradients 10.6 GiB, exp_avg ...".
 std::string model_shares(const RecordedRun& run) {
   std::size_t weights = 0;
   std::string others;

@@ -32,7 +32,7 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() > kShown ? text + ", ..." : text;
 }
 
-// What a label that is not a value says of a row, or of a word.
+// The meaning of a label that is not a value, for a row or for a word.
 std::string label_word(const Manifest& manifest) { return manifest.has_tags() ? "tag" : "class"; }
 
 [[noreturn]] void refuse_one_class(const Manifest& manifest) {

@@ -22,10 +22,10 @@ class HeldOut {
   // Whether the split is a part of the training file.
   bool divides(Split split) const { return settings_.data.validation_share > 0.0 && split != Split::kTest; }
 
-  // Of the training file, whole: the split's rows, or the first of them; most: 0 for all. The same rows each time it is
+  // The split's rows of the whole training file, or the first of them; most: 0 for all. The same rows each time it is
   // called. Throws Error{kSettings} where there are none.
   Manifest rows_of(const Manifest& whole, Split split, std::int64_t most);
-  // Of a text corpus: the tokens of the split's documents, or of its lines where these are samples. Arguments as of
+  // For a text corpus: the tokens of the split's documents, or of its lines where these are samples. Arguments as of
   // open_tokens().
   OpenedTokens tokens_of(const DataFiles& files, const Tokenizer& tokenizer, Split split, bool keeps);
 

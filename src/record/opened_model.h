@@ -38,7 +38,7 @@ struct OpenedModel {
   std::string config_path;
   ModelSource source;            // what the model was opened from
   bool has_new_classes = false;  // those of the training data are not those of the model's folder
-  // Of a head that embeds texts: what the folder says, with the values of the settings.
+  // For a head that embeds texts: the folder's words, with the values of the settings.
   std::optional<SentenceFolder> sentence;
 };
 

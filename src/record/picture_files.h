@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run that draws leaves of its pictures: NNNNN.png of each, and images.jsonl with a line of each, in the order
+// The files of a drawing run's pictures: NNNNN.png of each, and images.jsonl with a line of each, in the order
 // in which they were made, and of a run that is over in the order of the list. A picture is done once its line is
 // there, and its file: both are written whole or not at all. What another start has left counts as far as it was
 // checked: the line by its checksum, the file by the digest of its pixels, which the line has.

@@ -35,7 +35,7 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 constexpr std::size_t kMostLineBytes = std::size_t{1} << 16;
 
-// What says which noise a picture begins with, and is written beside no other noise.
+// The member that numbers a picture's noise; it is written beside no other noise.
 const Json* noise_member(const Json& json, const char* key, const std::string& where, const DrawSettings& draw) {
   const Json* const member = find_member(json, key, where);
   if (member != nullptr && draw.latents_file.is_given())

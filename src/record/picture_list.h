@@ -17,7 +17,7 @@ struct DrawnText {
   std::vector<std::int32_t> ids;
 };
 
-// Of a picture that is alone or first in its row: the numbers of all that may follow are integers too.
+// The largest number of a picture alone or first in its row: the numbers of all that may follow are integers too.
 inline constexpr std::int64_t kLargestNoise = (std::int64_t{1} << 62) - 1;
 
 struct ListedPicture {

@@ -81,7 +81,7 @@ void plan_run(RecordedDrawRun* run) {
   run->plan.largest = run->session.largest(8);
 }
 
-// What the folder's scheduler makes of the settings, whose errors name the key.
+// The program of the folder's scheduler for these settings; its errors name the key.
 SamplingProgram program_of(const Settings& settings, const Pipeline& pipeline) {
   const DrawSettings& draw = settings.draw;
   try {
@@ -124,7 +124,7 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankP
   return run;
 }
 
-// What a remedy changes.
+// The values that a remedy changes.
 struct DrawingSize {
   std::int64_t height, width, batch;
   int ranks;

@@ -46,7 +46,7 @@ struct RecordedDrawRun {
   std::vector<std::string> notes;  // for people
 
   std::int64_t picture_pixels() const { return options.height * options.width; }
-  // Of the noise and of the latents after each call.
+  // Digests of the noise and of the latents after each call.
   std::int64_t latent_digests() const { return static_cast<std::int64_t>(program.calls.size()) + 1; }
   // In the category of pictures: the bytes of one picture, the digests of a batch's latents, the memory of `files`.
   std::size_t digests_offset() const { return align_up(static_cast<std::size_t>(3 * picture_pixels()), kCacheLine); }

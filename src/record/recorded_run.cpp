@@ -173,7 +173,7 @@ std::int64_t updates_of_epochs(const TrainingLength& length, double epochs) {
 
 std::int64_t TrainingLength::samples_of(std::int64_t step, std::int64_t accumulation) const noexcept {
   if (updates_per_epoch == 0) return 0;
-  // Of the epoch under way; the last update, which may be smaller, ends it.
+  // Batches of the epoch under way; the last update, which may be smaller, ends it.
   const std::int64_t batches = step % updates_per_epoch * accumulation;
   return step / updates_per_epoch * samples_per_epoch + batches * cut.global_batch();
 }

@@ -103,7 +103,7 @@ struct RecordedGraph {
   Recording recording;
 };
 
-// What writes texts in evaluations.
+// The writer of texts in evaluations.
 struct RecordedTexts {
   SearchOptions options;
   RecordedGeneration graphs;

@@ -92,7 +92,7 @@ std::vector<InputFolder> run_inputs(const RecordedRun& run) {
   InputList inputs;
   add_model(run, &inputs);
   for (const RecordedSplit& split : run.data.splits) add_data(*split.manifest, &inputs);
-  // What is held out is found by all pictures, also of rows that the run does not use.
+  // Held-out rows are found by all pictures, also of rows that the run does not use.
   const DataSettings& data = run.settings.data;
   if (data.validation_share > 0.0 && !data.train_file.is_corpus()) add_data(whole_training_file(run), &inputs);
   const PathSetting& checkpoint = run.settings.run.resume_checkpoint;

@@ -103,7 +103,7 @@ struct TrainingPosition {
   std::int64_t ended_at = 0;  // the update with which `bascule stop` ended training; 0: it did not
 };
 
-// Of so many updates that have one; NaN: none has.
+// The mean over the updates that have a loss; NaN: none has.
 inline double mean_loss(double sum, std::int64_t updates) noexcept {
   return updates > 0 ? sum / static_cast<double>(updates) : std::nan("");
 }

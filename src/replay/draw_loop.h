@@ -16,7 +16,7 @@
 
 namespace bascule {
 
-// What a run that draws did.
+// The work of a run that draws.
 struct DrawResults {
   std::int64_t pictures = 0;  // drawn by this process
   std::int64_t found = 0;     // that were there already
@@ -76,7 +76,7 @@ class DrawLoop final : public DrawingWatch {
   Progress progress_;
 };
 
-// What a status of the loop means.
+// The error for a status of the loop.
 Error drawing_error(const Status& status, const RecordedDrawRun& run);
 
 }  // namespace bascule

@@ -184,7 +184,7 @@ double TrainingLoop::average_share(std::int64_t step) const noexcept {
   return step <= run_.pace.schedule.warmup_steps ? 1.0 : 1.0 - training.ema_decay;
 }
 
-// Of the update that is being made, when its micro-batches are counted.
+// The settings of the update under way, once its micro-batches are counted.
 UpdateSettings TrainingLoop::update_settings() const noexcept {
   const TrainingSettings& training = run_.settings.training;
   UpdateSettings settings;

@@ -36,16 +36,16 @@ class SealedDrawRun {
   // The pictures with these numbers in the list, at most a batch. signal: 0, or what the watch gave, and then nothing
   // was drawn. kReadFailed where latents cannot be read.
   Status draw(Span<const std::int64_t> numbers, DrawingWatch* watch, int* signal) noexcept;
-  // Of those drawn last, by its place among them: (height, width, 3), until the next call. Null: its latents or
+  // A picture drawn last, by its place among them: (height, width, 3), until the next call. Null: its latents or
   // its pixels are not finite.
   const std::uint8_t* decode(std::int64_t place) noexcept;
-  // Of those drawn last, by place: of its noise, then of its latents after each call.
+  // Digests of a picture drawn last, by place: of its noise, then of its latents after each call.
   Span<const std::uint64_t> latent_digests(std::int64_t place) const noexcept;
 
-  // Of several ranks.
+  // The queue of several ranks.
   DrawnQueue queue() const;
 
-  // Of every weight as it lies in memory, which the precision alone changes; 0 in ranks other than the first.
+  // A digest of every weight as it lies in memory, which the precision alone changes; 0 in ranks other than the first.
   std::uint64_t weights_digest() const { return weights_digest_; }
 
   const DrawingSeconds& seconds() const { return seconds_; }

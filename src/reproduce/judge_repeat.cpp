@@ -20,7 +20,7 @@ using Kind = PictureParting::Kind;
 
 std::int64_t calls_of(const PictureLogRow& row) { return static_cast<std::int64_t>(row.latents.size()) - 1; }
 
-// What differs first, in the order in which a picture is made.
+// The first difference, in the order in which a picture is made.
 Kind kind_of(const PictureLogRow& a, const PictureLogRow& b, std::int64_t* call) {
   if (a.prompt != b.prompt) return Kind::kPrompt;
   if (a.negative_prompt != b.negative_prompt) return Kind::kNegativePrompt;

@@ -52,7 +52,7 @@ struct RepeatJudgement {
 };
 
 RepeatJudgement judge_repeat(const RunRecord& then, const RunRecord& now);
-// Of runs that draw, by their folders. Figures are equal where bits are. Throws Error kData.
+// For runs that draw, by their folders. Figures are equal where bits are. Throws Error kData.
 RepeatJudgement judge_repeated_pictures(const std::string& then, const std::string& now);
 
 }  // namespace bascule

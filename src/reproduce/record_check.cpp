@@ -181,7 +181,7 @@ class Check {
     if (const std::string problem = problem_of(list, list.path); !problem.empty())
       return add("list of pictures " + shown_path(list.path) + ": " + problem + ", so that pictures were not compared",
                  Promise::kNothing);
-    // Of names that are not UTF-8 the list has replacement characters, and so several pictures may have one name.
+    // The list has replacement characters for names that are not UTF-8, and so several pictures may have one name.
     std::map<std::pair<std::string, std::string>, std::set<std::uint64_t>> then;
     for (ReadPicture& picture : read_picture_list(recorded_.folder))
       then[{std::move(picture.split), std::move(picture.place)}].insert(picture.digest);
@@ -229,7 +229,7 @@ ModelWords words_of_recorded(const std::string& model_folder) {
   }
 }
 
-// Of a run that has the settings from its first update on, where the recorded one changed the key on its way to them.
+// For a run that has the settings from its first update on, where the recorded one changed the key on its way to them.
 Promise promise_of_change(const std::string& key, const Settings& settings) {
   switch (effect_of_key(key, settings)) {
     case KeyEffect::kFree:

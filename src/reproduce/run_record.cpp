@@ -152,7 +152,7 @@ std::string sum_of(const Json& json) {
   return sum.hex();
 }
 
-// What the records of all runs have: settings, program, machine.
+// The common part of the records of all runs: settings, program, machine.
 RunRecord begin_record(const Settings& settings) {
   RunRecord record;
   record.settings = print_settings(with_absolute_paths(settings));

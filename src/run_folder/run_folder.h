@@ -42,7 +42,7 @@ bool is_in_use(const std::string& output_dir);
 // nothing, but for what a killed process has left in the folder of a finished run.
 bool is_finished_and_clear(const Settings& settings);
 
-// What brings back result files that somebody has removed from the folder of a finished run.
+// How to bring back result files that somebody has removed from the folder of a finished run.
 std::string to_write_results_again(const Settings& settings);
 
 // Removes what a process that was killed, or had no room on the disk, has left in the folder of a finished run.

@@ -12,7 +12,7 @@
 
 namespace bascule {
 
-// Of a finished run that is evaluated again: what may be partly of then and partly of now.
+// The files of a finished run, evaluated again, that may be partly of then and partly of now.
 enum class Replaced { kNothing, kResults, kWeights };  // weights: and results
 
 struct RunMarker {

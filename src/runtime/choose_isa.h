@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What settings choose for a process: its instruction set, and the library of its products.
+// The instruction set of a process and the library of its products, as the settings choose them.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace bascule {
 // lacks.
 Isa choose_isa(const std::string& name);
 
-// What a run in bf16 says of a CPU without the instruction for it; "" where it has it.
+// The note of a run in bf16 on a CPU without the instruction for it; "" where it has it.
 const char* note_on_bf16();
 
 // The word that choose_isa() takes for a setting.

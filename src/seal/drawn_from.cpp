@@ -30,7 +30,7 @@ std::uint64_t values_digest(const TensorSource& source, const StoredTensor& stor
   return digest.value();
 }
 
-// Of a digest that is another one: what the message says, and the key that says where the files are.
+// A digest that differs: the text of the message, and the key that says where the files are.
 struct Difference {
   std::string text;
   const char* key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pictures are drawn from, told by its content: digests of the pipeline's configurations, of its tokenizer, of the
+// The sources of pictures, told by their content: digests of the pipeline's configurations, of its tokenizer, of the
 // weights and of draw.latents_file. bascule.json keeps them, so that a run that goes on draws the missing pictures from
 // what the others were drawn from. Before the seal ends.
 #pragma once

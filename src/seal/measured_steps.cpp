@@ -67,7 +67,7 @@ class TrainingSteps {
   TrainingLoop loop_;
 };
 
-// What a batch's texts are generated with.
+// Generates the texts of a batch.
 class TextRunner final : public BatchRunner {
  public:
   explicit TextRunner(Generator& generator) : generator_(generator) {}
@@ -150,7 +150,7 @@ Status run_sealed(Steps& steps, const Stream& stream, std::int64_t warmup, Measu
   return status;
 }
 
-// Of both tapes: a batch replays one of them once, the other once a token.
+// The nodes of both tapes: a batch replays one of them once, the other once a token.
 std::vector<NodeTime> nodes_of_texts(const RecordedRun& run, const Generator& generator,
                                      const MeasuredSteps& measured) {
   const RecordedGeneration& graphs = run.graphs.texts->graphs;

@@ -37,7 +37,7 @@ struct ParameterMemory {
     return place.rounded ? Elements(rounded + place.offset)
                          : Elements((place.trained ? trained : fixed) + place.offset);
   }
-  // Of one that is not stored as bf16.
+  // The values of a parameter that is not stored as bf16.
   float* at(int parameter) const {
     const Elements place = elements(parameter);
     BASCULE_CHECK(!place.is_bf16());

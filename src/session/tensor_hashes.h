@@ -43,7 +43,7 @@ struct UpdateDivision {
   std::int64_t all_samples() const { return ranks * samples * micro_batches; }
 };
 
-// Of all words of an update but its last one, which this is.
+// The checksum of all words of an update but its last one, which this is.
 std::uint64_t update_checksum(Span<const std::uint64_t> words) noexcept;
 
 class TensorHashes final : public BlockObserver {

@@ -52,8 +52,8 @@ struct SealedSettings {
 // Null: this program reads settings files.
 const SealedSettings* sealed_settings();
 
-// What a command line names: a settings file, and keys in place of the file's (command_line_keys.h). Both empty in a
-// program with sealed settings, which takes none.
+// The settings of a command line: a settings file, and keys in place of the file's (command_line_keys.h). Both empty in
+// a program with sealed settings, which takes none.
 struct SettingsSource {
   std::string file;
   std::vector<std::string> keys;

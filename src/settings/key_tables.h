@@ -114,7 +114,7 @@ constexpr KeyKind choice_or_path(const char* const (&names)[N]) {
 
 // A bound for counts where only the machine sets a limit.
 inline constexpr std::int64_t kMany = 1'000'000'000;
-// Of one text, or of a source and a target together.
+// The most tokens of one text, or of a source and a target together.
 inline constexpr std::int64_t kMostTokens = kMaxTokensOfTexts;
 // The update computes in float32, where a smaller value would be zero.
 inline constexpr double kLeastFloat = 1.2e-38;

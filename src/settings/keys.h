@@ -108,7 +108,7 @@ inline constexpr const char kGroupsTable[] = "training.groups";
 // Whether the key is one of these settings': not one of a device that is not simulated, of drawing where the run does
 // not draw, or of training where it does.
 bool is_present(const Key& key, const Settings& settings);
-// Of a table that every run has, and without effect in one that draws.
+// Whether the key is of a table that every run has, and without effect in one that draws.
 bool is_idle_in_drawing(const Key& key);
 bool is_required(const Key& key);
 std::string qualified_name(const Key& key);  // "data.ring_slots"

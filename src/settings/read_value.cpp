@@ -204,7 +204,7 @@ void read_kind(Settings& out, const HeadKey& key, const Written& w) {
   const std::string text = text_of(w, w.node);
   std::vector<std::string> names;
   for (const HeadWords& head : out.words.heads) names.push_back(head.name);
-  // Of a pipeline, which has no heads, the key is refused as such: check_tables(), check_drawing().
+  // For a pipeline, which has no heads, the key is refused as such: check_tables(), check_drawing().
   const bool is_known = names.empty() || std::find(names.begin(), names.end(), text) != names.end();
   if (!is_known) refuse_word(w, w.node, names);
   key.member.at(out) = text;

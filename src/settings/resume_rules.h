@@ -69,7 +69,7 @@ struct SettingChange {
 // kNumbers. kBetweenMachines and kWithLibrary are resolved by the settings of now.
 std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyValues& others, const Settings& now);
 
-// Of a key, "training.max_steps", resolved in the same way.
+// The effect of a key, "training.max_steps", resolved in the same way.
 KeyEffect effect_of_key(const std::string& name, const Settings& settings);
 
 }  // namespace bascule

@@ -109,7 +109,7 @@ struct HeadWords {
   bool reads_words = false;                    // a text is a list of words, and its label a list of their tags
   bool embeds_texts = false;                   // it makes a vector of a text: model.pooling, model.normalize
 };
-// What a folder says for heads that embed texts: the defaults of these keys.
+// The defaults of these keys for heads that embed texts, from the model's folder.
 struct SentenceWords {
   Pooling pooling = Pooling::kMean;
   bool normalize = false;
@@ -205,7 +205,7 @@ struct DataSettings {
   // The file that the samples of the validation are in.
   const PathsSetting& evaluation_file() const { return validation_share > 0.0 ? train_file : validation_file; }
 
-  // Of targets in validation and test.
+  // The length of targets in validation and test.
   std::int64_t eval_target_length() const {
     return val_max_target_length > 0 ? val_max_target_length : max_target_length;
   }

@@ -13,7 +13,7 @@
 
 namespace bascule {
 
-// What the files of a byte-level BPE tokenizer say, and the readers of the folders of RoBERTa and CLIP;
+// The files of a byte-level BPE tokenizer, and the readers of the folders of RoBERTa and CLIP;
 // vocabulary.h turns it into tables. All throw Error (kData) for a file that is missing or malformed.
 
 struct BpeFiles {

@@ -105,7 +105,7 @@ namespace {
 
 using Characters = std::vector<std::uint64_t>;
 
-// Of a name that is not UTF-8: none.
+// A name that is not UTF-8 has none.
 Characters composed(const std::string& name) {
   if (first_invalid_utf8(name) < name.size()) return {};
   Characters characters(nfc_code_points(name.size()));

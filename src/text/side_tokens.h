@@ -72,7 +72,7 @@ class AddedTokens {
   bool is_first_byte_[256] = {};    // where a search has to look closer
 };
 
-// What the files of a folder say of single tokens beside the vocabulary, as Transformers 5 reads them: which have a
+// Single tokens in a folder's files beside the vocabulary, as Transformers 5 reads them: which have a
 // role, and which are found in the text before it is split. Throws Error (kData) for a file that is malformed.
 
 // {"content": "<mask>", "lstrip": true, ...}, as in tokenizer.json, special_tokens_map.json and added_tokens_decoder.

@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// What tokenizer_config.json and config.json of a folder say of its tokenizer as a whole: its class, and settings with
+// The tokenizer as a whole in tokenizer_config.json and config.json of a folder: its class, and settings with
 // which Transformers would give other ids. README.md lists all keys. Throws Error (kData).
 
 struct TokenizerFolder;

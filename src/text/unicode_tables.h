@@ -13,7 +13,7 @@ enum class CharacterClass : std::uint8_t { kOther = 0, kLetter = 1, kNumber = 2,
 // Any number is allowed; what is no code point is kOther.
 CharacterClass character_class(std::uint32_t code_point) noexcept;
 
-// What the library takes for part of a word beside an added token that is a word by itself: letters, marks, decimal
+// The library's parts of a word beside an added token that is a word by itself: letters, marks, decimal
 // digits, connecting punctuation.
 bool is_word_character(std::uint32_t code_point) noexcept;
 
@@ -28,13 +28,13 @@ struct CodePointPair {
 // 0: a starter; otherwise marks are put in ascending order of it, the order of equals kept.
 std::uint32_t combining_class(std::uint32_t code_point) noexcept;
 
-// What the code point decomposes into in one step: `first` may decompose again. Itself where it does not.
+// The decomposition of the code point in one step: `first` may decompose again. Itself where it has none.
 CodePointPair decomposition_step(std::uint32_t code_point) noexcept;
 
-// What NFC makes of two code points that follow each other. 0: they stay two.
+// The composition by NFC of two code points that follow each other. 0: they stay two.
 std::uint32_t composed_code_point(std::uint32_t first, std::uint32_t second) noexcept;
 
-// Of the character alone: a final sigma is not told from others.
+// Looks at the character alone: a final sigma is not told from others.
 CodePointPair lower_case(std::uint32_t code_point) noexcept;
 
 // Where the tokenizers library sees the bounds of grapheme clusters (Unicode 17), as far as clusters of fewer than six

@@ -50,7 +50,7 @@ struct WordPieceNormalizer {
   // U+AC01, of three bytes, becomes three such characters.
   static constexpr std::size_t most_bytes(std::size_t text_bytes) { return 3 * text_bytes; }
 
-  // What a character becomes: 0 to 3 code points.
+  // The code points of a character after normalisation: 0 to 3.
   int code_points(std::uint32_t code_point, std::uint32_t (&out)[3]) const noexcept;
 
   // Calls put(code point, first and end of the bytes it is made of) for each character that bytes [place, end) become,

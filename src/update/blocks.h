@@ -37,8 +37,8 @@ std::size_t block_count(const ParameterLayout& layout);
 // Floats that an optimizer which measures columns needs for a block: a row of sums for each of its matrices, or for its
 // part of one, and a number behind each row. The room of a matrix's parts lies end to end.
 std::int64_t column_room(const UpdateBlock& block);
-// Of all its blocks, without a list. part_begins: elements of the trained range, ascending, at which the room is used
-// again: of parts that are updated one after another.
+// The room of all its blocks, without a list. part_begins: elements of the trained range, ascending, at which it is
+// used again: of parts that are updated one after another.
 std::int64_t column_room(const ParameterLayout& layout, Span<const std::int64_t> part_begins = {});
 
 // A rank's slice of every bucket of blocks. Between nodes the owners of its blocks take turns.

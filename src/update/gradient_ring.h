@@ -36,7 +36,7 @@ class BucketAction {
   // lie in the ring of each, and stay there until this rank returns from its next call. Parameters may still be read by
   // what is left of backward. step: so many steps of the tape have run. False: another rank failed.
   virtual bool act(std::size_t bucket, std::int64_t step, Threads& threads) noexcept = 0;
-  // What a rank that hangs in it is said to do.
+  // The phase named for a rank that hangs in it.
   virtual RankPhase phase() const noexcept { return RankPhase::kReducing; }
 };
 

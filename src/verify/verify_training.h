@@ -18,7 +18,7 @@ namespace bascule {
 // files.contents.run is true.
 void judge_training(const CaseFiles& files, CaseModel* model, Judgement* judgement);
 
-// What a case says that the model generates: ids, all of which must be equal, and the scores of beams.
+// The model's generated ids in a case, all of which must be equal, and the scores of beams.
 
 // Each entry of "generate" in case.json, for the first batch. Throws Error kData.
 void judge_generation(const CaseFiles& files, Isa isa, int threads, Judgement* judgement);

@@ -283,7 +283,7 @@ void derive(const NodeView& node, Backward& b) {
 
 constexpr OperationKind kKind{"attention", cost, launch, derive, forward_scratch_floats, kBf16Places};
 
-// Of one sample. Where nothing is known of the longest, a batch of one sample may have the rows of all.
+// The most rows of one sample. Where nothing is known of the longest, a batch of one sample may have the rows of all.
 std::int64_t most_rows(const BatchCounts& bounds, const SampleRows& rows) {
   if (!rows.offsets) return std::max<std::int64_t>(1, rows.extent.per_row);
   const std::int64_t all = rows.extent.at(bounds), longest = bounds.longest[rows.extent.stream];

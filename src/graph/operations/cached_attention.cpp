@@ -106,7 +106,7 @@ void run(const Block& b, Range range, int) {
 
 enum : std::size_t { kQuery, kState, kOffsets, kPlaces, kCounts, kBias, kOut, kLogsumexp };
 
-// Of the most keys that a group may have.
+// The cost with the most keys that a group may have.
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const double queries = node.elements(kQuery, counts), most = static_cast<double>(node.cols(kPlaces));
   return {4.0 * queries * most,

@@ -28,7 +28,7 @@ struct SampleBlocks {
   std::int64_t blocks() const { return divide_up(rows, block_rows); }
   Extent extent_of_blocks() const { return rows_of_stream(stream, blocks()); }
   TaskSplit split() const { return {extent_of_blocks(), 1}; }
-  // Whose first row is a row of the whole tensor.
+  // The rows of a task, as rows of the whole tensor.
   Range rows_of(std::int64_t task) const {
     const std::int64_t sample = task / blocks(), first = task % blocks() * block_rows;
     return {sample * rows + first, std::min(block_rows, rows - first), sample};

@@ -277,7 +277,7 @@ Tensor cotangent_loss(Graph& graph, const std::vector<std::pair<Tensor, Tensor>>
   return loss;
 }
 
-// What makes logarithms of probabilities of logits, row by row.
+// Turns logits into logarithms of probabilities, row by row.
 
 namespace {
 namespace log_sums_operation {

@@ -14,7 +14,7 @@ namespace bascule {
 namespace {
 namespace relative_bias_operation {
 
-// Of distances in one direction, the bucket grows with the distance.
+// In one direction the bucket grows with the distance.
 std::int64_t bucket_in_direction(const RelativeBuckets& rule, std::int64_t distance) {
   const std::int64_t buckets = rule.of_direction(), exact = buckets / 2;
   if (distance < exact) return distance;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What surrounds a diffusion model in one call of a sampler: its input out of a slot of latents, its output into
+// The surroundings of a diffusion model in one call of a sampler: its input out of a slot of latents, its output into
 // another one, and the step behind it.
 #include "kernels/sampling.h"
 
