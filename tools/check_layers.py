@@ -153,10 +153,19 @@ REGISTERED = [
 ]
 
 
+# Names of families that are also plain words: elsewhere they count as a name in quotes, and at the head of a type's name.
+PLAIN_WORDS = {"clip"}
+
+
 def words_of_models(root):
     """What it is, the regular expression of the words, where they may stand."""
     for what, folder, registered, elsewhere, places in REGISTERED:
         words = sorted({word for file in (root / folder).glob("*.[ch]*") for word in re.findall(registered, file.read_text())})
+        plain = [word for word in words if word in PLAIN_WORDS and what == "the name of a family"]
+        if plain:
+            words = [word for word in words if word not in plain]
+            named = "|".join([rf"""["'`]{word}\\?["'`]""" for word in plain] + [rf"(?<![A-Za-z]){word.title()}(?=[A-Z])" for word in plain])
+            yield what, re.compile(named), MODEL_PLACES + places
         if words:
             yield what, re.compile(elsewhere.format("(?:" + "|".join(words) + ")")), MODEL_PLACES + places
 

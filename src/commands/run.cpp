@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// `bascule run` for training and evaluation. The includes by phase, with the function that begins each:
+//   folder    run_folder/run_folder.h (FolderLock, checkpoint_to_go_on_from), checkpoint/find_checkpoint.h
+//   ranks     commands/launch_run.h (launch_run), commands/report_error.h (agree_on), distributed/group.h
+//   record    record/recorded_run.h (record_run), record/check_fits.h, record/resume_check.h, seal/disk_demand.h
+//   seal      seal/sealed_run.h (SealedRun), seal/sealed_records.h, runtime/guard.h
+//   replay    replay/loop.h (TrainingLoop::run), commands/stop_signal.h
+//   finish    finish/finish.h, answer/results.h, reproduce/run_record.h, run_folder/run_marker.h
 #include "src/commands/commands.h"
 
 #include <algorithm>

@@ -13,6 +13,17 @@ constexpr double kPi = 3.141592653589793;
 
 }  // namespace
 
+// The rate over its peak. s: the step, W: warmup_steps, T: total_steps, p = (s - W) / (T - W). Before W, of all but
+// constant and polynomial_jump: r + (1 - r) s / W, r = start_ratio.
+//   linear                max(0, (T - s) / (T - W))
+//   cosine                max(0, (1 + cos(pi p)) / 2)
+//   constant              1, also before W
+//   constant_with_warmup  1
+//   polynomial            (1 - e) (1 - p)^power + e, e = end / peak; p at most 1
+//   cosine_with_restarts  (1 + cos(pi (cycles p mod 1))) / 2; 0 from p = 1 on
+//   inverse_sqrt          1 / sqrt((s + t - W) / t), t = timescale, else W, else 10,000
+//   cosine_with_min_lr    m + (1 - m) (1 + cos(pi p)) / 2, m = min_ratio
+//   polynomial_jump       with a = (s + 1) / T: a / warmup_share below that share, then (1 - a)^power
 double Schedule::at(std::int64_t step) const noexcept {
   // A run that is longer than its schedule keeps the rate of the schedule's end.
   const double s = static_cast<double>(std::min(step, total_steps)), warm = static_cast<double>(warmup_steps),

@@ -51,6 +51,15 @@ class CheckLayers(unittest.TestCase):
                               ("src/plan/place.cpp", "src/plan/place.h"), ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/hpu_sim/registers.h")]:
             self.assert_allowed(path, f'"{include}"')
 
+    def test_a_family_whose_name_is_a_plain_word_leaves_the_word_to_others(self):
+        family = {"src/models/clip.cpp": 'const Family kClip = {"clip", kHeads};\n', "src/models/deit.cpp": 'const Family kDeit = {"deit", kHeads};\n'}
+        for line in ("// the norm to clip to", "void clip_gradients();", "struct GradientClip {};", "double clip = 1.0;"):
+            self.assertEqual(check({**family, "src/update/norm.h": line + "\n"})[0], 0, line)
+        for line in ('is("clip")', "struct ClipConfig;", "ClipText text;", "// as deit does"):
+            code, lines = check({**family, "src/update/norm.h": line + "\n"})
+            self.assertEqual(code, 1, line)
+            self.assertIn("the name of a family", lines[0])
+
     def test_a_library_has_one_place(self):
         self.assert_allowed("src/json/json.cpp", "<nlohmann/json.hpp>")
         self.assert_refused("src/answer/json.cpp", "<nlohmann/json.hpp>")
