@@ -7,7 +7,7 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16; the demos of ViT, BERT and T5; classes and values of texts, and tags of words, with BERT and its relatives. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16; the demos of ViT, BERT and T5; classes and values of texts, tags of words and vectors of texts, with BERT and its relatives. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json

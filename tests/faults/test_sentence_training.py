@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BERT, RoBERTa and DistilBERT learn vectors of texts: each loss, its bits, negatives of two ranks, and what is refused."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+from bascule_run import digest, has_mpi, instruction_sets, run, settings
+from relatives import SETTINGS, write_relatives, write_values
+from run_files import rewrite, tensors
+
+LOSSES = {"bert": "multiple_negatives_symmetric_ranking", "roberta": "cosent", "distilbert": "cosine_similarity"}
+
+
+class SentenceTraining(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name)
+        write_relatives(cls.folder)
+        write_values(cls.folder / "values.jsonl")
+
+    def settings(self, name, family="bert", **changes):
+        folder = self.folder / name
+        folder.mkdir()
+        model = {f"model__{key}": value for key, value in SETTINGS[family].items()}
+        return settings(folder, **{
+            **model, "model__model_name_or_path": f'"{self.folder}/{family}"', "model__head": '"sentence_embedding"', "data__train_file": f'"{self.folder}/values.jsonl"',
+            "data__text_column": '"text"', "data__text_pair_column": '"text_pair"', "data__max_seq_length": None, "data__preprocessing": None, "media_engine__memory_mib": None,
+            "training__max_steps": "4", "training__logging_steps": "1", **changes})
+
+    def finished(self, name, **changes):
+        done = run("run", self.settings(name, **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.folder / name / "run"
+
+    def losses(self, folder):
+        return [row["loss"] for row in map(json.loads, (folder / "log.jsonl").read_text().splitlines()) if "loss" in row and "learning_rate" in row]
+
+    def test_has_the_same_bits_with_every_instruction_set_and_any_threads(self):
+        for family, loss in LOSSES.items():
+            scores = {} if "ranking" in loss else {"data__label_column": '"label"'}
+            weights = {digest(self.finished(f"{family}-{isa}", family=family, training__loss=f'"{loss}"', machine__isa=f'"{isa}"', machine__threads=str(1 + number % 2), **scores) / "model.safetensors")
+                       for number, isa in enumerate(instruction_sets())}
+            self.assertEqual(len(weights), 1, family)
+
+    @unittest.skipUnless(has_mpi(), "needs MPI")
+    def test_with_gathered_negatives_two_ranks_have_the_losses_of_one(self):
+        ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}
+        one = self.losses(self.finished("one"))
+        gathered = self.losses(self.finished("gathered", training__gather_negatives="true", **ranks))
+        apart = self.losses(self.finished("apart", **ranks))
+        self.assertEqual(len(one), 4)
+        for ours, theirs in zip(gathered, one):
+            self.assertAlmostEqual(ours, theirs, delta=1e-5 * theirs)
+        self.assertEqual(gathered[0], one[0])
+        self.assertGreater(abs(apart[0] - one[0]), 0.1)
+
+    def test_a_pooler_of_the_folder_passes_through(self):
+        trained = self.finished("start")
+        names = tensors(trained / "model.safetensors")
+        self.assertIn("encoder.layer.0.attention.self.query.weight", names)
+        self.assertNotIn("pooler.dense.weight", names)
+        like = "encoder.layer.0.attention.output.dense"
+        with_pooler = self.folder / "with_pooler"
+        with_pooler.mkdir()
+        for file in ("config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json"):
+            (with_pooler / file).write_bytes((trained / file).read_bytes())
+        rewrite(trained / "model.safetensors", with_pooler / "model.safetensors", lambda name: "bert." + name,
+                {f"pooler.dense.{part}": f"{like}.{part}" for part in ("weight", "bias")})
+        again = tensors(self.finished("again", model__model_name_or_path=f'"{with_pooler}"', model__tokenizer_name=None, model__from_scratch="false") / "model.safetensors")
+        for part in ("weight", "bias"):
+            self.assertEqual(again[f"pooler.dense.{part}"], names[f"{like}.{part}"])
+            self.assertNotEqual(again[f"{like}.{part}"], names[f"{like}.{part}"])
+
+    def test_refuses_scores_and_negatives_that_a_loss_does_not_read(self):
+        for number, (changes, problem) in enumerate((
+                ({"data__text_pair_column": None}, "needs the second text of each row"),
+                ({"data__label_column": '"label"'}, "training.loss ranks texts and reads no scores"),
+                ({"training__loss": '"cosent"'}, "training.loss compares scores, but data.label_column is not set"),
+                ({"training__loss": '"cosent"', "data__label_column": '"label"', "data__negative_columns": '["other"]'}, "training.loss compares pairs and has no negatives"),
+                ({"training__loss": '"cosine_similarity"', "data__label_column": '"label"', "training__gather_negatives": "true"}, "training.loss compares pairs and has no negatives"))):
+            done = run("plan", self.settings(f"refused{number}", **changes))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(problem, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
