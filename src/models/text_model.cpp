@@ -55,7 +55,12 @@ bool TextModel::may_be_fresh(const std::string& tensor) const {
 }
 
 ModelCardWords TextModel::card() const {
-  return {family_.kind, {family_.family.model_type, head_->task()}, head_->task(), "AutoTokenizer", ""};
+  ModelCardWords words = {family_.kind, {family_.family.model_type, head_->task()}, head_->task(), "AutoTokenizer", ""};
+  if (head_->embeds_texts()) {
+    words.library = "sentence-transformers";
+    words.tags.insert(words.tags.begin(), {words.library, "feature-extraction"});
+  }
+  return words;
 }
 
 ModelInputs TextModel::inputs() const {

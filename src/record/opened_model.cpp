@@ -178,6 +178,7 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
     SentenceFolder sentence = read_sentence_folder(folder, opened.model->embedding_width(), opened.inputs.texts[0]);
     sentence.pooling = model.pooling;
     sentence.normalize = model.normalize;
+    if (sentence.max_seq_length != data.max_seq_length) sentence.length_source = "data.max_seq_length";
     sentence.max_seq_length = data.max_seq_length;
     opened.sentence = std::move(sentence);
   }

@@ -209,6 +209,7 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   }
   run->opened = open_model_of(settings.model, settings.data, settings.training, settings.origin);
   if (settings.training.do_train) note_saved_model(run.get());
+  if (run->opened.sentence) run->notes.push_back("model: " + sentence_facts(*run->opened.sentence));
   for (const std::string& note : run->opened.model->notes()) run->notes.push_back("model: " + note);
   check_model_files(settings.model, settings.origin, run->opened, &run->resume);
   plan_opened(run.get(), engine, nullptr);

@@ -309,6 +309,7 @@ class Members(unittest.TestCase):
         cls.printed("classes", "classify", cls.run_of("classes of texts"), "a cat", "a dog", "--json")
         cls.printed("values", "classify", cls.run_of("values of texts"), "a cat", "a dog", "--json")
         cls.printed("tags", "classify", cls.run_of("tags of words"), "a cat and a dog with a hat", "--json")
+        cls.printed("texts", "embed", cls.run_of("BERT"), "a cat", "a dog", "--json")
         cls.printed("BERT", "fill", cls.run_of("BERT"), "a [MASK] of", "--json")
         cls.printed("texts", "generate", cls.run_of("T5"), "a cat", "a dog", "--json")
         cls.printed("picture", "draw", PIPELINES / "sd_v1", "a cat", "--steps", 1, "--output", cls.folder / "a.png", "--json")
