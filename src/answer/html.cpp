@@ -205,6 +205,7 @@ std::vector<HtmlSection> make_sections(const Report& report) {
       {"Evaluation", evaluation_section(report), true, "evaluation", "Evaluation"},
       {"Retrieval: caption to picture", caption_examples_section(report), false, "captions", "Captions"},
       {"Retrieval: picture to caption", picture_examples_section(report), false, "pictures", "Pictures"},
+      {"Retrieval: query to texts", query_examples_section(report), false, "queries", "Queries"},
       {"Map of the embeddings", embedding_map_section(report.map), true, "map", "Map"},
       {"Classes", classes_section(report), true, "classes", "Classes"},
       {"Pictures and predictions", class_examples_section(report), false, "class-examples", "Predictions"},

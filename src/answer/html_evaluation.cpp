@@ -163,6 +163,22 @@ std::string picture_examples_section(const Report& report) {
   return out + "</div>\n";
 }
 
+std::string query_examples_section(const Report& report) {
+  if (report.query_examples.empty()) return "";
+  std::string out =
+      "<p class=\"lead\">For queries of the split, evenly spaced, the five nearest texts with their scores. Relevant "
+      "ones "
+      "are marked; if none is among the five, the best of them follows with its rank.</p>\n<div class=\"queries\">\n";
+  for (const QueryExample& example : report.query_examples) {
+    out += "<article class=\"query\"><blockquote class=\"clamped\" dir=\"auto\">" + html_escape(example.query) +
+           "</blockquote><ol>\n";
+    for (const CaptionHit& hit : example.hits) out += caption_item(hit, "");
+    if (is_missed(example)) out += caption_item(example.right_hit, "<br>" + rank_text(example.right_rank));
+    out += "</ol></article>\n";
+  }
+  return out + "</div>\n";
+}
+
 std::string picture_styles(const Report& report) {
   std::vector<bool> shown(report.pictures.size(), false);
   const auto show = [&shown](std::size_t index) {

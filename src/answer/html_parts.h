@@ -34,6 +34,7 @@ std::string text_examples_section(const Report& report);
 // Retrieval examples.
 std::string caption_examples_section(const Report& report);
 std::string picture_examples_section(const Report& report);
+std::string query_examples_section(const Report& report);
 
 // The map of embeddings, for the report and the page of a search: an SVG of points and lines, and over it a radio
 // button for each thumbnail, so that one press of Tab reaches them and arrow keys lead from one to the next. Needs

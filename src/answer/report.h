@@ -39,6 +39,12 @@ struct CaptionExample {
   PictureHit right_hit;          // the right picture
   std::int64_t right_rank = 0;   // its place among all, from 1; 0: unknown
 };
+struct QueryExample {
+  std::string query;
+  std::vector<CaptionHit> hits;  // texts, best first, about five
+  CaptionHit right_hit;          // the best of the right ones
+  std::int64_t right_rank = 0;   // its place among all, from 1
+};
 struct PictureExample {
   std::size_t picture = 0;
   std::vector<CaptionHit> hits;  // best first, about five
@@ -319,6 +325,7 @@ struct Report {
   std::vector<ReportPicture> pictures;
   std::vector<CaptionExample> caption_examples;
   std::vector<PictureExample> picture_examples;
+  std::vector<QueryExample> query_examples;
   EmbeddingMap map;
   std::vector<ClassAccuracy> class_accuracies;  // the least accurate first
   std::vector<Confusion> confusions;            // the most frequent first

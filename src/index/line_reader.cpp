@@ -80,6 +80,8 @@ bool LineReader::next(std::string_view* line) {
     const std::string_view rest = unread().substr(searched);  // which fill() may have moved
     line_break_ = rest.substr(0, rest.empty() ? 0 : line_break_bytes(rest));
     begin_ += searched + line_break_.size();
+    offset_ = next_offset_;
+    next_offset_ += static_cast<std::int64_t>(searched + line_break_.size());
     break;
   }
   ++line_;

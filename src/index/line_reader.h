@@ -28,6 +28,8 @@ class LineReader {
   bool next(std::string_view* line);
   // The number of the line that next() gave last, from 1.
   std::int64_t line() const { return line_; }
+  // Where that line begins in the file.
+  std::int64_t offset() const { return offset_; }
   // The bytes that ended that line; empty at the end of the file, and between the pieces of a line that is too long.
   // Holds until the next call of next().
   std::string_view line_break() const { return line_break_; }
@@ -51,7 +53,7 @@ class LineReader {
   std::size_t begin_ = 0;  // unread bytes of the buffer
   std::size_t end_ = 0;
   std::string_view line_break_;
-  std::int64_t line_ = 0;
+  std::int64_t line_ = 0, offset_ = 0, next_offset_ = 0;
 };
 
 }  // namespace bascule

@@ -34,6 +34,7 @@ using Numbers = std::unordered_map<std::string, std::int32_t>;
 void add_id(Numbers* numbers, const std::string& file, const TextWithId& one) {
   if (numbers->size() >= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
     refuse(file, one.line, "too many texts", "split the file");
+  if (one.id.empty()) refuse(file, one.line, "has no _id", "give each text its own");
   if (!numbers->emplace(one.id, static_cast<std::int32_t>(numbers->size())).second)
     refuse(file, one.line, "the _id " + quoted_text(one.id) + " is that of an earlier line", "give each text its own");
 }
@@ -116,19 +117,18 @@ std::vector<std::int32_t> places_by_id(const Numbers& documents) {
 
 }  // namespace
 
+TextWithId text_with_id(std::string_view json, const std::string& file, std::int64_t line) {
+  const Json row = parse_json(json, file, line);
+  const std::string where = file + ":" + std::to_string(line);
+  if (!row.is_object()) throw Error(ErrorKind::kData, where, "not a JSON object", "write one object a line");
+  const std::string title = get_string(row, "title", where, "");
+  return {get_string(row, "_id", where, ""), (title.empty() ? "" : title + " ") + get_string(row, "text", where), line};
+}
+
 std::uint64_t read_texts_with_ids(const std::string& file, const std::function<void(const TextWithId&)>& take) {
   LineReader lines(file);
-  TextWithId one;
   for (std::string_view text; lines.next(&text);) {
-    if (is_empty_text(text)) continue;
-    const Json row = parse_json(text, file, lines.line());
-    const std::string where = file + ":" + std::to_string(lines.line());
-    if (!row.is_object()) throw Error(ErrorKind::kData, where, "not a JSON object", "write one object a line");
-    one.id = get_string(row, "_id", where);
-    const std::string title = get_string(row, "title", where, "");
-    one.text = (title.empty() ? "" : title + " ") + get_string(row, "text", where);
-    one.line = lines.line();
-    take(one);
+    if (!is_empty_text(text)) take(text_with_id(text, file, lines.line()));
   }
   return lines.digest();
 }

@@ -38,9 +38,11 @@ struct Relevance {
 
 // One text of a file of texts with ids: of a corpus or of queries as BEIR has them.
 struct TextWithId {
-  std::string id, text;
+  std::string id, text;  // id: empty where a line has none
   std::int64_t line = 0;
 };
+// Of such a line. Throws Error kData at `where`.
+TextWithId text_with_id(std::string_view json, const std::string& file, std::int64_t line);
 
 // One JSON object a line: "_id", "text", and "title", which is put before the text with a space between; a title may be
 // absent, null or empty, and other members are not read. Empty lines are skipped. Returns the file's digest. Throws

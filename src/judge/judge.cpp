@@ -18,7 +18,7 @@ constexpr std::int32_t kLeftOut = -1;
 }  // namespace
 
 Judge::Judge(const JudgeShape& shape) : shape_(shape) {
-  BASCULE_CHECK(!shape.losses.empty() && shape.losses.size() <= kMaxLossTerms);
+  BASCULE_CHECK(shape.losses.size() <= kMaxLossTerms);
   plan(Part::kRows, &sums_, divide_up(shape.max_rows, shape.batch) * static_cast<std::int64_t>(shape.losses.size()));
   plan(Part::kRows, &judged_, align_up<std::int64_t>(shape.max_rows, 16));
   for (std::size_t t = 0; t < shape.losses.size(); ++t) read(&losses_[t], shape.losses[t].output);
@@ -123,19 +123,20 @@ void Judge::finish(Threads& threads, EvaluationRecord* record) noexcept {
   record->loss = 0.0;
   for (std::int64_t t = 0; t < terms; ++t) record->loss += all[t].mean();
   if (std::all_of(all, all + terms, [](const Sums& of_term) { return of_term.counted == 0.0; }))
-    record->loss = std::nan("");  // a mean of nothing, as where no token is masked
+    record->loss = std::nan("");  // a mean of nothing, as where no token is masked, or no loss at all
   judge_rows(threads, all, record);
 }
 
 extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses, kPretraining, kTargetTokens,
-    kSequenceClasses, kSequenceValues, kTokenTags, kSentenceEmbeddings;  // each in its own file
+    kSequenceClasses, kSequenceValues, kSentenceSimilarity, kSentenceRetrieval, kTokenTags;  // each in its own file
 
 namespace {
 
 std::vector<const JudgeKind*>& judges() {
   static std::vector<const JudgeKind*> all = {
-      &kContrastiveRetrieval, &kMatching,        &kMaskedTokens,   &kClasses,   &kPretraining,
-      &kTargetTokens,         &kSequenceClasses, &kSequenceValues, &kTokenTags, &kSentenceEmbeddings};
+      &kContrastiveRetrieval, &kMatching,          &kMaskedTokens,    &kClasses,
+      &kPretraining,          &kTargetTokens,      &kSequenceClasses, &kSequenceValues,
+      &kSentenceSimilarity,   &kSentenceRetrieval, &kTokenTags};
   return all;
 }
 

@@ -52,7 +52,8 @@ struct JudgeShape {
   std::int64_t batch = 1;     // rows of a batch, but for the last
   // Rows of the split whose predictions are kept, which can be one of many; 0: none are kept.
   std::int64_t predicted_rows = 0;
-  std::vector<JudgedLoss> losses;     // the terms of the loss, which is their sum; at most kMaxLossTerms
+  std::vector<JudgedLoss>
+      losses;  // the terms of the loss, which is their sum; at most kMaxLossTerms; none: it has none
   std::int64_t counted_of_a_row = 1;  // the most rows of the first one that belong to one row of the predicted split
   std::int64_t longest_text = 0;      // tokens
   std::vector<std::string> classes;   // their names by number, where the model names them
@@ -62,6 +63,8 @@ struct JudgeShape {
   const TokenDecoder* decoder = nullptr;
   std::int32_t pad_id = 0;
   std::size_t longest_reference_bytes = 0;
+  // Where documents are ranked for queries, by Manifest::relevance(): the most of a split.
+  std::int64_t documents = 0, queries = 0, texts_in_a_row = 1;
   Fields fields;  // of the batches
   std::vector<JudgedOutput> outputs;
 };

@@ -15,30 +15,43 @@
 
 namespace bascule {
 
+ScoreBlock::ScoreBlock(std::int64_t candidates, std::int64_t width, float* scores, GemmLibrary& products)
+    : product_(products.make(
+          {GemmKind::kForward, kQueries, candidates, width, width, width, candidates, false, true, false})),
+      scores_(scores),
+      stride_(candidates),
+      step_{run, tasks, this, 0} {}
+
+std::int64_t ScoreBlock::tasks(const void* arguments, const Replay&) {
+  const ScoreBlock& block = *static_cast<const ScoreBlock*>(arguments);
+  return block.product_->tasks(block.count_);
+}
+
+void ScoreBlock::run(const void* arguments, const Replay&, std::int64_t task, int thread) {
+  const ScoreBlock& block = *static_cast<const ScoreBlock*>(arguments);
+  block.product_->run(task, thread, {block.scores_, block.queries_, block.candidates_, nullptr, block.count_, false});
+}
+
+void ScoreBlock::compute(Threads& threads, const float* queries, std::int64_t count, const float* candidates) noexcept {
+  queries_ = queries;
+  candidates_ = candidates;
+  count_ = count;
+  threads.replay(Span<const Step>(&step_, 1), Replay(), {});
+}
+
 std::size_t Retrieval::bytes(std::int64_t max_rows) {
-  return static_cast<std::size_t>(kBlock * max_rows) * sizeof(float) +
+  return static_cast<std::size_t>(ScoreBlock::kQueries * max_rows) * sizeof(float) +
          2 * static_cast<std::size_t>(max_rows) * sizeof(std::int32_t);
 }
 
+// Scores are computed against all max_rows candidates; those past the rows of a measurement are not looked at.
 Retrieval::Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmLibrary& products)
-    : max_rows_(max_rows), width_(width), scores_(static_cast<float*>(static_cast<void*>(memory))) {
-  first_row_ = static_cast<std::int32_t*>(static_cast<void*>(scores_ + kBlock * max_rows));
+    : max_rows_(max_rows),
+      width_(width),
+      scores_(max_rows, width, static_cast<float*>(static_cast<void*>(memory)), products) {
+  first_row_ = static_cast<std::int32_t*>(
+      static_cast<void*>(memory + static_cast<std::size_t>(ScoreBlock::kQueries * max_rows) * sizeof(float)));
   picture_rows_ = first_row_ + max_rows;
-  // Scores are computed against all max_rows candidates; those past the rows of a measurement are not looked at.
-  product_ = products.make({GemmKind::kForward, kBlock, max_rows, width, width, width, max_rows, false, true, false});
-  step_ = {run, tasks, this, 0};
-}
-
-std::int64_t Retrieval::tasks(const void* arguments, const Replay&) {
-  const Retrieval& r = *static_cast<const Retrieval*>(arguments);
-  return r.product_->tasks(std::min(kBlock, r.rows_ - r.first_));
-}
-
-void Retrieval::run(const void* arguments, const Replay&, std::int64_t task, int thread) {
-  const Retrieval& r = *static_cast<const Retrieval*>(arguments);
-  r.product_->run(task, thread,
-                  {r.scores_, r.queries_ + r.first_ * r.width_, r.candidates_, nullptr,
-                   std::min(kBlock, r.rows_ - r.first_), false});
 }
 
 void Retrieval::list_pictures() noexcept {
@@ -78,18 +91,15 @@ std::int64_t Retrieval::rank_of_captions(const float* scores, std::int64_t row) 
 }
 
 template <typename IsQuery, typename RankOf>
-Recall Retrieval::recall(Threads& threads, float* queries, const float* candidates, IsQuery is_query,
+Recall Retrieval::recall(Threads& threads, const float* queries, const float* candidates, IsQuery is_query,
                          RankOf rank_of) noexcept {
-  queries_ = queries;
-  candidates_ = candidates;
   std::int64_t asked = 0, hits[3] = {0, 0, 0};
-  const Replay none;
-  for (first_ = 0; first_ < rows_; first_ += kBlock) {
-    threads.replay(Span<const Step>(&step_, 1), none, {});
-    const std::int64_t count = std::min(kBlock, rows_ - first_);
+  for (std::int64_t first = 0; first < rows_; first += ScoreBlock::kQueries) {
+    const std::int64_t count = std::min(ScoreBlock::kQueries, rows_ - first);
+    scores_.compute(threads, queries + first * width_, count, candidates);
     for (std::int64_t i = 0; i < count; ++i) {
-      if (!is_query(first_ + i)) continue;
-      const std::int64_t rank = rank_of(scores_ + i * max_rows_, first_ + i);
+      if (!is_query(first + i)) continue;
+      const std::int64_t rank = rank_of(scores_.scores(i), first + i);
       ++asked;
       hits[0] += rank < 1 ? 1 : 0;
       hits[1] += rank < 5 ? 1 : 0;

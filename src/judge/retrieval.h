@@ -31,10 +31,36 @@ struct RecallBothWays {
   Recall text_to_image, image_to_text;
 };
 
+// Scores of a block of queries with candidates, by all threads.
+
+class ScoreBlock {
+ public:
+  static constexpr std::int64_t kQueries = 256;  // at most
+
+  // scores: (kQueries, candidates). Before the seal.
+  ScoreBlock(std::int64_t candidates, std::int64_t width, float* scores, GemmLibrary& products);
+  ScoreBlock(const ScoreBlock&) = delete;
+  ScoreBlock& operator=(const ScoreBlock&) = delete;
+
+  // queries: (count, width) with memory for count rounded up to 16. After the seal.
+  void compute(Threads& threads, const float* queries, std::int64_t count, const float* candidates) noexcept;
+  const float* scores(std::int64_t query) const noexcept { return scores_ + query * stride_; }
+
+ private:
+  static std::int64_t tasks(const void* arguments, const Replay& replay);
+  static void run(const void* arguments, const Replay& replay, std::int64_t task, int thread);
+
+  std::unique_ptr<Gemm> product_;
+  float* scores_;
+  std::int64_t stride_;
+  Step step_;
+  // Of the block under way.
+  const float *queries_ = nullptr, *candidates_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
 class Retrieval {
  public:
-  static constexpr std::int64_t kBlock = 256;  // queries at a time
-
   // For up to max_rows rows of `width` floats. memory: bytes(max_rows), 64-byte aligned. Before the seal.
   Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmLibrary& products);
   static std::size_t bytes(std::int64_t max_rows);
@@ -45,26 +71,21 @@ class Retrieval {
                          std::int64_t rows) noexcept;
 
  private:
-  static std::int64_t tasks(const void* arguments, const Replay& replay);
-  static void run(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   void list_pictures() noexcept;
   bool shows_first(std::int64_t row) const noexcept { return first_row_[pictures_[row]] == row; }
   template <typename IsQuery, typename RankOf>
-  Recall recall(Threads& threads, float* queries, const float* candidates, IsQuery is_query, RankOf rank_of) noexcept;
+  Recall recall(Threads& threads, const float* queries, const float* candidates, IsQuery is_query,
+                RankOf rank_of) noexcept;
   std::int64_t rank_of_picture(const float* scores, std::int64_t row) const noexcept;
   std::int64_t rank_of_captions(const float* scores, std::int64_t row) const noexcept;
 
   std::int64_t max_rows_, width_;
-  std::unique_ptr<Gemm> product_;
-  float* scores_;               // (kBlock, max_rows)
+  ScoreBlock scores_;           // of max_rows candidates
   std::int32_t* first_row_;     // (max_rows), by picture: the first row that shows it
   std::int32_t* picture_rows_;  // (max_rows): those rows in order, one a distinct picture
-  Step step_;
   // State of the measurement under way.
-  float* queries_ = nullptr;
-  const float* candidates_ = nullptr;
   const std::int32_t* pictures_ = nullptr;
-  std::int64_t rows_ = 0, first_ = 0, distinct_ = 0;
+  std::int64_t rows_ = 0, distinct_ = 0;
 };
 
 }  // namespace bascule

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges a model that predicts a value for each text, as run_glue.py does: mean squared error, Pearson's and Spearman's
-// correlation. Leaves predictions.jsonl, and in the report the rows that are furthest off.
+// correlation; and a model that embeds texts by the cosines of scored pairs. Leaves predictions.jsonl, and in the
+// report the rows that are furthest off.
 #include <algorithm>
 #include <cmath>
 
@@ -17,12 +18,20 @@ constexpr Metric kPearson = {"pearson", "Pearson's correlation", 1, false, false
 constexpr Metric kSpearman = {"spearmanr", "Spearman's correlation", 2, false, false, 2, 2};
 constexpr Metric kMeanOfCorrelations = {"combined_score", "mean of both correlations", 3, false};
 constexpr Metric kSequenceValueMetrics[] = {kError, kPearson, kSpearman, kMeanOfCorrelations};
+constexpr Metric kSimilarityMetrics[] = {kPearson, kSpearman};
 
 constexpr char kSequenceValueNote[] =
     "`mse`, `pearson`, `spearmanr` and `combined_score`, the mean of both correlations, are those of `run_glue.py`.";
 
+constexpr char kSimilarityNote[] =
+    "`pearson` and `spearmanr` are the correlations of cosines and scores, those of sentence-transformers' "
+    "`EmbeddingSimilarityEvaluator`.";
+
 constexpr std::int64_t kValueBytes = 60;  // of a row's label and prediction, in predictions.jsonl
 constexpr std::size_t kWorstTexts = 12;
+
+// The outputs that values are taken from.
+constexpr char kLogits[] = "logits", kEmbeddings[] = "sentence_embedding";
 
 struct JudgedValue {
   float label = 0.0f, predicted = 0.0f;
@@ -32,8 +41,12 @@ struct JudgedValue {
 
 class SequenceValues final : public Judge {
  public:
-  explicit SequenceValues(const JudgeShape& shape) : Judge(shape), label_field_(field_number("labels")) {
-    read(&values_, "logits");
+  SequenceValues(const JudgeShape& shape, const char* values)
+      : Judge(shape),
+        label_field_(field_number("labels")),
+        embeds_(values == kEmbeddings),
+        width_(output(values).cols) {
+    read(&values_, values);
     plan(Part::kRows, &judged_, shape.max_rows);
     plan(Part::kPredictions, &predicted_, shape.predicted_rows);
     plan(Part::kScratch, &x_, shape.max_rows);
@@ -70,7 +83,7 @@ class SequenceValues final : public Judge {
   void take_rows(const Batch& batch, const Manifest&, Sums*) noexcept override {
     const float* const labels = batch.field<float>(label_field_);
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
-      judged_[batch.rows[s]] = {labels[s], values_[s]};
+      judged_[batch.rows[s]] = {labels[s], value(s)};
       if (keeps_predictions()) predicted_[batch.rows[s]] = judged_[batch.rows[s]];
     }
   }
@@ -93,8 +106,17 @@ class SequenceValues final : public Judge {
   }
 
  private:
+  // That the model gives a sample, or the cosine of the embeddings of its two texts.
+  float value(std::int64_t sample) const noexcept {
+    if (!embeds_) return values_[sample];
+    const float* const first = values_ + 2 * sample * width_;
+    return static_cast<float>(cosine(first, first + width_, width_));
+  }
+
   const int label_field_;
-  const float* values_ = nullptr;     // (samples)
+  const bool embeds_;
+  const std::int64_t width_;
+  const float* values_ = nullptr;     // (samples), or (2 x samples, width)
   JudgedValue* judged_ = nullptr;     // by row, the rows that were judged together at the end
   JudgedValue* predicted_ = nullptr;  // by manifest row
   double *x_ = nullptr, *y_ = nullptr;
@@ -109,6 +131,14 @@ const JudgeKind kSequenceValues = {
     {kSequenceValueMetrics, std::size(kSequenceValueMetrics)},
     true,
     kSequenceValueNote,
-    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new SequenceValues(shape)); }};
+    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new SequenceValues(shape, kLogits)); }};
+
+extern const JudgeKind kSentenceSimilarity;
+const JudgeKind kSentenceSimilarity = {
+    "sentence_similarity",
+    {kSimilarityMetrics, std::size(kSimilarityMetrics)},
+    true,
+    kSimilarityNote,
+    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new SequenceValues(shape, kEmbeddings)); }};
 
 }  // namespace bascule

@@ -138,4 +138,22 @@ double spearman_correlation(double* x, double* y, std::int64_t count, std::int32
   return pearson_correlation(x, y, count);
 }
 
+namespace {
+
+double dot(const float* a, const float* b, std::int64_t width) noexcept {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < width; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+
+}  // namespace
+
+double vector_length(const float* x, std::int64_t width) noexcept {
+  return std::max(std::sqrt(dot(x, x, width)), 1e-12);
+}
+
+double cosine(const float* a, const float* b, std::int64_t width) noexcept {
+  return dot(a, b, width) / (vector_length(a, width) * vector_length(b, width));
+}
+
 }  // namespace bascule

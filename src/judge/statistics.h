@@ -59,4 +59,10 @@ double pearson_correlation(const double* x, const double* y, std::int64_t count)
 // their ranks; order: `count` places to work with.
 double spearman_correlation(double* x, double* y, std::int64_t count, std::int32_t* order) noexcept;
 
+// Of embeddings, summed in float64 in the order of their numbers. Sealed.
+
+// At least 1e-12, as where an embedding is divided by it.
+double vector_length(const float* x, std::int64_t width) noexcept;
+double cosine(const float* a, const float* b, std::int64_t width) noexcept;
+
 }  // namespace bascule

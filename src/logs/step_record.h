@@ -76,7 +76,7 @@ inline const char* figure_prefix(Split split, bool averaged) noexcept {
   return averaged ? "eval_ema" : "eval";
 }
 
-inline constexpr int kMetricSlots = 9;
+inline constexpr int kMetricSlots = 16;
 
 // One evaluation of a whole split.
 struct EvaluationRecord {
@@ -140,6 +140,12 @@ class RecordLog {
   // Records appended in all, and one in how many is kept.
   std::uint64_t appended() const noexcept { return appended_; }
   std::uint64_t stride() const noexcept { return stride_; }
+
+  // How many records a log keeps of so many appended: one in `stride`, and the newest.
+  static std::uint64_t kept(std::uint64_t appended, std::uint64_t stride) noexcept {
+    if (appended == 0 || stride == 0) return 0;
+    return (appended - 1) / stride + 1 + ((appended - 1) % stride != 0 ? 1 : 0);
+  }
 
   // Takes up where a saved log was, thinned where this log has less room. False, and nothing done, if it is no log
   // (written by another version or with another plan).

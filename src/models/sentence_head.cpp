@@ -14,9 +14,9 @@ FamilyHead embedding_head() {
   FamilyHead head;
   head.words.name = kEmbeddingHead;
   head.words.reads_labels = head.words.uses_negatives = head.words.reads_pairs = head.words.embeds_texts = true;
-  head.judge = "sentence_embedding";
+  head.judge = "sentence_retrieval";
   head.command = "embed";
-  head.judge_of_values = head.judge;
+  head.judge_of_values = "sentence_similarity";
   return head;
 }
 

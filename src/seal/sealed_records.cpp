@@ -102,14 +102,19 @@ std::string host_name() {
   return name;
 }
 
+// Records of versions with fewer metrics are the beginnings of ours.
 template <typename Record>
 void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::string& file,
                  const std::string& numbers) {
   const InputFile input(point.folder + "/" + file);
-  std::vector<Record> records(static_cast<std::size_t>(input.size()) / sizeof(Record));
-  input.read(records.data(), 0, records.size() * sizeof(Record));
-  const auto count = [&](const char* what) { return static_cast<std::uint64_t>(point.number(numbers + what)); };
-  if (!log->restore(Span<const Record>(records), count("_appended"), count("_stride"))) {
+  const auto number = [&](const char* what) { return static_cast<std::uint64_t>(point.number(numbers + what)); };
+  const std::uint64_t appended = number("_appended"), stride = number("_stride");
+  const std::uint64_t size = static_cast<std::uint64_t>(input.size());
+  const std::uint64_t kept = std::min(RecordLog<Record>::kept(appended, stride), size);
+  const std::uint64_t bytes = kept == 0 ? 0 : size / kept;
+  std::vector<Record> records(bytes <= sizeof(Record) ? kept : 0);
+  for (std::size_t i = 0; i < records.size(); ++i) input.read(&records[i], static_cast<std::int64_t>(i * bytes), bytes);
+  if (bytes * records.size() != size || !log->restore(Span<const Record>(records), appended, stride)) {
     throw Error(ErrorKind::kData, point.folder + "/" + file, "does not match the records of this run",
                 "remove the checkpoint");
   }

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, digest, instruction_sets, run
-from flipped_bits import signed
+from flipped_bits import signed, xxh3
 from rank_runs import STRATEGIES, VALIDATION, ranks_settings
 from run_files import scalars, tensors, weights
 
@@ -126,9 +126,17 @@ class Average(unittest.TestCase):
     def test_a_checkpoint_without_its_curve_is_resumed(self):
         changes = {**EVALUATED, "training__lr_schedule_steps": "8", "training__eval_steps": "2"}
         checkpoint = self.trained("older", **{**changes, "training__max_steps": "4"}) / "checkpoint-4"
-        path = checkpoint / "bascule_state.json"
+        path, records = checkpoint / "bascule_state.json", checkpoint / "evaluation_records.bin"
         without = re.sub(rb', "averaged_evaluation_records.bin": \{[^}]*\}', b"", path.read_bytes())
         self.assertNotEqual(without, path.read_bytes())
+        # A record had seven metrics fewer.
+        whole, each = records.read_bytes(), 7 * 8 + 128
+        self.assertEqual(len(whole) % each, 0)
+        fewer = b"".join(whole[at:at + 128] for at in range(0, len(whole), each))
+        records.write_bytes(fewer)
+        without, count = re.subn(rb'("evaluation_records.bin": \{"bytes": )%d(, "xxh3": ")%s"' % (len(whole), xxh3(whole).encode()),
+                                 rb'\g<1>%d\g<2>%s"' % (len(fewer), xxh3(fewer).encode()), without)
+        self.assertEqual(count, 1)
         path.write_bytes(signed(without))
         (checkpoint / "averaged_evaluation_records.bin").unlink()
         self.assertEqual(self.digests("older", **changes), self.digests("whole", **changes))

@@ -241,7 +241,7 @@ TEST(Judges, RefuseAWrongNameBeforeTheSeal) {
 }
 
 TEST(Judges, NoTwoMetricsOfAJudgeShareAPlaceInCheckpoints) {
-  for (const char* name : {kRetrieval, kMatching, kTokens, kPretraining}) {
+  for (const char* name : {kRetrieval, kMatching, kTokens, kPretraining, "sentence_retrieval", "sentence_similarity"}) {
     std::set<int> slots;
     for (const Metric& metric : judge_named(name).metrics) {
       EXPECT_TRUE(slots.insert(metric.slot).second) << metric.key;

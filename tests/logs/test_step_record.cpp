@@ -49,6 +49,7 @@ TEST(RecordLog, ARestoredLogGoesOnAsIfNeverInterrupted) {
     RecordLog<StepRecord> whole{Span<StepRecord>(first_memory)};
     for (std::int64_t step = 0; step < stop; ++step) whole.append(numbered(step));
     RecordLog<StepRecord> resumed{Span<StepRecord>(second_memory)};
+    ASSERT_EQ(RecordLog<StepRecord>::kept(whole.appended(), whole.stride()), whole.records().size());
     ASSERT_TRUE(resumed.restore(whole.records(), whole.appended(), whole.stride()));
     for (std::int64_t step = stop; step < 130; ++step) {
       whole.append(numbered(step));
