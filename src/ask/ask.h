@@ -149,14 +149,17 @@ struct GenerateArguments {
 int generate_command(const GenerateArguments& arguments);
 
 // `bascule search FOLDER "text"`: the pictures nearest to a text, or the captions nearest to a picture, by the
-// embeddings that a finished run left or among other pictures. Prints one line a hit (or one JSON document) and writes
-// a page of pictures.
+// embeddings that a finished run left or among other pictures; or the texts of a file that are nearest to a text.
+// Prints one line a hit (or one JSON document) and writes a page of pictures or texts.
 
 struct SearchArguments {
-  std::string folder;   // a run's output_dir; with `images` any contrastive model will do
-  std::string query;    // a text; or the path of a picture that exists
-  std::string picture;  // a picture, whatever its name; then there is no query
-  std::string images;   // search the pictures below this folder instead of the run's
+  std::string folder;                 // a run's output_dir; with `images` any contrastive model will do
+  std::string query;                  // a text; or the path of a picture that exists
+  std::string picture;                // a picture, whatever its name; then there is no query
+  std::string images;                 // search the pictures below this folder instead of the run's
+  std::string texts;                  // search the texts of this file, with a model that embeds texts
+  std::string index;                  // of these texts; empty: beside them
+  std::optional<std::string> prompt;  // before the query, with `texts`; none: "query", if the folder has it
   std::size_t top = 10;
   std::string html;  // "": search.html in the folder
   bool json = false;
@@ -166,11 +169,15 @@ struct SearchArguments {
 // and pictures.
 SearchAnswer search(const SearchArguments& arguments, Isa isa, int threads);
 
+// The same with `texts`. Makes or refreshes the index. Throws Error as TextEmbedder and TextIndex do.
+SearchAnswer search_texts(const SearchArguments& arguments, Isa isa, int threads);
+
 // The files of the pictures that it searches or shows. Throws Error kData as it does.
 std::vector<std::string> searched_pictures(const SearchArguments& arguments);
 
 // {"query", "query_is_picture", "searched", "candidates", "results": [{"score", "path", "caption", "right"}],
-// "refused": [{"path", "reason"}], "html"} on one line. `html`: the page's path.
+// "refused": [{"path", "reason"}], "html"} on one line; of texts the results are {"score", "text", "name"}. `html`: the
+// page's path.
 std::string search_json(const SearchAnswer& answer, const std::string& html);
 
 // Writes the page, prints the answer. Throws Error kDisk.

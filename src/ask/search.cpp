@@ -37,6 +37,8 @@ bool is_file(const std::string& path) {
 std::string query_picture(const SearchArguments& arguments) {
   if (arguments.query.empty() && arguments.picture.empty())
     refuse("search", "nothing to search for", "give a text, or a picture");
+  if (!arguments.index.empty() || arguments.prompt)
+    refuse(arguments.prompt ? "--prompt" : "--index", "is of a search over texts", "name a file of texts with --texts");
   if (!arguments.query.empty() && !arguments.picture.empty())
     refuse("search", "both a text and a picture are given", "give one of them");
   if (arguments.top == 0) refuse("--top", "0 results", "ask for 1 or more");
@@ -144,7 +146,9 @@ std::vector<std::uint8_t> bytes_to_show(const std::string& path) {
 void write_page(SearchAnswer answer, const std::string& path) {
   SearchPictures pictures;
   if (answer.from_picture) pictures.query = bytes_to_show(answer.query);
-  for (const SearchHit& hit : answer.hits) pictures.hits.push_back(bytes_to_show(hit.path));
+  for (const SearchHit& hit : answer.hits) {
+    if (!answer.of_texts) pictures.hits.push_back(bytes_to_show(hit.path));
+  }
   if (!answer.map.captions.empty()) {
     ThumbnailMaker maker;
     add_thumbnails(&answer.map, [&](const std::string& location) { return maker.make(location); });
@@ -191,7 +195,10 @@ std::vector<std::string> searched_pictures(const SearchArguments& arguments) {
 std::string search_json(const SearchAnswer& answer, const std::string& html) {
   Json results = Json::array(), refused = Json::array();
   for (const SearchHit& hit : answer.hits) {
-    results.push_back({{"score", hit.score}, {"path", hit.path}, {"caption", hit.caption}, {"right", hit.right}});
+    if (answer.of_texts)
+      results.push_back({{"score", hit.score}, {"text", hit.caption}, {"name", hit.path}});
+    else
+      results.push_back({{"score", hit.score}, {"path", hit.path}, {"caption", hit.caption}, {"right", hit.right}});
   }
   for (const RefusedPicture& one : answer.refused) refused.push_back({{"path", one.path}, {"reason", one.reason}});
   return json_text({{"query", answer.query},
@@ -211,12 +218,12 @@ void show_answer(const SearchArguments& arguments, const SearchAnswer& answer) {
   write_page(answer, html);
   const std::string text = arguments.json ? search_json(answer, html) + "\n" : search_text(answer);
   std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fprintf(stderr, "bascule: search: pictures: %s\n", html.c_str());
+  std::fprintf(stderr, "bascule: search: %s: %s\n", answer.of_texts ? "texts" : "pictures", html.c_str());
 }
 
 int search_command(const SearchArguments& arguments) {
-  show_answer(arguments,
-              search(arguments, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1)));
+  const auto find = arguments.texts.empty() ? search : search_texts;
+  show_answer(arguments, find(arguments, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1)));
   return 0;
 }
 

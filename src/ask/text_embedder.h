@@ -40,6 +40,10 @@ class TextEmbedder {
 
   const SentenceFolder& sentence() const { return sentence_; }
   std::int64_t width() const { return model_->embedding_width(); }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  // What it computes with, for those who compare vectors. The products are there after plan().
+  Threads& threads() { return threads_; }
+  GemmLibrary& products() { return session_.products(); }
 
   // The tokens of the prompt and the text. where: the text in messages. Throws Error kData where it is not UTF-8.
   TextTokens encode(const std::string& text, const std::string& prompt, const std::string& where) const;

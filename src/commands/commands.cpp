@@ -233,12 +233,18 @@ void add_decode(CLI::App& app, Chosen* chosen) {
 
 void add_search(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
-      app.add_subcommand("search", "Find pictures for a text, or captions for a picture, with a finished run");
+      app.add_subcommand("search", "Find pictures for a text, captions for a picture, or texts of a file for a text");
   auto arguments = std::make_shared<SearchArguments>();
   as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run"))->required();
   command->add_option("query", arguments->query, "text, or path of a picture");
   as_path(command->add_option("--picture", arguments->picture, "search captions for this picture"));
   as_path(command->add_option("--images", arguments->images, "search the pictures in this folder and its subfolders"));
+  as_path(command->add_option("--texts", arguments->texts,
+                              "search the texts of this file, with a model that embeds texts: lines, or of .jsonl the "
+                              "members title and text"));
+  as_output_file(command->add_option("--index", arguments->index,
+                                     "where the texts' vectors are kept (default: FILE.index.safetensors)"));
+  command->add_option("--prompt", arguments->prompt, "name of the prompt before the query (default: query)");
   as_integer(command->add_option("--top", arguments->top, "number of results"), 1, 1000);
   as_output_file(
       command->add_option("--html", arguments->html, "page of results to write (default: search.html in the folder)"));
@@ -248,10 +254,11 @@ void add_search(CLI::App& app, Chosen* chosen) {
       CommandReads reads;
       reads.files = {{arguments->picture, "the picture that is asked for"},
                      {arguments->query, "the picture that is asked for"}};
+      reads.files.push_back({arguments->texts, "the file of texts"});
       reads.folders = {arguments->folder};
       const std::vector<OutputOption> page = {{"--html", arguments->html}};
-      check_outputs(page, reads);
-      if (is_any_there(page)) {
+      check_outputs({page.front(), {"--index", arguments->index}}, reads);
+      if (is_any_there(page) && arguments->texts.empty()) {
         for (const std::string& picture : searched_pictures(*arguments))
           reads.files.push_back({picture, "one of the pictures"});
         check_outputs(page, reads);
