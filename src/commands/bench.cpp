@@ -159,9 +159,9 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
 
 // A file that is there was left out by its key.
 Error nothing_to_evaluate(const DataSettings& data, const std::string& use) {
-  const char* const what_to_do = data.evaluation_file().is_given() ? "set training.do_eval = true"
-                                 : data.test_file.is_given()       ? "set training.do_predict = true"
-                                                                   : "set data.validation_file or data.test_file";
+  const char* const what_to_do = data.evaluation_file().is_given()   ? "set training.do_eval = true"
+                                 : data.prediction_file().is_given() ? "set training.do_predict = true"
+                                                                     : "set data.validation_file or data.test_file";
   return Error(ErrorKind::kSettings, "--use " + use, "the run evaluates nothing", what_to_do);
 }
 

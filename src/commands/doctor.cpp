@@ -36,8 +36,10 @@ void check_replaced(const char* option, const std::string& path, bool (*is_ours)
 void check_files(const DoctorArguments& arguments, const Settings& settings) {
   CommandReads reads = named_by_settings(arguments.settings.file, settings);
   reads.files.push_back({arguments.profile, "the profile of --profile"});
+  const DataSettings& data = settings.data;
   for (const PathsSetting* paths :
-       {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
+       {&data.train_file, &data.evaluation_file(), &data.prediction_file(), &data.validation_retrieval.queries,
+        &data.validation_retrieval.relevance, &data.test_retrieval.queries, &data.test_retrieval.relevance}) {
     if (!paths->is_given()) continue;
     const DataFiles files = find_data_files(*paths);
     for (const DataFile& file : files.manifests) reads.files.push_back({file.path, "a file of the data"});

@@ -23,7 +23,7 @@ constexpr double kManyFalseNegatives = 0.05;
 const PathsSetting& file_of(const DataSettings& data, Split split) {
   return split == Split::kTrain        ? data.train_file
          : split == Split::kValidation ? data.evaluation_file()
-                                       : data.test_file;
+                                       : data.prediction_file();
 }
 
 // Texts and pictures as they were read, by split.

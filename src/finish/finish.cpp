@@ -282,9 +282,9 @@ void add_settings(Report* report, const Settings& settings) {
   report->settings_file = settings.origin.file;
   report->model_name = settings.model.model_name_or_path.written;
   report->dataset = settings.data.train_file.text();
-  report->validation_dataset = settings.data.validation_file.text();
+  report->validation_dataset = settings.data.evaluation_file().text();
   if (settings.data.validation_share > 0.0) report->validation_dataset = "rows held out of " + report->dataset;
-  report->test_dataset = settings.data.test_file.text();
+  report->test_dataset = settings.data.prediction_file().text();
 }
 
 // The files that an earlier run's judge has left in the folder: where this run writes none of that name, they would

@@ -133,7 +133,7 @@ std::uint64_t read_texts_with_ids(const std::string& file, const std::function<v
   return lines.digest();
 }
 
-Manifest load_retrieval(const RetrievalFiles& files) {
+Manifest load_retrieval(const RetrievalFiles& files, const RetrievalPrompts& prompts) {
   DataFiles all = find_data_files(files.corpus);
   const DataFiles of_queries = find_data_files(files.queries), of_relevance = find_data_files(files.relevance);
   const std::size_t corpora = all.manifests.size();
@@ -152,7 +152,8 @@ Manifest load_retrieval(const RetrievalFiles& files) {
     builder.begin_file(file);
     digest.add_number(read_texts_with_ids(file.path, [&](const TextWithId& one) {
       add_id(&documents, file.path, one);
-      const std::string_view text = one.text;
+      const std::string whole = prompts.document + one.text;
+      const std::string_view text = whole;
       builder.add("", {&text, 1}, {}, one.line);
     }));
     builder.end_file();
@@ -178,10 +179,14 @@ Manifest load_retrieval(const RetrievalFiles& files) {
     builder.begin_file(file);
     for (const TextWithId& one : asked[i]) {
       std::vector<std::int32_t> relevant = judgements.relevant(query++, of_relevance.name);
-      if (relevant.empty()) continue;
+      if (relevant.empty()) {
+        ++relevance.left_out;
+        continue;
+      }
       for (std::int32_t& document : relevant) document = relevance.places[static_cast<std::size_t>(document)];
       std::sort(relevant.begin(), relevant.end());
-      const std::string_view text = one.text;
+      const std::string whole = prompts.query + one.text;
+      const std::string_view text = whole;
       builder.add("", {&text, 1}, {}, one.line);
       relevance.places.push_back(static_cast<std::int32_t>(relevance.documents + relevance.queries++));
       relevance.relevant.insert(relevance.relevant.end(), relevant.begin(), relevant.end());
@@ -199,6 +204,42 @@ Manifest load_retrieval(const RetrievalFiles& files) {
   Manifest manifest = builder.finish(digest.value());
   manifest.set_relevance(std::move(relevance));
   return manifest;
+}
+
+Relevance relevance_of_rows(const Manifest& manifest) {
+  const std::size_t each = manifest.texts_of_a_row();
+  Relevance relevance;
+  relevance.texts_in_a_row = static_cast<std::int64_t>(each);
+  relevance.places.assign(static_cast<std::size_t>(manifest.rows()) * each, Relevance::kNoPlace);
+  std::unordered_map<std::string_view, std::int32_t> queries, documents;
+  std::vector<std::vector<std::int32_t>> relevant;  // by query
+  std::vector<std::size_t> texts;                   // of queries
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    const std::size_t first = static_cast<std::size_t>(row) * each;
+    const auto [query, is_new] = queries.emplace(manifest.text(row, 0), static_cast<std::int32_t>(queries.size()));
+    if (is_new) {
+      texts.push_back(first);
+      relevant.emplace_back();
+    }
+    for (std::size_t text = 1; text < each; ++text) {
+      const auto [document, is_new_one] =
+          documents.emplace(manifest.text(row, text), static_cast<std::int32_t>(documents.size()));
+      if (is_new_one) relevance.places[first + text] = document->second;
+      if (text == 1) relevant[static_cast<std::size_t>(query->second)].push_back(document->second);
+    }
+  }
+  relevance.documents = static_cast<std::int64_t>(documents.size());
+  relevance.queries = static_cast<std::int64_t>(queries.size());
+  relevance.first.push_back(0);
+  for (std::size_t query = 0; query < texts.size(); ++query) {
+    relevance.places[texts[query]] = static_cast<std::int32_t>(relevance.documents + static_cast<std::int64_t>(query));
+    std::vector<std::int32_t>& own = relevant[query];
+    std::sort(own.begin(), own.end());
+    own.erase(std::unique(own.begin(), own.end()), own.end());
+    relevance.relevant.insert(relevance.relevant.end(), own.begin(), own.end());
+    relevance.first.push_back(static_cast<std::int64_t>(relevance.relevant.size()));
+  }
+  return relevance;
 }
 
 }  // namespace bascule

@@ -23,6 +23,7 @@ struct Relevance {
   std::vector<std::int32_t> places;
   std::int64_t texts_in_a_row = 1;
   std::int64_t documents = 0, queries = 0;
+  std::int64_t left_out = 0;  // queries without a relevant document
   // Query q has relevant[first[q], first[q + 1]), at least one, ascending.
   std::vector<std::int64_t> first;
   std::vector<std::int32_t> relevant;
@@ -54,6 +55,15 @@ std::uint64_t read_texts_with_ids(const std::string& file, const std::function<v
 // document id and a whole number, with tabs between, behind a header or not; a document is relevant where its number is
 // above 0. Equal scores rank by document id. Before the seal. Throws Error kData naming the line: an id that is
 // missing, there twice or not known, a judgement that is made twice; and where no query has a relevant document.
-Manifest load_retrieval(const RetrievalFiles& files);
+// prompts: put before each of those texts.
+struct RetrievalPrompts {
+  std::string document, query;
+};
+Manifest load_retrieval(const RetrievalFiles& files, const RetrievalPrompts& prompts = {});
+
+// Of rows that are a query, a document that is right for it, and perhaps documents that are wrong: equal texts are one
+// query, and one document, and a query's relevant documents are those of all rows that have it. Equal scores rank as
+// the documents stand in the rows.
+Relevance relevance_of_rows(const Manifest& manifest);
 
 }  // namespace bascule

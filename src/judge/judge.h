@@ -64,7 +64,7 @@ struct JudgeShape {
   std::int32_t pad_id = 0;
   std::size_t longest_reference_bytes = 0;
   // Where documents are ranked for queries, by Manifest::relevance(): the most of a split.
-  std::int64_t documents = 0, queries = 0, texts_in_a_row = 1;
+  std::int64_t documents = 0, queries = 0;
   Fields fields;  // of the batches
   std::vector<JudgedOutput> outputs;
 };

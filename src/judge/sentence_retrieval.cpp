@@ -67,6 +67,7 @@ class SentenceRetrieval final : public Judge {
   std::int64_t file_bytes(std::int64_t) const override { return 0; }
 
   void write_files(const JudgedFiles& files, Report* report) const override {
+    if (!files.has_page) return;
     const Relevance& relevance = *files.manifest.relevance();
     std::vector<std::int64_t> texts(static_cast<std::size_t>(relevance.documents + relevance.queries), 0);
     for (std::size_t text = 0; text < relevance.places.size(); ++text) {

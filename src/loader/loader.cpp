@@ -31,10 +31,11 @@ Span<std::byte> take(Span<std::byte>* memory, std::size_t bytes) {
   return part;
 }
 
-std::vector<Slot> lay_out_slots(const LoaderSettings& settings, const StreamPlan& plan, Span<std::byte>* memory) {
+std::vector<Slot> lay_out_slots(const LoaderSettings& settings, const StreamSettings& stream, const StreamPlan& plan,
+                                Span<std::byte>* memory) {
   std::vector<Slot> slots;
   for (std::int64_t i = 0; i < plan.slots; ++i) {
-    slots.push_back(lay_out_slot(slot_shape(settings, plan), take(memory, plan.slot_bytes)));
+    slots.push_back(lay_out_slot(slot_shape(settings, stream, plan), take(memory, plan.slot_bytes)));
   }
   return slots;
 }
@@ -83,7 +84,7 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
         *stream.manifest, batch_dealing(settings, stream), sample_settings(settings, stream, plan.streams[i]),
         reads_pictures(settings), stream.shuffled ? settings.random_crops : RandomCrops{},
         augmenting_of(settings, stream), mix_settings(settings, stream),
-        lay_out_slots(settings, plan.streams[i], &memory), digests.subspan(pictures, own)));
+        lay_out_slots(settings, stream, plan.streams[i], &memory), digests.subspan(pictures, own)));
     pictures += own;
     states.push_back(states_.back().get());
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));
@@ -326,7 +327,7 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
     if (reads_text(settings, text))
       plan.texts[text] = plan_text(settings, stream, text, sample.texts[text], &plan.bounds);
   }
-  plan.slot_bytes = slot_bytes(slot_shape(settings, plan));
+  plan.slot_bytes = slot_bytes(slot_shape(settings, stream, plan));
   return plan;
 }
 

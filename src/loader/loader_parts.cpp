@@ -93,7 +93,7 @@ std::vector<TextSettings> text_settings(const LoaderSettings& settings, int numb
   for (std::size_t i = 0; i < in_a_row.size(); ++i) {
     in_a_row[i].of_row = static_cast<int>(i);
     in_a_row[i].column = settings.text_columns[i];
-    if (!settings.prompts.empty()) in_a_row[i].prefix = settings.prompts[i];
+    if (settings.prompts.size() == in_a_row.size()) in_a_row[i].prefix = settings.prompts[i];
   }
   return in_a_row;
 }
@@ -128,8 +128,8 @@ bool has_text_lengths(const LoaderSettings& settings, const StreamSettings& stre
   return true;
 }
 
-SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream) {
-  return {&settings.fields, stream.bounds};
+SlotShape slot_shape(const LoaderSettings& settings, const StreamSettings& stream, const StreamPlan& plan) {
+  return {stream.fields.empty() ? &settings.fields : &stream.fields, plan.bounds};
 }
 
 std::size_t longest_text_bytes(const LoaderSettings& settings) {

@@ -32,7 +32,7 @@ bool reads_text(const LoaderSettings& settings, int text = 0);
 // Whether the cache holds the lengths of all texts of a stream's rows, so that none is read to plan it.
 bool has_text_lengths(const LoaderSettings& settings, const StreamSettings& stream);
 
-SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream);
+SlotShape slot_shape(const LoaderSettings& settings, const StreamSettings& stream, const StreamPlan& plan);
 // The bytes of the longest text, all streams.
 std::size_t longest_text_bytes(const LoaderSettings& settings);
 // Scratch of one worker.

@@ -131,10 +131,15 @@ bool mixes_labels(const DataSettings& data, const TrainingSettings& training) {
   return training.do_train && (data.mixup_alpha > 0.0 || data.cutmix_alpha > 0.0);
 }
 
+bool judges_retrieval_files(const DataSettings& data, const TrainingSettings& training) {
+  return (training.do_eval && data.validation_retrieval.is_given()) ||
+         (training.do_predict && data.test_retrieval.is_given());
+}
+
 bool reads_rows(const DataSettings& data, const TrainingSettings& training) {
   return (training.do_train && !data.train_file.is_corpus()) ||
-         (training.do_eval && !data.evaluation_file().is_corpus()) ||
-         (training.do_predict && !data.test_file.is_corpus());
+         (training.do_eval && !data.validation_retrieval.is_given() && !data.evaluation_file().is_corpus()) ||
+         (training.do_predict && !data.test_retrieval.is_given() && !data.test_file.is_corpus());
 }
 
 void reopen(OpenedModel* opened, const ModelSettings& model, const DataSettings& data,
@@ -142,11 +147,14 @@ void reopen(OpenedModel* opened, const ModelSettings& model, const DataSettings&
   opened->model = opened->family->open(opened->source, model.head);
   opened->inputs = opened->model->inputs();
   const FamilyHead& head = *opened->family->head(model.head);
-  opened->judge_kind = &judge_named(opened->inputs.has_values ? head.judge_of_values : head.judge);
+  const bool has_values = opened->inputs.has_values && !judges_retrieval_files(data, training);
+  opened->judge_kind = &judge_named(has_values ? head.judge_of_values : head.judge);
   RecordOptions options;
   options.dropout = model.dropout == Dropout::kConfig && training.do_train;
   options.mixed_labels = mixes_labels(data, training);
   opened->fields = opened->model->fields(options);
+  options.texts_in_a_row = 1;
+  if (judges_retrieval_files(data, training)) opened->fields_of_one_text = opened->model->fields(options);
 }
 
 OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, const TrainingSettings& training,

@@ -32,6 +32,7 @@ struct OpenedModel {
   std::unique_ptr<Model> model;
   ModelInputs inputs;
   Fields fields;                               // filled by the loader
+  Fields fields_of_one_text;                   // of rows with one text, which a retrieval from files has; else empty
   const JudgeKind* judge_kind = nullptr;       // of the model's evaluations
   std::unique_ptr<const Tokenizer> tokenizer;  // null where the model reads no text
   std::string model_folder;                    // of config.json and the weights: that of the settings, or one below
@@ -53,6 +54,8 @@ void reopen(OpenedModel* opened, const ModelSettings& model, const DataSettings&
 
 // Whether a split that the run reads is a table of rows: a text corpus has no columns.
 bool reads_rows(const DataSettings& data, const TrainingSettings& training);
+// Whether the run evaluates by documents and queries in files of their own.
+bool judges_retrieval_files(const DataSettings& data, const TrainingSettings& training);
 // Whether training mixes pictures and labels in pairs.
 bool mixes_labels(const DataSettings& data, const TrainingSettings& training);
 

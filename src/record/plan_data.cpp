@@ -7,6 +7,8 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/messages.h"
+#include "src/index/relevance.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/media.h"
 #include "src/pictures/picture_decoder.h"
@@ -139,7 +141,38 @@ void close_first_split(RunData* data) {
 const PathsSetting& file_of(const DataSettings& data, Split split) {
   return split == Split::kTrain        ? data.train_file
          : split == Split::kValidation ? data.evaluation_file()
-                                       : data.test_file;
+                                       : data.prediction_file();
+}
+
+// Null: the split has rows of its own.
+const RetrievalFiles* retrieval_of(const DataSettings& data, Split split) {
+  const RetrievalFiles& files = split == Split::kTest ? data.test_retrieval : data.validation_retrieval;
+  return split != Split::kTrain && files.is_given() ? &files : nullptr;
+}
+
+// Those that training puts before queries and documents, or else those of the folder.
+RetrievalPrompts retrieval_prompts(const RecordedRun& run) {
+  const std::vector<std::string>& prompts = run.settings.data.prompts;
+  if (prompts.size() > 1) return {prompts[1], prompts[0]};
+  const auto named = [&](const char* name) {
+    const auto found = run.opened.sentence->prompts.find(name);
+    return found == run.opened.sentence->prompts.end() ? std::string() : found->second;
+  };
+  return {named("document"), named("query")};
+}
+
+void note_retrieval(RecordedRun* run, const Manifest& manifest) {
+  const Relevance& relevance = *manifest.relevance();
+  run->notes.push_back("data: " + std::to_string(relevance.queries) + (relevance.queries == 1 ? " query" : " queries") +
+                       " over " + count_of(relevance.documents, "document") + " of " + manifest.name() +
+                       (relevance.left_out == 0
+                            ? ""
+                            : "; without a relevant document and left out: " + std::to_string(relevance.left_out)));
+}
+
+// Whether evaluations search documents for queries.
+bool ranks_documents(const RecordedRun& run) {
+  return head_of(run).words.embeds_texts && !run.opened.inputs.has_values;
 }
 
 MissingPictures missing_pictures(const RecordedRun& run) {
@@ -208,6 +241,9 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
     recorded.manifest = std::move(same->manifest);
     recorded.corpus = std::move(same->corpus);
     stream.planned = lender->plan.streams[same->stream].texts;
+  } else if (const RetrievalFiles* const retrieval = retrieval_of(data, split)) {
+    recorded.manifest = std::make_unique<Manifest>(load_retrieval(*retrieval, retrieval_prompts(*run)));
+    note_retrieval(run, *recorded.manifest);
   } else if (file.is_corpus()) {
     open_corpus(run, split, file, held_out, &recorded);
     if (most > 0) recorded.manifest->keep_first(most);
@@ -232,6 +268,10 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
                                                            : std::move(opened.manifest));
     if (reads_text(loader, 1) && !recorded.manifest->is_unlabelled()) find_empty_texts(run, recorded.manifest.get());
   }
+  // A row of a retrieval has one text.
+  if (recorded.manifest->relevance() == nullptr && split != Split::kTrain && ranks_documents(*run))
+    recorded.manifest->set_relevance(relevance_of_rows(*recorded.manifest));
+  if (retrieval_of(data, split) != nullptr) stream.fields = run->opened.fields_of_one_text;
   recorded.stream = run->data.loader.streams.size();
   stream.manifest = recorded.manifest.get();
   stream.corpus = recorded.corpus.get();

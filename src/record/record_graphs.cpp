@@ -13,6 +13,7 @@
 #include "src/graph/backward.h"
 #include "src/graph/element_types.h"
 #include "src/graph/parameters.h"
+#include "src/index/relevance.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer_kinds.h"
 
@@ -43,7 +44,9 @@ RecordOptions options_of(const Settings& settings, Use use, const FamilyHead& he
 Graph& add_graph(RecordedRun* run, Use use, const BatchCounts& bounds, const RecordOptions& options) {
   RecordedGraph& recorded = run->graphs.by_use[use];
   recorded.number = run->session.graphs();
-  Graph& graph = run->session.add_graph(bounds, run->opened.fields);
+  const OpenedModel& opened = run->opened;
+  Graph& graph =
+      run->session.add_graph(bounds, options.texts_in_a_row == 1 ? opened.fields_of_one_text : opened.fields);
   recorded.recording = run->opened.model->record(graph, use, options);
   return graph;
 }
@@ -132,6 +135,7 @@ void record_evaluation(RecordedRun* run, const FamilyHead& head) {
   run->graphs.predicts = test != nullptr && run->opened.judge_kind->predicts;
   RecordOptions options = options_of(run->settings, Use::kEvaluate, head);
   options.predictions = run->graphs.predicts;
+  if (judges_retrieval_files(run->settings.data, run->settings.training)) options.texts_in_a_row = 1;
   Graph& graph = add_graph(run, Use::kEvaluate, bounds, options);
   if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
   const Recording& recording = run->graphs[Use::kEvaluate].recording;
@@ -139,10 +143,16 @@ void record_evaluation(RecordedRun* run, const FamilyHead& head) {
   for (const LossTerm& term : recording.losses) shape.losses.push_back({term.name, term.stream});
   if (run->graphs.predicts) {
     const StreamPlan& plan = run->data.plan.streams[test->stream];
-    const int counted = shape.losses.front().stream;
+    const int counted = shape.losses.empty() ? kSamples : shape.losses.front().stream;
     shape.predicted_rows = test->manifest->rows();
     shape.longest_text = run->data.loader.texts[0].max_length;
     shape.counted_of_a_row = std::max(plan.bounds[counted] / plan.bounds.samples(), plan.texts[0].most_masked);
+  }
+  for (const RecordedSplit& split : run->data.splits) {
+    const Relevance* const relevance = split.manifest->relevance();
+    if (relevance == nullptr) continue;
+    shape.documents = std::max(shape.documents, relevance->documents);
+    shape.queries = std::max(shape.queries, relevance->queries);
   }
   shape.fields = run->opened.fields;
   shape.classes = run->opened.inputs.class_names;

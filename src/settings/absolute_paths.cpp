@@ -58,7 +58,11 @@ Settings with_absolute_paths(Settings settings) {
     if (path->resolved.empty()) path->resolved = path->written;
     path->written = path->resolved;
   }
-  for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
+  DataSettings& data = settings.data;
+  for (PathsSetting* paths :
+       {&data.train_file, &data.validation_file, &data.test_file, &data.validation_retrieval.corpus,
+        &data.validation_retrieval.queries, &data.validation_retrieval.relevance, &data.test_retrieval.corpus,
+        &data.test_retrieval.queries, &data.test_retrieval.relevance}) {
     for (std::string& path : paths->written) {
       if (data_path_problem(*paths, path).what.empty()) path = absolute_data_path(*paths, path);
     }

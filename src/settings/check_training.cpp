@@ -197,6 +197,33 @@ void check_scores(const Settings& s) {
 
 }  // namespace
 
+// The three files of a retrieval stand together, and in place of the split's own.
+void check_retrieval(const Settings& s, const std::string& split, const RetrievalFiles& files, bool has_other_rows,
+                     std::int64_t most) {
+  const std::string corpus = "data." + split + "_corpus";
+  const std::pair<const PathsSetting&, std::string> keys[] = {{files.corpus, corpus},
+                                                              {files.queries, "data." + split + "_queries"},
+                                                              {files.relevance, "data." + split + "_relevance"}};
+  const auto given =
+      std::find_if(std::begin(keys), std::end(keys), [](const auto& key) { return key.first.is_given(); });
+  if (given == std::end(keys)) return;
+  for (const auto& [paths, key] : keys) {
+    if (!paths.is_given())
+      refuse(s, given->second, given->second + " is set, but " + key + " is not",
+             "set all three files of the retrieval");
+  }
+  if (!s.head()->embeds_texts) {
+    const std::string heads = heads_that_embed_texts(s);
+    refuse(s, corpus, corpus + " is set, but the head \"" + s.head()->name + "\" embeds no texts",
+           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
+  }
+  if (has_other_rows)
+    refuse(s, corpus, corpus + " and other rows for " + split + " are both set", "remove one of them");
+  if (most > 0)
+    refuse(s, corpus, "the documents and queries of " + corpus + " cannot be limited to the first ones",
+           "remove the limit on its samples, or shorten the files");
+}
+
 void check_embedded_texts(const Settings& s) {
   if (s.head()->embeds_texts) check_scores(s);
   const DataSettings& data = s.data;
@@ -209,6 +236,14 @@ void check_embedded_texts(const Settings& s) {
                (heads.empty() ? "no head of this model embeds texts" : "only the head " + heads + " embeds texts"),
            heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
   }
+  const bool has_validation = data.validation_file.is_given() || data.validation_share > 0.0;
+  check_retrieval(s, "validation", data.validation_retrieval, has_validation, data.max_eval_samples);
+  check_retrieval(s, "test", data.test_retrieval, data.test_file.is_given(), data.max_predict_samples);
+  if (s.training.do_eval && s.training.do_predict && data.evaluation_file().is_given() &&
+      data.prediction_file().is_given() && data.validation_retrieval.is_given() != data.test_retrieval.is_given())
+    refuse(s, data.test_retrieval.is_given() ? "data.test_corpus" : "data.validation_corpus",
+           "one of validation and test is a retrieval from files, and the other is not",
+           "give both a corpus, queries and relevance, or neither");
   if (!data.negative_columns.empty() && data.text_pair_column.empty())
     refuse(s, "data.negative_columns", "data.negative_columns is set, but data.text_pair_column is not",
            "name the column of the texts that belong to those of data.text_column");

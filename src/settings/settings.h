@@ -60,6 +60,8 @@ struct PathsSetting {
 // A retrieval in the form of BEIR: documents, queries, and which documents are right for which query.
 struct RetrievalFiles {
   PathsSetting corpus, queries, relevance;
+
+  bool is_given() const { return corpus.is_given(); }
 };
 
 enum class Precision { kFloat32, kBf16 };
@@ -154,7 +156,8 @@ struct DataSettings {
   PathsSetting train_file;
   PathsSetting validation_file;
   PathsSetting test_file;
-  double validation_share = 0.0;  // of train_file, held out in place of validation_file; 0: none
+  RetrievalFiles validation_retrieval, test_retrieval;  // in place of these files
+  double validation_share = 0.0;                        // of train_file, held out in place of validation_file; 0: none
   std::string image_column = "image";
   std::string caption_column = "caption";
   std::string text_column;                    // "": caption_column
@@ -203,7 +206,12 @@ struct DataSettings {
   std::string random_change() const;
 
   // The file that the samples of the validation are in.
-  const PathsSetting& evaluation_file() const { return validation_share > 0.0 ? train_file : validation_file; }
+  const PathsSetting& evaluation_file() const {
+    if (validation_retrieval.is_given()) return validation_retrieval.corpus;
+    return validation_share > 0.0 ? train_file : validation_file;
+  }
+  // Those of the prediction.
+  const PathsSetting& prediction_file() const { return test_retrieval.is_given() ? test_retrieval.corpus : test_file; }
 
   // The length of targets in validation and test.
   std::int64_t eval_target_length() const {

@@ -38,7 +38,7 @@ void need_file(const Settings& settings, bool is_on, const PathsSetting& file, c
 void check_phases(const Settings& s) {
   need_file(s, s.training.do_train, s.data.train_file, "training.do_train", "data.train_file");
   need_file(s, s.training.do_eval, s.data.evaluation_file(), "training.do_eval", "data.validation_file");
-  need_file(s, s.training.do_predict, s.data.test_file, "training.do_predict", "data.test_file");
+  need_file(s, s.training.do_predict, s.data.prediction_file(), "training.do_predict", "data.test_file");
   if (!s.training.do_train && !s.training.do_eval && !s.training.do_predict) {
     refuse(s, "training.do_train", "the run has nothing to do",
            "set data.train_file, data.validation_file or data.test_file, and leave the matching do_train, do_eval or "
@@ -373,7 +373,7 @@ void resolve_defaults(Settings& settings) {
   TrainingSettings& t = settings.training;
   if (!is_written(settings, "training.do_train")) t.do_train = settings.data.train_file.is_given();
   if (!is_written(settings, "training.do_eval")) t.do_eval = settings.data.evaluation_file().is_given();
-  if (!is_written(settings, "training.do_predict")) t.do_predict = settings.data.test_file.is_given();
+  if (!is_written(settings, "training.do_predict")) t.do_predict = settings.data.prediction_file().is_given();
   if (t.max_steps > 0 && !is_written(settings, "training.num_train_epochs")) t.num_train_epochs = 0.0;
   resolve_intervals(settings);
   if (!settings.draw.is_given) resolve_best(settings);

@@ -70,6 +70,7 @@ KEYS = {
     "model.normalize": (PARAMETERS, EMBEDDINGS, "true"),
     "data.train_file": (PARAMETERS, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.validation_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
+    **{f"data.{split}_{kind}": (REFUSED, PAIRS, '"{f}/columns.jsonl"') for split in ("validation", "test") for kind in ("corpus", "queries", "relevance")},
     "data.validation_share": (PARAMETERS, {**CONTRASTIVE, "data__validation_file": None}, "0.5"),
     "data.test_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.image_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_image"'),

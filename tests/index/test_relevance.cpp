@@ -103,5 +103,33 @@ TEST_F(Relevant, RefusesWhatIsWrongInOneLine) {
   EXPECT_EQ(refused("[]", kQueries, kRelevance), "corpus.jsonl:1: not a JSON object; write one object a line");
 }
 
+TEST_F(Relevant, PutsPromptsBeforeDocumentsAndQueries) {
+  const Manifest manifest = load_retrieval(files(kCorpus, kQueries, kRelevance), {"d: ", "q: "});
+  EXPECT_EQ(texts_of(manifest),
+            (std::vector<std::string>{"d: Cats purr", "d: dogs bark", "d: ", "q: who barks", "q: who purrs"}));
+  EXPECT_EQ(manifest.relevance()->left_out, 1);
+}
+
+// Anchor a has two positives, of which one is a negative of another row; x is an anchor and a document.
+TEST_F(Relevant, RowsAreTheirOwnQueriesAndDocuments) {
+  ManifestColumns columns;
+  columns.image = "";
+  columns.text = "a";
+  columns.second_text = "p";
+  columns.further_texts = {"n"};
+  const Manifest manifest = Manifest::load(
+      folder.write("rows.jsonl",
+                   "{\"a\": \"a\", \"p\": \"x\", \"n\": \"y\"}\n{\"a\": \"x\", \"p\": \"z\", \"n\": \"x\"}\n"
+                   "{\"a\": \"a\", \"p\": \"z\", \"n\": \"y\"}\n{\"a\": \"a\", \"p\": \"x\", \"n\": \"w\"}\n"),
+      columns);
+  const Relevance relevance = relevance_of_rows(manifest);
+  EXPECT_EQ(relevance.texts_in_a_row, 3);
+  EXPECT_EQ(relevance.documents, 4);  // x, y, z, w
+  EXPECT_EQ(relevance.queries, 2);
+  EXPECT_EQ(relevance.places, (std::vector<std::int32_t>{4, 0, 1, 5, 2, -1, -1, -1, -1, -1, -1, 3}));
+  EXPECT_EQ(relevance.first, (std::vector<std::int64_t>{0, 2, 3}));
+  EXPECT_EQ(relevance.relevant, (std::vector<std::int32_t>{0, 2, 2}));
+}
+
 }  // namespace
 }  // namespace bascule::test_relevance

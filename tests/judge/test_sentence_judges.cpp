@@ -34,7 +34,7 @@ class JudgedTexts {
     if (const Relevance* const relevance = manifest_.relevance()) {
       shape.documents = relevance->documents;
       shape.queries = relevance->queries;
-      each_ = shape.texts_in_a_row = relevance->texts_in_a_row;
+      each_ = relevance->texts_in_a_row;
     }
     shape.fields = {{"labels", DType::kFloat32, {}, 1, FieldSource::kLabelValues}};
     shape.outputs = outputs();
