@@ -33,8 +33,8 @@ TABLE = {"name": "t", "columns": ["subject", "measured", "comparison"],
          "row": [{"subject": "a model", "measured": "1", "comparison": "`vit`", **BEFORE}, {"subject": "two", "measured": "2", "comparison": "`bert`, `bert-large`", **BEFORE},
                  {"subject": "\"other\" – a | b", "measured": "3", "comparison": "`bascule bench FILE`", **BEFORE}]}
 NOW = {"machine": "a new one", "commit": "ba9876543210", "date": "2026-02-02"}
-ARGUMENTS = types.SimpleNamespace(python="python", reference=pathlib.Path("reference"), steps=3)
-OURS, PEER = [(4.0, 1024, 0.9, 400.0), (4.2, 1024, 0.9, 400.0), (4.4, 1024, 0.9, 400.0)], [(2.0, 2048), (2.0, 2048), (2.0, 2048)]
+ARGUMENTS = types.SimpleNamespace(python="python", reference=pathlib.Path("reference"), models=pathlib.Path("models"), steps=3)
+OURS, PEER = [(4.0, 1024, 0.9, 400.0), (4.2, 1024, 0.9, 400.0), (4.4, 1024, 0.9, 400.0)], [(2.0, 2048, "a peer 1.0")] * 3
 
 
 class Recording(unittest.TestCase):
@@ -58,18 +58,26 @@ class Recording(unittest.TestCase):
 
     def test_of_each_peer_the_figure_is_taken_that_ours_is_compared_with(self):
         """The members of their lines that are rates or times, each with a value of its own."""
+        self.assertEqual(self.measured(slow=True), {"vit": {4.0}, "vit-optimizers": {4.0}, "bert": {0.99}, "bert-lengths": {0.99}, "bert-sequences": {3.0}, "t5-small": {0.5}, "t5-generate": {64.0},
+                                                    "t5-beams": {64.0}, "sd-unet": {4.0}, "sd-vae": {8.0}, "sd-text": {2.0}, "sd-picture": {0.5}, "evaluation": {4.0, 0.99, 0.5}})
+
+    def test_of_several_peers_the_fastest_counts_and_is_named(self):
+        raced = {name: rates for name, rates in self.measured(slow=False).items() if 1e3 in rates}
+        self.assertEqual(raced, {"t5-generate": {1e3}, "t5-beams": {1e3}, "sd-unet": {1e3}, "sd-vae": {1e3}, "sd-text": {1e3}, "sd-picture": {1e3}, "evaluation": {1e3, 0.5}})
+        line = compare_families.COMPARISONS["sd-picture"][0]
+        words = compare_families.in_words(line, [(0.5, None, None, None)], [(0.25, 7, "openvino 2026.4")])
+        self.assertEqual(words, f"{line.name}: 2.00 s, 2.00 times as fast (2.00 to 2.00) as the peer (openvino 2026.4)'s 4.00 s")
+
+    def measured(self, slow):
+        """Rates of the lines of comparisons, where other peers than PyTorch are `slow`, or faster than anything."""
         stage = {"seconds": {"text": 0.5, "unet": 0.25, "vae": 0.125}}
+        other = {"software": "another 1.0", "rate": 1e-3 if slow else 1e3, "unit": "samples/s"}
         printed = {"peer_vit.py": {"seconds_per_step": 8.0, "samples_per_second": 4.0}, "peer_bert.py": {"seconds_per_step": 32.3, "samples_per_second": 0.99, "tokens_per_second": 126.4},
-                   "peer_t5.py": {"samples_per_second": 0.5, "tokens_per_second": 64.0}, "peer_sequences.py": {"samples_per_second": 3.0}, "peer_sd.py": {**stage, "seconds_per_picture": 2.0}}
-        expected = {"vit": 4.0, "vit-optimizers": 4.0, "bert": 0.99, "bert-lengths": 0.99, "bert-sequences": 3.0, "t5-small": 0.5, "t5-generate": 64.0, "t5-beams": 64.0,
-                    "sd-unet": 4.0, "sd-vae": 8.0, "sd-picture": 0.5}
-        for name, rate in expected.items():
-            for line in filter(lambda line: line.peer, compare_families.COMPARISONS[name]):
-                answer = f"a warning\n{json.dumps({**printed[pathlib.Path(line.peer[0]).name], 'peak_rss_mib': 7})}\n"
-                with self.subTest(line=line.name), mock.patch.object(compare_families, "output_of", return_value=answer):
-                    self.assertEqual(compare_families.measure_peer(ARGUMENTS, line), (rate, 7))
-        of_evaluation = [compare_families.rate_of_peer(line, printed[line.peer[0]]) for line in compare_families.COMPARISONS["evaluation"]]
-        self.assertEqual(of_evaluation, [4.0, 0.99, 0.5])
+                   "peer_t5.py": {"samples_per_second": 0.5, "tokens_per_second": 64.0}, "peer_sequences.py": {"samples_per_second": 3.0}, "peer_sd.py": {**stage, "seconds_per_picture": 2.0},
+                   "peer_openvino.py": other, "peer_ctranslate2.py": other}
+        names = ("vit", "vit-optimizers", "bert", "bert-lengths", "bert-sequences", "t5-small", "t5-generate", "t5-beams", "sd-unet", "sd-vae", "sd-text", "sd-picture", "evaluation")
+        with mock.patch.object(compare_families, "output_of", side_effect=lambda command: f"a warning\n{json.dumps({**printed[command[1].name], 'peak_rss_mib': 7})}\n"):
+            return {name: {compare_families.measure_peer(ARGUMENTS, line)[0] for line in compare_families.COMPARISONS[name] if line.peer} for name in names}
 
     def test_a_comparison_without_a_row_gets_one(self):
         table = self.record("t5-base")
