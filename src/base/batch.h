@@ -170,6 +170,8 @@ struct Batch {
   // left out (evaluation only): then the samples are the others, in order, and there are fewer samples than positions.
   std::int64_t first_position = 0;
   std::int64_t positions = 0;
+  // The same of the batch of all ranks.
+  std::int64_t first_position_of_all = 0, positions_of_all = 0;
 
   // A field of the model's declaration; null for number -1.
   template <typename Element>

@@ -125,6 +125,7 @@ MeanSample read_data(const Settings& settings, std::size_t most_examples, Diagno
     diagnosis->splits.push_back(figures_of(opened, read, split));
   }
   find_in_texts(opened, read.texts, findings);
+  find_in_rows_of_texts(opened, findings);
   find_in_labels(opened, diagnosis->splits, read.samples, findings);
   find_in_pictures(opened, read.pictures, findings);
   find_equal_pictures(opened, read.pictures, findings);

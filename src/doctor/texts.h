@@ -77,4 +77,7 @@ std::string shown_text(const OpenedData& opened, const SplitTexts& texts, std::i
 // Appends the findings about them.
 void find_in_texts(const OpenedData& opened, const std::vector<SplitTexts>& texts, std::vector<Finding>* findings);
 
+// The same of rows whose texts are embedded each by itself.
+void find_in_rows_of_texts(const OpenedData& opened, std::vector<Finding>* findings);
+
 }  // namespace bascule

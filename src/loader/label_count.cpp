@@ -45,7 +45,7 @@ std::int64_t LabelCount::of(const Manifest& manifest, const SampleSettings& sett
     const BatchPlace place = order.place(number);
     const EpochOrder rows = order.epoch_order(place.epoch);
     for (std::int64_t b = 0; b < place.count; ++b) {
-      const std::int64_t row = order.row(rows, (place.first_position + b) % order.rows());
+      const std::int64_t row = order.row(rows, place.epoch, (place.first_position + b) % order.rows());
       const Span<std::int32_t> ids = tokens_of(manifest, text, row, ids_, scratch_);
       counted += mask_tokens(ids, scratch_.labels.first(ids.size()), text.masking, place.epoch, row);
     }

@@ -65,8 +65,9 @@ struct StreamSettings {
   std::int64_t world_size = 1;
   std::int64_t rank = 0;
   std::int64_t batch_per_rank = 1;
-  std::int64_t ring_slots = 3;         // at least 2; with workers = 0 one is made
-  std::int64_t max_target_length = 0;  // of its samples' second text; 0: as LoaderSettings::texts has it
+  std::int64_t ring_slots = 3;                // at least 2; with workers = 0 one is made
+  std::int64_t max_target_length = 0;         // of its samples' second text; 0: as LoaderSettings::texts has it
+  const DistinctBatches* distinct = nullptr;  // see BatchDealing
   Fields fields;  // in place of LoaderSettings::fields, for another number of texts in a row; empty: those
   const TextPlan* planned = nullptr;  // by number, where a plan with the same rows and texts has measured them already
 };

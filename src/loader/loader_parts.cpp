@@ -24,6 +24,7 @@ BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings&
   dealing.rank = stream.rank;
   dealing.batch_per_rank = stream.batch_per_rank;
   dealing.dealt = mix_settings(settings, stream).is_on() ? 2 : 1;
+  dealing.distinct = stream.distinct;
   return dealing;
 }
 

@@ -88,6 +88,8 @@ void begin_batch(Slot* slot) noexcept {
   batch.index = slot->place.index;
   batch.first_position = slot->place.first_position;
   batch.positions = slot->place.count;
+  batch.first_position_of_all = slot->place.all.begin;
+  batch.positions_of_all = slot->place.all.count;
   for (const TextSlot& text : slot->texts) {
     if (text.offsets != nullptr) text.offsets[0] = 0;
     if (text.read_offsets != nullptr) text.read_offsets[0] = 0;

@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/base/philox.h"
+#include "src/loader/distinct_batches.h"
 
 namespace bascule {
 
@@ -14,6 +15,11 @@ BatchOrder::BatchOrder(const BatchDealing& dealing) noexcept
       cut_{dealing.rows, dealing.shuffled ? dealing.world_size : 1, dealing.batch_per_rank,
            dealing.shuffled && dealing.drop_last, dealing.shuffled ? dealing.dealt : 1} {
   const std::int64_t batches = cut_.batches_per_epoch();
+  if (dealing.distinct != nullptr) {
+    BASCULE_CHECK(dealing.shuffled && dealing.dealt == 1);
+    batches_per_epoch_ = dealing.distinct->batches(0);
+    return;
+  }
   batches_per_epoch_ =
       dealing.shuffled ? batches : batches / dealing.world_size + (dealing.rank < batches % dealing.world_size ? 1 : 0);
 }
@@ -27,13 +33,28 @@ std::int64_t BatchOrder::max_samples() const noexcept {
 BatchPlace BatchOrder::place(std::int64_t number) const noexcept {
   BASCULE_DCHECK(number >= 0 && batches_per_epoch_ > 0);
   BatchPlace place;
-  place.epoch = number / batches_per_epoch_;
-  place.index = number % batches_per_epoch_;
-  const SampleRange mine = dealing_.shuffled ? cut_.share(cut_.batch(place.index), dealing_.rank)
-                                             : cut_.batch(place.index * dealing_.world_size + dealing_.rank);
+  if (const DistinctBatches* const distinct = dealing_.distinct) {
+    place.epoch = distinct->epoch_of_batch(number);
+    place.index = number - distinct->batches_before(place.epoch);
+    place.all = distinct->batch(place.epoch, place.index);
+  } else {
+    place.epoch = number / batches_per_epoch_;
+    place.index = number % batches_per_epoch_;
+    place.all = cut_.batch(dealing_.shuffled ? place.index : place.index * dealing_.world_size + dealing_.rank);
+  }
+  const SampleRange mine = dealing_.shuffled ? cut_.share(place.all, dealing_.rank) : place.all;
   place.first_position = mine.begin;
   place.count = mine.count;
   return place;
+}
+
+std::int64_t BatchOrder::samples_per_epoch() const noexcept {
+  return dealing_.distinct != nullptr ? dealing_.rows : cut_.samples_per_epoch();
+}
+
+std::int64_t BatchOrder::row(const EpochOrder& order, std::int64_t epoch, std::int64_t position) const noexcept {
+  if (dealing_.distinct != nullptr) return order.row(dealing_.distinct->plain(epoch, position));
+  return dealing_.shuffled ? order.row(position) : position;
 }
 
 EpochOrder BatchOrder::epoch_order(std::int64_t epoch) const noexcept {

@@ -62,14 +62,17 @@ struct BatchCut {
   SampleRange share(SampleRange batch, std::int64_t rank) const noexcept;
 };
 
-// Which samples are in which batch of a stream, for one rank. Arithmetic alone, see sampler.h; no allocation, usable
-// after the seal.
+// Which samples are in which batch of a stream, for one rank. Arithmetic alone, or looked up in a plan of distinct
+// batches; no allocation, usable after the seal.
+
+class DistinctBatches;
 
 struct BatchPlace {
   std::int64_t epoch = 0;
   std::int64_t index = 0;           // in the epoch, among those of this rank
   std::int64_t first_position = 0;  // in the epoch
   std::int64_t count = 0;           // samples of this rank
+  SampleRange all;                  // positions of all ranks
 };
 
 struct BatchDealing {
@@ -81,6 +84,9 @@ struct BatchDealing {
   std::int64_t rank = 0;
   std::int64_t batch_per_rank = 1;
   std::int64_t dealt = 1;  // see BatchCut; shuffled only
+  // The epochs' batches are these, cut alike for the same rows, and have no text twice; null: an epoch's order is cut
+  // as it is. Shuffled only; outlives the order.
+  const DistinctBatches* distinct = nullptr;
 };
 
 class BatchOrder {
@@ -93,19 +99,18 @@ class BatchOrder {
   std::uint64_t seed() const noexcept { return dealing_.seed; }
   // Position i of every epoch is row i: the stream of an evaluation.
   bool is_sequential() const noexcept { return !dealing_.shuffled; }
-  // Batches of this rank, including empty shares.
+  // Batches of this rank, including empty shares; of distinct batches those of the first epoch.
   std::int64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
-  // Samples of all ranks.
-  std::int64_t samples_per_epoch() const noexcept { return cut_.samples_per_epoch(); }
+  // Samples of all ranks: at least as many as any epoch has.
+  std::int64_t samples_per_epoch() const noexcept;
   // Most samples that a batch of this rank can have; 1 where all its shares are empty, as room is planned by it.
   std::int64_t max_samples() const noexcept;
   // Batch `number` of the stream, which counts on from epoch to epoch.
   BatchPlace place(std::int64_t number) const noexcept;
   // The rows of an epoch; for sequential streams the order is not asked.
   EpochOrder epoch_order(std::int64_t epoch) const noexcept;
-  std::int64_t row(const EpochOrder& order, std::int64_t position) const noexcept {
-    return dealing_.shuffled ? order.row(position) : position;
-  }
+  // order: of the epoch.
+  std::int64_t row(const EpochOrder& order, std::int64_t epoch, std::int64_t position) const noexcept;
 
  private:
   BatchDealing dealing_;

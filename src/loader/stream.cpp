@@ -87,7 +87,7 @@ void Stream::list_replacements(std::int64_t number) noexcept {
     const SampleRecord& sample = slot.samples[b];
     if (sample.bad_rows == 0) continue;
     const std::int64_t position = slot.place.first_position + b;
-    const std::int64_t bad_row = state_.order.row(slot.order, position % state_.order.rows());
+    const std::int64_t bad_row = state_.order.row(slot.order, slot.place.epoch, position % state_.order.rows());
     if (is_listed(slot.place.epoch, position)) continue;
     ++statistics_.bad_samples;
     if (listed_count_ == listed_.size()) continue;

@@ -195,7 +195,7 @@ void Worker::read_picture(Job& job) noexcept {
   const std::int64_t rows = stream.order.rows();
   for (;;) {
     const std::int64_t position = slot.place.first_position + job.claim.sample + job.bad_rows;
-    job.row = stream.order.row(slot.order, position % rows);
+    job.row = stream.order.row(slot.order, slot.place.epoch, position % rows);
     const std::int64_t reason = stream.manifest.is_taken_out(job.row)     ? kTakenOut
                                 : stream.manifest.is_missing(job.row)     ? kFileMissing
                                 : stream.manifest.has_empty_text(job.row) ? kEmptyText

@@ -11,8 +11,7 @@ std::size_t GatheredRows::bytes(std::int64_t samples, std::int64_t cols) {
   return static_cast<std::size_t>(samples * cols) * sizeof(float);
 }
 
-Peers GatheredRows::peers(const BatchCut& cut, std::int64_t index) noexcept {
-  const SampleRange all = cut.batch(index);
+Peers GatheredRows::peers(const BatchCut& cut, SampleRange all) noexcept {
   const auto share_of = [&](int rank) {
     const SampleRange share = cut.share(all, rank);
     return SampleRange{share.begin - all.begin, share.count};

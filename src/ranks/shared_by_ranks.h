@@ -24,8 +24,8 @@ class GatheredRows {
   // memory: bytes(samples, cols), shared by the ranks of a node. cols: of all operands together. Before the seal.
   GatheredRows(Group& group, std::byte* memory, std::int64_t cols) : group_(group), memory_(memory), cols_(cols) {}
 
-  // The argument of a replay for its share of batch `index`. Lives as long as this. After the seal.
-  Peers peers(const BatchCut& cut, std::int64_t index) noexcept;
+  // The argument of a replay for its share of the batch of all ranks. Lives as long as this. After the seal.
+  Peers peers(const BatchCut& cut, SampleRange all) noexcept;
 
  private:
   void gather(float* const* out, const float* const* rows, int operands, std::int64_t count,

@@ -12,6 +12,7 @@
 #include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/index/manifest_part.h"
+#include "src/loader/loader_parts.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
@@ -122,6 +123,40 @@ void note_cut_texts(RecordedRun* run) {
           "data: " + count_of(split.manifest->rows(), "row") + " of " + split.manifest->name() + ": cut " + line +
           " at data.max_seq_length = " + std::to_string(run->data.loader.texts[0].max_length) + " tokens");
   }
+}
+
+void plan_distinct_batches(RecordedRun* run) {
+  const TrainingSettings& training = run->settings.training;
+  const RecordedSplit& train = *run->data.find(Split::kTrain);
+  StreamSettings& stream = run->data.loader.streams[train.stream];
+  const BatchCut cut = BatchOrder(batch_dealing(run->data.loader, stream)).cut();
+  run->data.distinct = std::make_unique<DistinctBatches>(*train.manifest, run->data.loader.seed, cut);
+  if (!run->data.distinct->has_duplicates()) {
+    run->data.distinct.reset();
+    run->notes.push_back("plan: no batch has a text twice: no two training rows share one");
+    return;
+  }
+  DistinctBatches& batches = *run->data.distinct;
+  stream.distinct = &batches;
+  std::int64_t updates = 0;
+  const auto is_enough = [&] {
+    if (training.max_steps > 0) return updates >= training.max_steps;
+    return static_cast<double>(batches.epochs()) >= training.num_train_epochs;
+  };
+  while (!is_enough()) {
+    batches.add_epoch();
+    const std::int64_t of_epoch = batches.batches(batches.epochs() - 1);
+    if (batches.batches(0) == 0) return;  // the loader says so
+    updates += divide_up(of_epoch, training.gradient_accumulation_steps);
+  }
+  batches.end();
+  const std::int64_t all = batches.batches_before(batches.epochs());
+  std::string note = "plan: no batch has a text twice: " + std::to_string(all) + (all == 1 ? " batch" : " batches") +
+                     " in " + count_of(batches.epochs(), "epoch");
+  if (batches.small_batches() > 0) note += ", " + std::to_string(batches.small_batches()) + " of them with fewer rows";
+  if (batches.rows_left_out() > 0)
+    note += ", " + count_of(batches.rows_left_out(), "row") + " left out by data.dataloader_drop_last";
+  run->notes.push_back(note + "; their order takes " + readable_bytes(batches.bytes()).c_str());
 }
 
 std::vector<std::int32_t> further_tags(const ModelInputs& model) {

@@ -54,6 +54,10 @@ void note_lengths(RecordedRun* run);
 // The same of texts that are embedded each by itself: a line for each split, by column.
 void note_cut_texts(RecordedRun* run);
 
+// Plans the training batches of the whole run so that none has a text twice, and notes what that makes of them. The
+// training split is open.
+void plan_distinct_batches(RecordedRun* run);
+
 // Words with tags: the tags of tokens behind the first of a word, and what people are told of words. Before the seal.
 
 // With data.label_all_tokens, the tag of a word's further tokens, by the word's: I-X for B-X where the model has it,

@@ -88,6 +88,7 @@ void plan_control(const TrainingSettings& training, const std::string& output_di
   control.eval_steps = training.eval_steps;
   control.save_steps = training.save_steps;
   control.updates_per_epoch = pace->length.updates_per_epoch;
+  control.epoch_ends = pace->length.updates_before;
   control.total_updates = pace->length.total_updates;
   plan_best_figure(training, origin, metrics, classes, pace);
   if (!resume->point) return;

@@ -371,6 +371,8 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
     for (const std::string& file : run->data.token_files) std::filesystem::remove(file);
     throw;
   }
+  if (run->settings.training.batch_sampler == BatchSampler::kNoDuplicates && run->settings.training.do_train)
+    plan_distinct_batches(run);
   run->data.plan = plan_loader(loader);
   if (reads_text(loader, 1)) note_lengths(run);
   if (loader.reads_words) note_cut_words(run);

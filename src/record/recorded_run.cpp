@@ -32,6 +32,16 @@ void plan_run_memory(RecordedRun* run);
 
 namespace {
 
+void take_distinct(const DistinctBatches& distinct, TrainingLength* length) {
+  length->distinct = &distinct;
+  length->batches_per_epoch = distinct.batches(0);
+  length->samples_per_epoch = distinct.samples_before(1);
+  length->updates_before = {0};
+  for (std::int64_t epoch = 0; epoch < distinct.epochs(); ++epoch)
+    length->updates_before.push_back(length->updates_before.back() +
+                                     divide_up(distinct.batches(epoch), length->accumulation));
+}
+
 void plan_pace(RecordedRun* run) {
   const TrainingSettings& training = run->settings.training;
   const RecordedSplit* train = run->data.find(Split::kTrain);
@@ -43,10 +53,12 @@ void plan_pace(RecordedRun* run) {
   length.cut = cut;
   length.batches_per_epoch = cut.batches_per_epoch();
   length.samples_per_epoch = cut.samples_per_epoch();
-  length.updates_per_epoch = divide_up(length.batches_per_epoch, training.gradient_accumulation_steps);
+  length.accumulation = training.gradient_accumulation_steps;
+  if (run->data.distinct != nullptr) take_distinct(*run->data.distinct, &length);
+  length.updates_per_epoch = divide_up(length.batches_per_epoch, length.accumulation);
   length.total_updates =
       training.max_steps > 0 ? training.max_steps : updates_of_epochs(length, training.num_train_epochs);
-  length.epochs = static_cast<double>(length.total_updates) / static_cast<double>(length.updates_per_epoch);
+  length.epochs = length.epoch_of(length.total_updates);
   const std::int64_t steps = training.lr_schedule_steps > 0 ? training.lr_schedule_steps : length.total_updates;
   pace.schedule = {training.lr_scheduler_type,
                    training.learning_rate,
@@ -168,14 +180,55 @@ RankPlace planned_place(const DistributedSettings& distributed, const SettingsOr
 }
 
 std::int64_t updates_of_epochs(const TrainingLength& length, double epochs) {
-  return static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(length.updates_per_epoch)));
+  const std::vector<std::int64_t>& before = length.updates_before;
+  if (before.empty())
+    return static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(length.updates_per_epoch)));
+  const std::size_t last = before.size() - 2;
+  const std::size_t whole = std::min(static_cast<std::size_t>(epochs), last);
+  const double rest = epochs - static_cast<double>(whole),
+               of_epoch = static_cast<double>(before[whole + 1] - before[whole]);
+  return before[whole] + static_cast<std::int64_t>(std::ceil(rest * of_epoch));
 }
 
-std::int64_t TrainingLength::samples_of(std::int64_t step, std::int64_t accumulation) const noexcept {
-  if (updates_per_epoch == 0) return 0;
-  // Batches of the epoch under way; the last update, which may be smaller, ends it.
-  const std::int64_t batches = step % updates_per_epoch * accumulation;
-  return step / updates_per_epoch * samples_per_epoch + batches * cut.global_batch();
+TrainingLength::Place TrainingLength::place_of(std::int64_t step) const noexcept {
+  if (updates_per_epoch == 0) return {};
+  Place place;
+  std::int64_t first = 0, of_epoch = batches_per_epoch;
+  if (distinct == nullptr) {
+    place.epoch = step / updates_per_epoch;
+    first = place.epoch * updates_per_epoch;
+  } else {
+    // The end of the last epoch is a place behind it.
+    const auto behind = std::upper_bound(updates_before.begin(), updates_before.end(), step);
+    place.epoch = behind - updates_before.begin() - 1;
+    first = updates_before[static_cast<std::size_t>(place.epoch)];
+    of_epoch = place.epoch < distinct->epochs() ? distinct->batches(place.epoch) : 0;
+  }
+  place.batch = (step - first) * accumulation;
+  place.batches = std::min(accumulation, of_epoch - place.batch);
+  return place;
+}
+
+std::int64_t TrainingLength::batch_of(std::int64_t step) const noexcept {
+  const Place place = place_of(step);
+  return (distinct != nullptr ? distinct->batches_before(place.epoch) : place.epoch * batches_per_epoch) + place.batch;
+}
+
+// The last update of an epoch, which may be smaller, ends it.
+std::int64_t TrainingLength::samples_of(std::int64_t step) const noexcept {
+  const Place place = place_of(step);
+  if (distinct == nullptr) return place.epoch * samples_per_epoch + place.batch * cut.global_batch();
+  return distinct->samples_before(place.epoch) +
+         (place.batch > 0 ? distinct->batch(place.epoch, place.batch).begin : 0);
+}
+
+double TrainingLength::epoch_of(std::int64_t step) const noexcept {
+  if (updates_per_epoch == 0) return 0.0;
+  if (distinct == nullptr) return static_cast<double>(step) / static_cast<double>(updates_per_epoch);
+  const std::size_t epoch = static_cast<std::size_t>(place_of(step).epoch);
+  if (epoch + 1 >= updates_before.size()) return static_cast<double>(epoch);
+  return static_cast<double>(epoch) + static_cast<double>(step - updates_before[epoch]) /
+                                          static_cast<double>(updates_before[epoch + 1] - updates_before[epoch]);
 }
 
 std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps) {
@@ -307,6 +360,7 @@ void plan_memory(RecordedRun* run) {
   std::size_t index_bytes = 0;
   for (const RecordedSplit& split : run->data.splits) {
     index_bytes += split.manifest->resident_bytes();
+    if (split.split == Split::kTrain && run->data.distinct) index_bytes += run->data.distinct->bytes();
     if (split.corpus) index_bytes += split.corpus->own_bytes();
     // One mapping serves all ranks of the machine: each has its share of it.
     if (split.corpus) index_bytes += divide_up(split.corpus->mapped_bytes(), static_cast<std::size_t>(local_ranks));

@@ -19,6 +19,7 @@
 #include "src/index/manifest.h"
 #include "src/judge/evaluation_figure.h"
 #include "src/judge/judge.h"
+#include "src/loader/distinct_batches.h"
 #include "src/loader/loader.h"
 #include "src/loader/sampler.h"
 #include "src/models/families.h"
@@ -44,22 +45,31 @@ struct RecordedSplit {
 // How many updates there are, and where an epoch's end falls.
 struct TrainingLength {
   BatchCut cut;  // of an epoch into batches of all ranks
+  // Where epochs differ (`distinct`), of the first one.
   std::int64_t batches_per_epoch = 0;
   std::int64_t updates_per_epoch =
       0;  // ceil(batches / accumulation): the last one of an epoch may have fewer micro-batches
   std::int64_t samples_per_epoch = 0;
+  std::int64_t accumulation = 1;
   std::int64_t total_updates = 0;
   double epochs = 0.0;
   std::int64_t gathered_samples = 0;  // most of all ranks that the training loss is made over; 0: each rank's own
+  const DistinctBatches* distinct = nullptr;  // RunData's; null: every epoch has as many batches
+  std::vector<std::int64_t> updates_before;   // with it: of the epochs before each one, and of all
 
+  // Where an update is: its epoch, and its micro-batches from the first one in the epoch on.
+  struct Place {
+    std::int64_t epoch = 0, batch = 0, batches = 0;
+  };
+  Place place_of(std::int64_t step) const noexcept;
+  // The number of its first micro-batch in the stream, which counts on from epoch to epoch.
+  std::int64_t batch_of(std::int64_t step) const noexcept;
   // Samples of the first so many updates.
-  std::int64_t samples_of(std::int64_t step, std::int64_t accumulation) const noexcept;
-  double epoch_of(std::int64_t step) const noexcept {
-    return updates_per_epoch > 0 ? static_cast<double>(step) / static_cast<double>(updates_per_epoch) : 0.0;
-  }
+  std::int64_t samples_of(std::int64_t step) const noexcept;
+  double epoch_of(std::int64_t step) const noexcept;
 };
 
-// ceil(epochs * updates of an epoch)
+// Those of so many epochs, rounded up. Epochs that are not planned are as long as the last one that is.
 std::int64_t updates_of_epochs(const TrainingLength& length, double epochs);
 
 // Weights of a run whose training was finished: they are evaluated again, and nothing is trained.
@@ -92,6 +102,7 @@ struct RunData {
   std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
   LoaderSettings loader;
   LoaderPlan plan;
+  std::unique_ptr<DistinctBatches> distinct;  // of the training rows; null: batches may have a text twice
 
   const RecordedSplit* find(Split split) const;
   // The split that is evaluated last, whose files the judge writes; null where nothing is.

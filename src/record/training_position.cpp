@@ -92,7 +92,11 @@ bool TrainingControl::falls_on(Interval interval, std::int64_t steps, std::int64
   switch (interval) {
     case Interval::kNo: return false;
     case Interval::kSteps: return step % steps == 0;
-    case Interval::kEpoch: return step % settings_.updates_per_epoch == 0;
+    case Interval::kEpoch: {
+      const std::vector<std::int64_t>& ends = settings_.epoch_ends;
+      return ends.empty() ? step % settings_.updates_per_epoch == 0
+                          : std::binary_search(ends.begin(), ends.end(), step);
+    }
   }
   return false;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "src/base/batch.h"
 #include "src/checkpoint/checkpoint_writer.h"
@@ -25,7 +26,8 @@ struct ControlSettings {
   Interval evaluate = Interval::kNo, save = Interval::kNo;
   std::int64_t eval_steps = 0, save_steps = 0;
   std::int64_t updates_per_epoch = 1, total_updates = 0;
-  bool keeps_best = false;  // some figure of the evaluations says which is the best
+  std::vector<std::int64_t> epoch_ends = {};  // updates, ascending, where epochs differ; empty: they do not
+  bool keeps_best = false;                    // some figure of the evaluations says which is the best
   bool greater_is_better = false;
   std::int64_t patience = 0;  // 0: training never stops early
   double threshold = 0.0;

@@ -62,7 +62,7 @@ Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::
   RowsByTerm all = own;
   if (meets_early()) BASCULE_TRY(agreement_.reach(loaded, {all.data(), losses.size()}));
   for (std::size_t t = 0; t < losses.size(); ++t) {
-    if (losses[t].stream == kSamples) all[t] = static_cast<double>(run_.pace.length.cut.batch(batch->index).count);
+    if (losses[t].stream == kSamples) all[t] = static_cast<double>(batch->positions_of_all);
   }
   if (number == 0) BASCULE_TRY(begin_weights(all, batch->index, batches));
   weights_.count(own, all);
@@ -84,13 +84,14 @@ bool TrainingLoop::replay_without_samples(bool first) noexcept {
 Status TrainingLoop::replay(const Batch& batch, bool first) noexcept {
   const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.run.seed);
   Replay replay;
-  if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run_.pace.length.cut, batch.index);
+  if (p_.gathered != nullptr)
+    replay.peers = p_.gathered->peers(run_.pace.length.cut, {batch.first_position_of_all, batch.positions_of_all});
   if (batch.counts.samples() == 0) {
     if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0, 0);
     return replay_without_samples(first) ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
   }
   replay.batch = batch;
-  if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = run_.pace.length.cut.batch(batch.index).count;
+  if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = batch.positions_of_all;
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
   const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
   for (std::size_t t = 0; t < losses.size(); ++t) {
@@ -149,9 +150,7 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
 
 // The micro-batches of one update's share of the epoch.
 Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
-  const std::int64_t accumulation = run_.settings.training.gradient_accumulation_steps;
-  const std::int64_t first = at_.global_step % run_.pace.length.updates_per_epoch * accumulation;
-  const std::int64_t micro = std::min(accumulation, run_.pace.length.batches_per_epoch - first);
+  const std::int64_t micro = run_.pace.length.place_of(at_.global_step).batches;
   loss_ = 0.0;
   for (std::int64_t i = 0; i < micro; ++i) {
     BASCULE_TRY(micro_batch(i, micro, samples));
@@ -315,13 +314,8 @@ RunTotals TrainingLoop::totals() const noexcept {
 }
 
 void TrainingLoop::begin() noexcept {
-  const TrainingSettings& training = run_.settings.training;
   const TrainingLength& length = run_.pace.length;
-  const auto batch_of = [&](std::int64_t update) {
-    return update / length.updates_per_epoch * length.batches_per_epoch +
-           std::min(update % length.updates_per_epoch * training.gradient_accumulation_steps, length.batches_per_epoch);
-  };
-  train_stream().start(batch_of(at_.global_step), batch_of(length.total_updates));
+  train_stream().start(length.batch_of(at_.global_step), length.batch_of(length.total_updates));
 }
 
 Status TrainingLoop::run() noexcept {

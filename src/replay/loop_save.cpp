@@ -96,11 +96,7 @@ void TrainingLoop::fill(SavedMoment* saved) noexcept {
   saved->texts[2] = bytes(saving_.picture_digests);
   CheckpointMoment& moment = saved->moment;
   moment.global_step = at_.global_step;
-  const std::int64_t done_epochs = at_.global_step / run_.pace.length.updates_per_epoch;
-  const std::int64_t batches =
-      at_.global_step % run_.pace.length.updates_per_epoch * run_.settings.training.gradient_accumulation_steps;
-  moment.samples_seen =
-      done_epochs * run_.pace.length.samples_per_epoch + batches * run_.pace.length.cut.global_batch();
+  moment.samples_seen = run_.pace.length.samples_of(at_.global_step);
   moment.epoch = epoch_of(at_.global_step);
   moment.best_step = control_.best().checkpoint;
   moment.numbers = Span<const NamedNumber>(saved->numbers, kLoopNumbers + kPositionNumbers);

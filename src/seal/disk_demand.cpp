@@ -112,7 +112,13 @@ DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_
                              : control.save == Interval::kEpoch ? control.updates_per_epoch
                                                                 : total;
   DiskDemand demand;
-  if (done < total && !run.resume.is_over) demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
+  if (done < total && !run.resume.is_over && control.save == Interval::kEpoch && !control.epoch_ends.empty()) {
+    demand.saves = std::count_if(control.epoch_ends.begin(), control.epoch_ends.end(),
+                                 [&](std::int64_t end) { return end > done && end < total; }) +
+                   1;
+  } else if (done < total && !run.resume.is_over) {
+    demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
+  }
   if (saves_first(run.settings.run.output_dir.resolved, run.resume)) ++demand.saves;
   demand.checkpoint_bytes = checkpoint_bytes;
   demand.save_total_limit = training.save_total_limit;

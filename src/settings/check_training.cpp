@@ -247,6 +247,13 @@ void check_embedded_texts(const Settings& s) {
   if (!data.negative_columns.empty() && data.text_pair_column.empty())
     refuse(s, "data.negative_columns", "data.negative_columns is set, but data.text_pair_column is not",
            "name the column of the texts that belong to those of data.text_column");
+  if (s.training.batch_sampler == BatchSampler::kNoDuplicates && !s.head()->embeds_texts) {
+    const std::string heads = heads_that_embed_texts(s);
+    refuse(s, "training.batch_sampler",
+           "training.batch_sampler = \"no_duplicates\", but " +
+               (heads.empty() ? "no head of this model embeds texts" : "only the head " + heads + " embeds texts"),
+           "set it to \"batch_sampler\"");
+  }
   check_different_columns(s);
   if (!data.prompts.empty() && data.prompts.size() != data.text_columns())
     refuse(s, "data.prompts",

@@ -13,6 +13,7 @@ constexpr const char* kSchedulers[] = {"linear",         "cosine",
                                        "polynomial_jump"};
 constexpr const char* kOptimizers[] = {"adamw", "lamb", "adafactor"};
 constexpr const char* kEarlyStoppings[] = {"true", "false", "never"};
+constexpr const char* kBatchSamplers[] = {"batch_sampler", "no_duplicates"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "selective", "full", "fit"};
 constexpr const char* kEmbeddingLosses[] = {"multiple_negatives_ranking", "multiple_negatives_symmetric_ranking",
@@ -44,6 +45,11 @@ constexpr Key kTrainingKeys[] = {
      "samples per rank and backward pass"},
     {"training", "per_device_eval_batch_size", integer<&Training::per_device_eval_batch_size>(1, 1 << 20), kFromThereOn,
      "samples per evaluation batch; the contrastive evaluation loss depends on it"},
+    {"training", "batch_sampler", choice<&Training::batch_sampler>(kBatchSamplers), kNumbers,
+     "`no_duplicates`: no training batch (of all ranks) has a text twice, for heads that embed texts; `batch_sampler`: "
+     "an epoch's order is cut into batches",
+     "\"no_duplicates\" if the texts of a batch are each other's negatives, else \"batch_sampler\"",
+     "\"batch_sampler\""},
     {"training", "learning_rate", real<&Training::learning_rate>(0.0, 1e3), kLower, "peak learning rate"},
     {"training", "weight_decay", real<&Training::weight_decay>(0.0, 1e3), kNumbers,
      "decoupled weight decay of matrices and embedding tables; biases and norms have none"},

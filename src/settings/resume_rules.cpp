@@ -33,9 +33,8 @@ constexpr EffectText kEffects[] = {
      "their rows removed"},
     {KeyEffect::kSameProduct, "same product",
      "`distributed.world_size` times `training.gradient_accumulation_steps` must stay the same; with "
-     "`training.gather_negatives` or `data.dataloader_drop_last`, `distributed.world_size` must too; results then "
-     "differ "
-     "by rounding alone"},
+     "`training.gather_negatives`, `data.dataloader_drop_last` or `training.batch_sampler = \"no_duplicates\"`, "
+     "`distributed.world_size` must too; results then differ by rounding alone"},
     {KeyEffect::kBetweenMachines, "on one machine",
      "it may change on one machine, where it has no effect; on several a change would give different results, so it is "
      "refused"},
@@ -142,7 +141,9 @@ KeyValues number_keys(const Settings& settings) {
   // Negatives come from the ranks of one micro-batch: then it is another loss with another number of them. And what is
   // dropped is a micro-batch that is not whole: then it is another epoch.
   for (const auto& [is_on, key] : {std::pair{settings.training.gather_negatives, "training.gather_negatives"},
-                                   {settings.data.dataloader_drop_last, "data.dataloader_drop_last"}}) {
+                                   {settings.data.dataloader_drop_last, "data.dataloader_drop_last"},
+                                   {settings.training.batch_sampler == BatchSampler::kNoDuplicates,
+                                    "training.batch_sampler = \"no_duplicates\""}}) {
     if (is_on)
       keys.emplace_back(std::string("distributed.world_size with ") + key,
                         std::to_string(settings.distributed.world_size));

@@ -75,6 +75,7 @@ enum class Interpolation { kBicubic, kBilinear };
 enum class TextLayout { kBlocks, kLines };  // of a corpus
 enum class Masking { kCounted, kBernoulli };
 enum class Tracking { kNone, kMlflow };
+enum class BatchSampler { kBatchSampler, kNoDuplicates };
 enum class OnBadSample { kStop, kSkip };
 enum class Scheduler {
   kLinear,
@@ -265,6 +266,8 @@ struct TrainingSettings {
   std::int64_t max_steps = 0;     // 0 where num_train_epochs decides; exactly one of the two is above 0
   std::int64_t per_device_train_batch_size = 40;
   std::int64_t per_device_eval_batch_size = 16;
+  // Of training; not written: kNoDuplicates where the other texts of a batch are negatives.
+  BatchSampler batch_sampler = BatchSampler::kBatchSampler;
   double learning_rate = 1e-5;
   double weight_decay = 0.0;
   Optimizer optimizer = Optimizer::kAdamW;

@@ -141,6 +141,7 @@ KEYS = {
     "training.max_steps": (PARAMETERS, CONTRASTIVE, "2"),
     "training.per_device_train_batch_size": (PARAMETERS, CONTRASTIVE, "5"),
     "training.per_device_eval_batch_size": (EVALUATION, CONTRASTIVE, "3"),
+    "training.batch_sampler": (REFUSED, CONTRASTIVE, '"no_duplicates"'),
     "training.learning_rate": (PARAMETERS, CONTRASTIVE, "0.0011"),
     "training.weight_decay": (PARAMETERS, CONTRASTIVE, "0.1"),
     "training.optimizer": (PARAMETERS, {"training__weight_decay": "0.1"}, '"lamb"'),

@@ -37,6 +37,8 @@ LABELS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', 
 VALUES = {**LABELS, "data__train_file": '"values.jsonl"', "data__validation_file": '"values.jsonl"', "data__text_pair_column": '"text_pair"', "data__label_column": '"label"',
           "training__label_smoothing_factor": None, "training__optimizer": '"lamb"'}
 TAGS = {**LABELS, "model__head": '"token_classification"', "data__train_file": '"words.jsonl"', "data__validation_file": '"words.jsonl"', "data__text_column": '"tokens"', "data__label_column": '"tags"'}
+PAIRS = {**LABELS, "model__head": '"sentence_embedding"', "data__text_pair_column": '"summary"', "data__label_column": None, "training__label_smoothing_factor": None}
+SCORED = {**VALUES, "model__head": '"sentence_embedding"'}
 HEADS = {
     "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
     "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0", "training__optimizer": '"adafactor"',
@@ -51,6 +53,9 @@ HEADS = {
     "token_classification": {**TAGS, "data__test_file": '"words.jsonl"', "data__max_predict_samples": "24"},
     "token_classification of RoBERTa": with_model("roberta", {**TAGS, "training__gradient_accumulation_steps": "2", "data__label_all_tokens": "true"}),
     "token_classification of DistilBERT": with_model("distilbert", TAGS),
+    "sentence_embedding": PAIRS,
+    "sentence_embedding of RoBERTa, CoSENT": with_model("roberta", {**SCORED, "training__loss": '"cosent"', "training__gradient_accumulation_steps": "2"}),
+    "sentence_embedding of DistilBERT, cosines": with_model("distilbert", {**SCORED, "training__loss": '"cosine_similarity"'}),
     "conditional_generation": TARGETS,
     "conditional_generation, padded": {**TARGETS, "data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"},
     "conditional_generation, with texts": {**TARGETS, "data__test_file": f'"{DATA}/emoji-keywords/test.jsonl"', "training__predict_with_generate": "true",

@@ -32,6 +32,7 @@ struct Planned {
 // Captions at max_seq_length, so that nothing depends on the data.
 const std::map<std::string, Planned> kPlanned = {
     {"bert_base_masked_lm.toml", {6753243840, 90177536}},
+    {"bert_base_nli_embeddings.toml", {12497292352, 66355200}},
     {"bert_base_sequence_classification.toml", {1638613440, 75497472}},
     {"bert_base_token_classification.toml", {1777303616, 75497472}},
     {"bert_demo.toml", {92219776, 12582912}},
@@ -125,7 +126,7 @@ Plans plan_run(const Model& model, const Settings& settings) {
                                                     : settings.data.max_target_length;
       if (reads_targets && field.source == FieldSource::kTokenIds) counts.longest[field.rows.stream] = tokens;
       if (field.source == FieldSource::kTokenIds || field.source == FieldSource::kLabelledRows)
-        counts[field.rows.stream] = samples * tokens;
+        counts[field.rows.stream] = samples * tokens * model.inputs().texts_in_a_row;
       const std::int64_t masked = samples * std::min(tokens / 6, settings.data.max_predictions_per_seq);
       if (field.source == FieldSource::kMaskedRows) counts[field.rows.stream] = masked;
       if (field.source == FieldSource::kReadRows)
@@ -159,7 +160,9 @@ Plans plan_of(const std::string& name, const Settings& settings) {
     config = testing::TempDir() + "/" + name + ".config.json";
     std::ofstream(config) << published->second;
   }
-  return plan_run(*open_model({config, {}}, settings.model.head), settings);
+  ModelSource source{config, {}};
+  if (settings.head()->embeds_texts) source.texts_in_a_row = static_cast<std::int64_t>(settings.data.text_columns());
+  return plan_run(*open_model(source, settings.model.head), settings);
 }
 
 std::vector<std::string> published_files() {

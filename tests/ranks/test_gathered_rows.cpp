@@ -28,7 +28,7 @@ TEST(GatheredRows, AreThoseOfAllRanksInTheirOrder) {
   ASSERT_EQ(cut.batches_per_epoch(), 2);
   for (std::int64_t index = 0; index < 2; ++index) {
     const SampleRange batch = cut.batch(index), share = cut.share(batch, all->rank());
-    const Peers peers = gathered.peers(cut, index);
+    const Peers peers = gathered.peers(cut, cut.batch(index));
     EXPECT_EQ(peers.first, share.begin - batch.begin);
     std::vector<float> own[kOperands], every[kOperands];
     const float* rows[kOperands];

@@ -26,7 +26,8 @@ inline ModelWords test_words(const std::string& folder = "") {
     return {{{"masked_lm", false, false, true, {}, false, true},
              {"pretraining", true, false, true, {}, false, true},
              {"sequence_classification", true, false, true, {}, false, true},
-             {"token_classification", true, false, true, {}, false, false, false, true}},
+             {"token_classification", true, false, true, {}, false, false, false, true},
+             {"sentence_embedding", true, true, false, {}, false, true, false, false, true}},
             {"bert"},
             {},
             {}};

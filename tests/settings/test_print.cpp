@@ -66,8 +66,10 @@ std::string text_with(const Key& key) {
   if (name == "training.label_smoothing_factor") text += "model.head = \"masked_lm\"\n";
   if (name == "data.text_pair_column" || name == "data.summary_column" || name == "data.label_all_tokens")
     text += "model.head = \"masked_lm\"\n";
+  if (name == "training.batch_sampler") text += "model.head = \"masked_lm\"\n";
   if (name == "data.negative_columns" || name == "data.prompts")
     text += "model.head = \"masked_lm\"\ndata.text_pair_column = \"p\"\n";
+
   if (name == "data.random_resized_crop_scale" || name == "data.random_resized_crop_ratio")
     text += "data.augment = \"crop_flip\"\n";
   if (name == "data.rand_augment_magnitude" || name == "data.rand_augment_num_magnitude_bins")
