@@ -11,6 +11,7 @@
 #include "kernels/table.h"
 #include "src/base/clock.h"
 #include "src/base/span.h"
+#include "src/bringup/memory_loops.h"
 #include "src/bringup/workbench.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
@@ -112,17 +113,22 @@ double best_gflops_per_second(Threads& threads, GemmLibrary& products, GemmType 
   return best;
 }
 
-double copied_gigabytes_per_second(Threads& threads) {
+void measure_memory(Threads& threads, Isa isa, MachineLimits* limits) {
   constexpr std::int64_t kTasks = 128;
   constexpr std::size_t kTaskBytes = std::size_t{1} << 20;
+  constexpr double kGigabytes = static_cast<double>(kTasks * kTaskBytes) * 1e-9;
   const AlignedMemory from(kTasks * kTaskBytes), to(kTasks * kTaskBytes);
-  const double seconds = best_seconds([&] {
-    share_work(threads, kTasks, [&](std::int64_t task, int) {
-      const std::size_t at = static_cast<std::size_t>(task) * kTaskBytes;
-      std::memcpy(to.data() + at, from.data() + at, kTaskBytes);
+  const auto best_of_blocks = [&](const auto& move) {
+    return best_seconds([&] {
+      share_work(threads, kTasks, [&](std::int64_t task, int) { move(static_cast<std::size_t>(task) * kTaskBytes); });
     });
-  });
-  return 2.0 * static_cast<double>(kTasks * kTaskBytes) * 1e-9 / seconds;
+  };
+  const double copied =
+      best_of_blocks([&](std::size_t at) { std::memcpy(to.data() + at, from.data() + at, kTaskBytes); });
+  limits->gigabytes_per_second = 2.0 * kGigabytes / copied;
+  const MemoryLoops& loops = memory_loops_for(isa);
+  limits->read_gigabytes_per_second =
+      kGigabytes / best_of_blocks([&](std::size_t at) { loops.read(to.data() + at, kTaskBytes); });
 }
 
 }  // namespace
@@ -134,7 +140,7 @@ MachineLimits measure_limits(Products products, GemmType type, Isa isa, int thre
   MachineLimits limits;
   limits.float32_gflops_per_second = best_gflops_per_second(team, *library, GemmType::kFloat32);
   if (type == GemmType::kBf16) limits.bf16_gflops_per_second = best_gflops_per_second(team, *library, type);
-  limits.gigabytes_per_second = copied_gigabytes_per_second(team);
+  measure_memory(team, isa, &limits);
   return limits;
 }
 

@@ -78,7 +78,8 @@ struct MachineLimits {
   // Matrix products of a transformer's sizes, the best of several; bf16: products of bf16 activations and float32
   // weights (kernels/gemm_tile.h), 0 where the run has none.
   double float32_gflops_per_second = 0.0, bf16_gflops_per_second = 0.0;
-  double gigabytes_per_second = 0.0;  // read and written by a plain copy of memory larger than the caches
+  double gigabytes_per_second = 0.0;       // read and written by a plain copy of memory larger than the caches
+  double read_gigabytes_per_second = 0.0;  // of such memory that is only read, as weights are
 };
 
 inline constexpr std::size_t kLimitsBytes = std::size_t{300} << 20;  // what measuring takes, given back at once

@@ -148,7 +148,8 @@ std::string subject_text(const BenchSubject& subject) {
   if (subject.is_bf16) text += formatted("%.0f GFLOP/s for matrix products in bf16, ", limits.bf16_gflops_per_second);
   text += formatted("%.0f GFLOP/s", limits.float32_gflops_per_second);
   text += subject.is_bf16 ? " in float32, " : " for matrix products, ";
-  return text + formatted("%.1f GB/s for copying\n\n", limits.gigabytes_per_second);
+  return text + formatted("%.1f GB/s for copying", limits.gigabytes_per_second) +
+         formatted(", %.1f GB/s for reading\n\n", limits.read_gigabytes_per_second);
 }
 
 std::string bench_document(const BenchSubject& subject, const char* measured, const Json& columns) {
@@ -158,7 +159,8 @@ std::string bench_document(const BenchSubject& subject, const char* measured, co
   document["threads"] = subject.threads;
   document["precision"] = precision_word(subject);
   Json limits = {{"float32_gflops_per_second", subject.limits.float32_gflops_per_second},
-                 {"gigabytes_per_second", subject.limits.gigabytes_per_second}};
+                 {"gigabytes_per_second", subject.limits.gigabytes_per_second},
+                 {"read_gigabytes_per_second", subject.limits.read_gigabytes_per_second}};
   if (subject.is_bf16) limits["bf16_gflops_per_second"] = subject.limits.bf16_gflops_per_second;
   document["limits"] = limits;
   document["columns"] = columns;
@@ -179,6 +181,9 @@ Json column_json(const BenchColumn& column) {
           {"media_engine", column.engine},
           {"samples_per_second", {{"median", column.median}, {"min", column.least}, {"max", column.most}}},
           {"tokens_per_second", column.tokens > 0.0 ? Json(column.tokens) : Json(nullptr)},
+          {"decoding", column.decoding.bytes > 0.0
+                           ? Json({{"seconds", column.decoding.seconds}, {"bytes", column.decoding.bytes}})
+                           : Json(nullptr)},
           {"ceiling_samples_per_second", column.ceiling},
           {"step_seconds", column.step_seconds},
           {"losses", column.losses},
@@ -208,6 +213,7 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
   for (std::size_t i = 0; i < steps.tokens.size(); ++i)
     token_rates.push_back(static_cast<double>(steps.tokens[i]) / steps.seconds[i]);
   if (!token_rates.empty()) column.tokens = median_of(token_rates);
+  column.decoding = steps.decoding;
   column.least = *std::min_element(rates.begin(), rates.end());
   column.most = *std::max_element(rates.begin(), rates.end());
   const double all = std::accumulate(steps.seconds.begin(), steps.seconds.end(), 0.0);
@@ -245,8 +251,19 @@ std::string bench_text(const Bench& bench) {
   const std::string step = bench.trains ? "step" : "batch";
   add_row(&text, "  slowest " + step, bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
   add_row(&text, "  fastest " + step, bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
-  if (bench.generates)
+  if (bench.generates) {
     add_row(&text, "tokens/s, median", bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.tokens); });
+    add_row(&text, "decoder, next tokens", bench.columns,
+            [](const BenchColumn& c) { return formatted("%.3f ms", 1e3 * c.decoding.seconds); });
+    add_row(&text, "  memory traffic", bench.columns,
+            [](const BenchColumn& c) { return formatted("%.1f MB", 1e-6 * c.decoding.bytes); });
+    add_row(&text, "  GB/s", bench.columns,
+            [](const BenchColumn& c) { return formatted("%.1f", 1e-9 * c.decoding.bytes / c.decoding.seconds); });
+    add_row(&text, "  of reading memory", bench.columns, [&bench](const BenchColumn& c) {
+      const double limit = bench.limits.read_gigabytes_per_second;
+      return formatted("%.1f %%", 1e-7 * c.decoding.bytes / c.decoding.seconds / limit);
+    });
+  }
   add_row(&text, "ceiling, samples/s", bench.columns,
           [](const BenchColumn& c) { return formatted("%.2f", c.ceiling); });
   add_row(&text, "  reached", bench.columns,

@@ -104,9 +104,10 @@ struct BenchColumn {
   std::vector<double> losses;                    // of each update, before it; empty where none is trained
   double median = 0.0, least = 0.0, most = 0.0;  // samples/s of a step
   double tokens = 0.0;                           // generated a second, median; 0: none
-  double ceiling = 0.0;                          // samples/s of a mean step if every operation ran at the limits
-  double phases[kStepPhases] = {};               // share of the measured time
-  double could_deliver = 0.0;                    // samples/s of the loader
+  MeasuredDecoding decoding;
+  double ceiling = 0.0;             // samples/s of a mean step if every operation ran at the limits
+  double phases[kStepPhases] = {};  // share of the measured time
+  double could_deliver = 0.0;       // samples/s of the loader
   double ring_occupancy = 0.0;
   std::size_t planned_bytes = 0, resident_bytes = 0;
   std::int64_t trained_parameters = 0;

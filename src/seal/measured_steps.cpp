@@ -151,20 +151,20 @@ Status run_sealed(Steps& steps, const Stream& stream, std::int64_t warmup, Measu
 }
 
 // The nodes of both tapes: a batch replays one of them once, the other once a token.
-std::vector<NodeTime> nodes_of_texts(const RecordedRun& run, const Generator& generator,
-                                     const MeasuredSteps& measured) {
+void add_nodes_of_texts(const RecordedRun& run, const Generator& generator, MeasuredSteps* measured) {
   const RecordedGeneration& graphs = run.graphs.texts->graphs;
-  std::vector<NodeTime> nodes = run.session.tape(graphs.encode).node_times(measured.rows);
-  const double replays = static_cast<double>(generator.decoded_steps());
+  measured->nodes = run.session.tape(graphs.encode).node_times(measured->rows);
+  const double replays = static_cast<double>(std::max<std::int64_t>(1, generator.decoded_steps()));
   BatchCounts live;
-  live[kSamples] = measured.rows.samples();
+  live[kSamples] = measured->rows.samples();
   live[kLiveRows] = generator.decoded_rows() / std::max<std::int64_t>(1, generator.decoded_steps());
   for (NodeTime node : run.session.tape(graphs.decode).node_times(live)) {
-    node.flops *= replays / static_cast<double>(measured.micro_batches);
-    node.bytes *= replays / static_cast<double>(measured.micro_batches);
-    nodes.push_back(node);
+    measured->decoding.seconds += node.seconds / replays;
+    measured->decoding.bytes += node.bytes;
+    node.flops *= replays / static_cast<double>(measured->micro_batches);
+    node.bytes *= replays / static_cast<double>(measured->micro_batches);
+    measured->nodes.push_back(node);
   }
-  return nodes;
 }
 
 }  // namespace
@@ -201,7 +201,11 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
     throw Error(ErrorKind::kData, "", diverged ? "loss or gradient is not finite" : describe(status, *split.manifest),
                 diverged ? "try a lower training.learning_rate" : "");
   }
-  measured.nodes = generator != nullptr ? nodes_of_texts(run, *generator, measured) : tape.node_times(measured.rows);
+  if (generator != nullptr) {
+    add_nodes_of_texts(run, *generator, &measured);
+  } else {
+    measured.nodes = tape.node_times(measured.rows);
+  }
   measured.stream = stream.statistics();
   return measured;
 }

@@ -16,6 +16,11 @@
 
 namespace bascule {
 
+// A replay of the decoder, which writes the next token of every text: means of all replays.
+struct MeasuredDecoding {
+  double seconds = 0.0, bytes = 0.0;  // bytes: read and written, most of them weights; 0: no texts are written
+};
+
 struct MeasuredSteps {
   std::vector<double> seconds;        // of each step: an update, or a batch of the evaluation
   std::vector<std::int64_t> samples;  // of each step
@@ -25,6 +30,7 @@ struct MeasuredSteps {
   BatchCounts rows;                   // mean of a micro-batch
   std::int64_t micro_batches = 0;     // of nodes: with those before the measurement
   std::vector<NodeTime> nodes;        // seconds summed over micro_batches; work of a mean one
+  MeasuredDecoding decoding;
   StreamStatistics stream;
   double could_deliver = 0.0;  // samples a second, by the loader, during the measurement
   std::size_t resident_bytes = 0;
