@@ -19,6 +19,7 @@ BUDGET = {
                "checkpoint update session generate draw ranks judge", 73_560, 129),
     "control of a run": ("record seal replay finish run_folder reproduce", 12_150, 120),
     "instruments and output": ("logs answer bringup doctor ask verify commands", 23_900, 138),
+>>>>>>> 16eb5146 (kernels: comments of attention as plain sentences)
 }
 FOLDERS = ["src", "kernels", "firmware_shims", "tests", "tools"]
 EMPTY_NAME = re.compile(r"(^|[/_])(utils?|common|helpers?|misc|managers?)([/_.]|$)")

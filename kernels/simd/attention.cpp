@@ -20,7 +20,7 @@ constexpr std::int64_t kCacheLineBytes = 64;
 // Query blocks of a group.
 constexpr std::int64_t kGroupBlocks = (kAttentionQueryGroup + kQueryBlock - 1) / kQueryBlock;
 
-// Of each row of a group, over the keys until now: the largest score, and the sum of e^(score - top).
+// For each row of a group, over the keys until now: the largest score, and the sum of e^(score - top).
 struct Softmax {
   float top[kGroupBlocks * kQueryBlock], sum[kGroupBlocks * kQueryBlock];
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both directions of attention are made of: blocks of query rows whose scores stay in the second-level cache.
+// The parts of both directions of attention: blocks of query rows whose scores stay in the second-level cache.
 // Products of backward, and of forward's few queries, have lanes over keys, which are packed transposed, or over the
 // head where they sum over keys. Forward of more queries has lanes over queries (attention.cpp).
 //
-// Of causal attention a block's scores are a rectangle whose corner no query sees. Products leave out the vectors of
+// In causal attention a block's scores are a rectangle whose corner no query sees. Products leave out the vectors of
 // scores that lie in it whole, and the steps over what a few rows together do not see; what is left of it is zeros,
 // which change no sum but for the sign of a zero: the end of each sum makes that of all zeros plus.
 #pragma once

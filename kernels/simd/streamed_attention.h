@@ -18,7 +18,7 @@ bool has_few_queries(const AttentionForward& a) {
          a.head_size <= kGemmChunk && !a.query.is_bf16() && !a.key.is_bf16() && !a.value.is_bf16();
 }
 
-// Of each query row, over the keys until now.
+// For each query row, over the keys until now.
 struct RowSoftmax {
   float top, sum;
 };
