@@ -42,13 +42,14 @@ struct Pictures {
 // y[r,o] = bias[o] + sum_d window[first_row + r, d] weight[o,d]
 // The arithmetic is that of gemm_tile.h with windows as A, depth 9 channels: for each element a chain of fused
 // multiply-adds over a chunk of kGemmChunk columns, and the sums of the chunks added in order, first to the bias. Taps
-// outside the picture take part as zeros. convolution_bf16 has that of gemm_tile_bf16, in chunks of kGemmChunkBf16; its
-// x and weight are bf16, or float32 numbers that it rounds. Shapes: y (rows, cols) with stride; x whole pictures;
-// weight (cols, 9 channels) dense; bias (cols) or null. Overwrites y. Aliasing: none. cols <= kGemmTileCols. Scratch:
-// kGemmTileScratchBytes, or kConvolutionBf16ScratchBytes, 64-byte aligned.
+// outside the picture take part as zeros. convolution_bf16 has that of gemm_tile_bf16, in chunks of kGemmChunkBf16, and
+// convolution_bf16_tiles that of gemm_tile_bf16_tiles; their x and weight are bf16, or float32 numbers that they round.
+// Shapes: y (rows, cols) with stride; x whole pictures; weight (cols, 9 channels) dense; bias (cols) or null.
+// Overwrites y. Aliasing: none. cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes, or kConvolutionBf16ScratchBytes,
+// 64-byte aligned.
 struct Convolution {
   float* y;
-  ConstElements x, weight;  // float32 but for convolution_bf16
+  ConstElements x, weight;  // float32 but in bf16
   const float* bias;
   std::int64_t y_stride;
   std::int64_t first_row, rows, cols;  // rows of all samples' outputs
@@ -89,7 +90,8 @@ struct AddWindowColumns {
 // y of the pixels that are made of the stored lines first_line to before first_line + lines, of all pictures one after
 // another: two lines of y each. The arithmetic is that of gemm_tile.h with windows as A and sums of weights as B, depth
 // 4 channels, columns numbered tap * channels + channel; each sum of weights is rounded to float32 at every addition.
-// doubled_convolution_bf16 has that of gemm_tile_bf16; its x and weight are bf16, or float32 numbers that it rounds;
+// doubled_convolution_bf16 has that of gemm_tile_bf16, and doubled_convolution_bf16_tiles that of gemm_tile_bf16_tiles;
+// their x and weight are bf16, or float32 numbers that they round;
 // the sums are of rounded weights, with subnormal numbers taken as zeros, and are rounded to bf16 at their end. Shapes:
 // y (4 pixels, cols) with stride; x (pixels, channels); both of whole pictures; weight (cols, 9 channels) dense; bias
 // (cols) or null. Aliasing: none. cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes, or

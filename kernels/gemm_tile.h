@@ -21,6 +21,15 @@
 // order of Intel's Instruction Set Reference, "VDPBF16PS"; a NaN result may have any payload. C is float32, or bf16
 // without accumulate: c rounded once, after the last chunk.
 //
+// Bf16Law::kTiles is another law of the sums of bf16, kPairs the one above. There a chunk has kTileDepths depths, zeros
+// in place of missing ones at its end, and two chains:
+//   c = what C holds, the bias, or 0
+//   for each chunk, in order:
+//     e = o = 0;  for each pair, in order: e = fma(a_2q, b_2q, e), o = fma(a_2q+1, b_2q+1, o)
+//     c = c + (e + o)
+// with subnormal numbers taken and given as zeros likewise. This is what TDPBF16PS computes, in the order of the same
+// manual, "TDPBF16PS". gemm_tile_bf16 has the one law, gemm_tile_bf16_tiles the other.
+//
 // Row-major; lda, ldb and ldc count elements. Nothing past a matrix is read or written. Aliasing: none. Summing in
 // chunks keeps the error that of sums of about kGemmChunk terms; bounds in test_gemm.cpp.
 //
@@ -34,15 +43,17 @@
 
 namespace bascule {
 
+enum class Bf16Law { kPairs, kTiles };
 enum class GemmKind { kForward, kInputGradient, kWeightGradient };
 
 constexpr std::int64_t kGemmChunk = 256;
 constexpr std::int64_t kGemmChunkBf16 = 512;
+constexpr std::int64_t kTileDepths = 32;
 constexpr std::int64_t kGemmTileCols = 384;
 
 struct GemmTile {
   GemmKind kind;
-  Elements c;  // float32 but for gemm_tile_bf16, as a and b
+  Elements c;  // float32 but in bf16, as a and b
   ConstElements a, b;
   const float* bias;  // (cols) or null; not with accumulate
   std::int64_t lda, ldb, ldc;

@@ -29,8 +29,13 @@ constexpr const char* isa_name(Isa isa) {
 
 // Whether this build has kernels for the set and CPU and operating system run them.
 bool isa_supported(Isa isa);
-// The fastest supported set: on x86-64 never kScalar, unless machine_runs_bascule() is false.
+// The fastest supported set of those that have all kernels: on x86-64 never kScalar, unless machine_runs_bascule() is
+// false.
 Isa best_isa();
+// The set that has the kernels which `isa` does not have: best_isa() of kAmx, itself of any other.
+Isa set_of_all_kernels(Isa isa);
+// Whether the CPU has tiles (AMX). The system may still refuse them to a process: then isa_supported(kAmx) is false.
+bool cpu_has_tiles();
 // On x86-64: whether AVX2 and FMA are there, which all kernels are compiled with.
 bool machine_runs_bascule();
 

@@ -19,7 +19,7 @@ const ResizeKernels& resize_kernels_for(Isa isa) {
 #include "kernels/isas.inc"
 #undef BASCULE_INSTRUCTION_SET
   };
-  return *kTables[static_cast<int>(isa)];
+  return *kTables[static_cast<int>(set_of_all_kernels(isa))];
 }
 
 }  // namespace bascule

@@ -13,13 +13,63 @@ namespace bascule {
 #include "kernels/isas.inc"
 #undef BASCULE_INSTRUCTION_SET
 
-const KernelTable& kernels_for(Isa isa) {
+#if defined(__x86_64__)
+namespace amx {
+void gemm_tile_bf16_tiles(const GemmTile& tile);
+void convolution_bf16_tiles(const Convolution& a);
+void doubled_convolution_bf16_tiles(const DoubledConvolution& a);
+}  // namespace amx
+#endif
+
+namespace {
+
+const KernelTable& compiled_kernels(Isa isa) {
   static constexpr const KernelTable* kTables[] = {
 #define BASCULE_INSTRUCTION_SET(enumerator, name) &name::kTable,
 #include "kernels/isas.inc"
 #undef BASCULE_INSTRUCTION_SET
   };
   return *kTables[static_cast<int>(isa)];
+}
+
+// The kernels of a set, by law.
+struct Tables {
+  KernelTable pairs, tiles;
+
+  explicit Tables(Isa isa) : pairs(compiled_kernels(set_of_all_kernels(isa))) {
+    pairs.isa = isa;
+#if defined(__x86_64__)
+    if (isa == Isa::kAmx) {
+      pairs.gemm_tile_bf16_tiles = amx::gemm_tile_bf16_tiles;
+      pairs.convolution_bf16_tiles = amx::convolution_bf16_tiles;
+      pairs.doubled_convolution_bf16_tiles = amx::doubled_convolution_bf16_tiles;
+    }
+#endif
+    tiles = pairs;
+    tiles.gemm_tile_bf16 = pairs.gemm_tile_bf16_tiles;
+    tiles.convolution_bf16 = pairs.convolution_bf16_tiles;
+    tiles.doubled_convolution_bf16 = pairs.doubled_convolution_bf16_tiles;
+  }
+};
+
+template <Isa kIsa>
+const KernelTable& table_of(Bf16Law law) {
+  static const Tables tables(kIsa);
+  return law == Bf16Law::kTiles ? tables.tiles : tables.pairs;
+}
+
+}  // namespace
+
+const KernelTable& kernels_for(Isa isa, Bf16Law law) {
+  switch (isa) {
+    case Isa::kAmx: return table_of<Isa::kAmx>(law);
+#define BASCULE_INSTRUCTION_SET(enumerator, name) \
+  case Isa::enumerator:                           \
+    return table_of<Isa::enumerator>(law);
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+    default: return table_of<Isa::kScalar>(law);
+  }
 }
 
 }  // namespace bascule

@@ -34,7 +34,7 @@ struct KernelTable {
 #undef BASCULE_KERNEL
 };
 
-// The table of an ISA that isa_supported().
-const KernelTable& kernels_for(Isa isa);
+// The table of an ISA that isa_supported(). With kTiles its kernels in bf16 have that law.
+const KernelTable& kernels_for(Isa isa, Bf16Law law = Bf16Law::kPairs);
 
 }  // namespace bascule

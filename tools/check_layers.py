@@ -139,7 +139,7 @@ ISA_HEADERS = {"immintrin.h", "cstddef", "cstdint"}
 C_HEADERS = {"stdint.h", "stddef.h"}
 
 SYSTEM = re.compile(r"[a-z_0-9]+|c?std[a-z]+\.h|(assert|ctype|errno|fcntl|fnmatch|float|inttypes|limits|math|poll|pthread|sched|semaphore|"
-                    r"dirent|link|setjmp|signal|spawn|string|time|unistd|malloc|dlfcn|execinfo|immintrin|cpuid|ifaddrs)\.h|(sys|linux|arpa|net|netinet)/[a-z_]+\.h")
+                    r"dirent|link|setjmp|signal|spawn|string|time|unistd|malloc|dlfcn|execinfo|immintrin|cpuid|ifaddrs)\.h|(sys|sys/platform|linux|arpa|net|netinet)/[a-z0-9_]+\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 

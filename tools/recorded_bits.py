@@ -7,7 +7,7 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16; the demos of ViT, BERT and T5; classes and values of texts, tags of words and vectors of texts, with BERT and its relatives. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16, with sums of pairs and of tiles; the demos of ViT, BERT and T5; classes and values of texts, tags of words and vectors of texts, with BERT and its relatives. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "faults"))
-from bascule_run import instruction_sets  # noqa: E402
+from bascule_run import has_tiles, instruction_sets  # noqa: E402
 from relatives import SETTINGS as RELATIVES, write_relatives, write_values, write_words  # noqa: E402
 from run_digests import digests  # noqa: E402: the path first
 from run_edited import NO_EVALUATION, edited  # noqa: E402
@@ -118,13 +118,21 @@ def t5(updates, batch, **changes):
     return (ROOT / "config/t5_demo.toml").read_text(), {**changes, "model": {**model, **changes.get("model", {})}, "data": {**files, **FEW_ROWS, **changes.get("data", {})}, "training": training}
 
 
+def tiles(run):
+    """The settings with sums of tiles."""
+    text, changes = run
+    return text, {**changes, **TILES, "model": {**changes["model"], **TILES["model"]}}
+
+
 LONG = "demo, 6 updates of 64"  # not with scalar code, which takes a minute for it and has all its kernels in the shorter runs
 BF16 = {"model": {"precision": '"bf16"'}}
+TILES = {**BF16, "machine": {"bf16_sums": '"tiles"'}}
 TRAINING_PREPARATION = {"data": {"preprocessing": '"training"'}}
 QUICK = {
     "golden contrastive": lambda: golden("contrastive"),
     "demo, 2 updates": lambda: demo(2, 2),
     "demo, 2 updates, bf16": lambda: demo(2, 2, **BF16),
+    "demo, 2 updates, tiles": lambda: demo(2, 2, **TILES),
     "BERT, values of pairs, 2 updates": lambda: values(2, 8, 24, model=RELATIVES["bert"]),
     "RoBERTa, classes, 2 updates": lambda: labels(2, 8, 24, model=RELATIVES["roberta"]),
     "DistilBERT, values of pairs, 2 updates, bf16": lambda: values(2, 8, 24, model={**RELATIVES["distilbert"], **BF16["model"]}),
@@ -143,14 +151,17 @@ RUNS = {
     "demo, 4 updates, 2 ranks": lambda: demo(4, 8, distributed={"world_size": 2}),
     "ViT, 6 updates": lambda: vit(6, 16),
     "ViT, 6 updates, bf16": lambda: vit(6, 16, **BF16),
+    "ViT, 6 updates, tiles": lambda: vit(6, 16, **TILES),
     "ViT, 6 updates, mixup, cutmix and the average": lambda: vit(6, 16, data={"mixup_alpha": 0.8, "cutmix_alpha": 1.0}, training={"ema_decay": 0.5}),
     "BERT, 4 updates": lambda: bert(4, 8),
     "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, training={"optimizer": '"lamb"'}, **BF16),
+    "BERT, 2 updates, tiles": lambda: tiles(bert(2, 8, **BF16)),
     "BERT, classes, 4 updates": lambda: labels(4, 8),
     "BERT, classes, 4 updates, bf16": lambda: labels(4, 8, **BF16),
     "RoBERTa, classes, 2 updates, bf16": lambda: labels(2, 8, 24, model={**RELATIVES["roberta"], **BF16["model"]}),
     "DistilBERT, values of pairs, 2 updates": lambda: values(2, 8, 24, model=RELATIVES["distilbert"]),
     "T5, 6 updates": lambda: t5(6, 16),
+    "T5, 2 updates, tiles": lambda: t5(2, 16, **TILES),
     "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
     f"{LONG}, bf16": lambda: demo(6, 64, **BF16),
     "demo, 4 updates, 2 ranks, bf16": lambda: demo(4, 8, distributed={"world_size": 2}, **BF16),
@@ -164,16 +175,19 @@ def output_of(command):
 
 
 def has_recorded_bits(start, isa):
-    code, output, errors = output_of([*start, "verify", "--bits", "--isa", isa, "--threads", "2"])
-    print(output + errors, end="", flush=True)
-    return code == 0
+    codes = []
+    for sums in ("tiles",) if isa == "amx" else ("pairs", "tiles"):
+        code, output, errors = output_of([*start, "verify", "--bits", "--isa", isa, "--bf16-sums", sums, "--threads", "2"])
+        print(output + errors, end="", flush=True)
+        codes.append(code)
+    return not any(codes)
 
 
 def digests_of(start, name, isa):
     text, changes = RUNS[name]()
     with tempfile.TemporaryDirectory() as folder:
         changes.setdefault("training", {})["output_dir"] = f'"{folder}/run"'
-        changes["machine"] = {"isa": f'"{isa}"', "threads": 2}
+        changes["machine"] = {**changes.get("machine", {}), "isa": f'"{isa}"', "threads": 2}
         write_relatives(pathlib.Path(folder))
         write_values(pathlib.Path(folder) / "values.jsonl")
         write_words(pathlib.Path(folder) / "words.jsonl")
@@ -195,13 +209,13 @@ def main():
     arguments = parser.parse_args()
 
     start = [*arguments.emulator, arguments.program.resolve()]
-    isas = ["auto"] if arguments.record or arguments.emulator else instruction_sets()
+    isas = ["auto"] if arguments.record or arguments.emulator else [*instruction_sets(), *(["amx"] if has_tiles() else [])]
     recorded = {} if arguments.record else json.loads(RECORD.read_text())
     different = 0
     for isa in arguments.isa or isas:
         different += 0 if has_recorded_bits(start, isa) else 1
         for name in QUICK if arguments.quick else RUNS:
-            if isa == "scalar" and name.startswith(LONG):
+            if isa == "scalar" and name.startswith(LONG) or isa == "amx" and "tiles" not in name:
                 continue
             if "ranks" in name and shutil.which("mpirun") is None:
                 print(f"{name}, {isa}: skipped, mpirun is not installed")

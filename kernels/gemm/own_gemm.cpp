@@ -10,11 +10,14 @@ namespace {
 
 class OwnGemm final : public Gemm {
  public:
-  OwnGemm(const GemmSpec& spec, int threads, KernelFunction<GemmTile> kernel, std::byte* scratch,
-          std::size_t scratch_bytes)
-      : spec_(spec), kernel_(kernel), scratch_(scratch), scratch_bytes_(scratch_bytes) {
+  OwnGemm(const GemmSpec& spec, int threads, const KernelTable& kernels, std::byte* scratch, std::size_t scratch_bytes)
+      : spec_(spec),
+        kernel_(spec.type == GemmType::kBf16 ? kernels.gemm_tile_bf16 : kernels.gemm_tile),
+        scratch_(scratch),
+        scratch_bytes_(scratch_bytes) {
     const bool weight = spec.kind == GemmKind::kWeightGradient;
-    tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n, threads);
+    tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n, threads,
+                         costs_of(kernels, spec.type == GemmType::kBf16));
   }
 
   std::int64_t tasks(std::int64_t rows) const noexcept override { return grid(rows).tasks(); }
@@ -57,8 +60,7 @@ class OwnProducts final : public GemmLibrary {
     const bool is_bf16 = spec.type == GemmType::kBf16;
     if (scratch_bytes_ < (is_bf16 ? kGemmTileBf16ScratchBytes : kGemmTileScratchBytes))
       throw std::runtime_error("gemm: the scratch of a thread is too small");
-    return std::make_unique<OwnGemm>(spec, threads(), is_bf16 ? kernels_.gemm_tile_bf16 : kernels_.gemm_tile, scratch_,
-                                     scratch_bytes_);
+    return std::make_unique<OwnGemm>(spec, threads(), kernels_, scratch_, scratch_bytes_);
   }
 
  private:

@@ -48,14 +48,17 @@ struct WindowFactors {
   Number b(std::int64_t d) const { return number_at(of.weight, col * window_size(of.pictures) + d); }
 };
 
-inline void convolution_bf16(const Convolution& a) {
+template <typename Chain>
+void convolution_of(const Convolution& a) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
     for (std::int64_t o = 0; o < a.cols; ++o) {
-      a.y[r * a.y_stride + o] = sum_of_chunks<Bf16Chain>(a.bias != nullptr ? a.bias + o : nullptr,
-                                                         window_size(a.pictures), WindowFactors{a, r, o});
+      a.y[r * a.y_stride + o] = sum_of_chunks<Chain>(a.bias != nullptr ? a.bias + o : nullptr, window_size(a.pictures),
+                                                     WindowFactors{a, r, o});
     }
   }
 }
+inline void convolution_bf16(const Convolution& a) { convolution_of<Bf16Chain>(a); }
+inline void convolution_bf16_tiles(const Convolution& a) { convolution_of<TileChains>(a); }
 
 template <typename T>
 void window_columns(T* columns, const T* x, const WindowColumns& a) {
@@ -145,18 +148,21 @@ inline std::vector<Number> doubled_weights_bf16(const DoubledConvolution& a, std
   return sums;
 }
 
-inline void doubled_convolution_bf16(const DoubledConvolution& a) {
+template <typename Chain>
+void doubled_convolution_of(const DoubledConvolution& a) {
   for (std::int64_t i = 0; i < 4 * a.cols; ++i) {
     const std::int64_t o = i / 4, u = i % 4 / 2, v = i % 2;
     const std::vector<Number> sums = doubled_weights_bf16(a, u, v, o);
     for (std::int64_t line = a.first_line; line < a.first_line + a.lines; ++line) {
       for (std::int64_t j = 0; j < a.width; ++j) {
-        a.y[(((2 * line + u) * a.width + j) * 2 + v) * a.y_stride + o] = sum_of_chunks<Bf16Chain>(
+        a.y[(((2 * line + u) * a.width + j) * 2 + v) * a.y_stride + o] = sum_of_chunks<Chain>(
             a.bias != nullptr ? a.bias + o : nullptr, 4 * a.channels, DoubledFactors{a, line, u, j, v, sums});
       }
     }
   }
 }
+inline void doubled_convolution_bf16(const DoubledConvolution& a) { doubled_convolution_of<Bf16Chain>(a); }
+inline void doubled_convolution_bf16_tiles(const DoubledConvolution& a) { doubled_convolution_of<TileChains>(a); }
 
 // Reference for convolution.h. See dropout.h on references. In float32 its results are those of the contract
 // to the bit.

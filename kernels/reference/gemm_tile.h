@@ -30,6 +30,7 @@ inline Number number_at(ConstElements x, std::int64_t i) {
 // p = fma(a, b, p) over the depths of one chunk.
 struct Float32Chain {
   static constexpr std::int64_t kChunk = kGemmChunk;
+  static constexpr bool kStartsFromZero = false;  // the first sum is added to 0 where there is nothing else
   template <typename Factors>
   static float sum(std::int64_t first, std::int64_t end, const Factors& factors) {
     float p = 0.0f;
@@ -41,6 +42,7 @@ struct Float32Chain {
 
 struct Bf16Chain {
   static constexpr std::int64_t kChunk = kGemmChunkBf16;
+  static constexpr bool kStartsFromZero = false;
 
   static float flushed(float x) {
     return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
@@ -68,6 +70,21 @@ struct Bf16Chain {
   static float add(float c, float p) { return flushed(flushed(c) + p); }
 };
 
+// Bf16Law::kTiles.
+struct TileChains : Bf16Chain {
+  static constexpr std::int64_t kChunk = kTileDepths;
+  static constexpr bool kStartsFromZero = true;
+  template <typename Factors>
+  static float sum(std::int64_t first, std::int64_t end, const Factors& factors) {
+    float chains[2] = {0.0f, 0.0f};
+    for (std::int64_t d = first; d < first + kTileDepths; ++d) {
+      float& chain = chains[d % 2];
+      chain = fma(d < end ? operand(factors.a(d)) : 0.0f, d < end ? operand(factors.b(d)) : 0.0f, chain);
+    }
+    return add(chains[0], chains[1]);
+  }
+};
+
 struct GemmFactors {
   const GemmTile& tile;
   std::int64_t row, col;
@@ -86,7 +103,7 @@ float sum_of_chunks(const float* start, std::int64_t depth, const Factors& facto
   for (std::int64_t first = 0; first < depth; first += Chain::kChunk) {
     const std::int64_t end = first + Chain::kChunk < depth ? first + Chain::kChunk : depth;
     const float p = Chain::sum(first, end, factors);
-    c = start == nullptr && first == 0 ? p : Chain::add(c, p);
+    c = start == nullptr && first == 0 && !Chain::kStartsFromZero ? p : Chain::add(c, p);
   }
   return c;
 }
@@ -111,5 +128,6 @@ void gemm_tile_of(const GemmTile& tile) {
 
 inline void gemm_tile(const GemmTile& tile) { gemm_tile_of<Float32Chain>(tile); }
 inline void gemm_tile_bf16(const GemmTile& tile) { gemm_tile_of<Bf16Chain>(tile); }
+inline void gemm_tile_bf16_tiles(const GemmTile& tile) { gemm_tile_of<TileChains>(tile); }
 
 }  // namespace bascule::reference

@@ -33,12 +33,14 @@ struct Float32Steps {
   static constexpr bool kPairs = false;     // whether numbers are taken in pairs
   static constexpr bool kIsPacked = false;  // whether a pair is one number
   static constexpr std::int64_t kChunk = kGemmChunk;
+  static constexpr std::int64_t kDepths = 1;  // steps are made for a multiple of so many, with zeros at the end
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return fma(a, b, sum); }
   static f32x16 add(f32x16 c, f32x16 sum) { return c + sum; }
 };
 struct Bf16Steps {
   static constexpr bool kPairs = true;
   static constexpr std::int64_t kChunk = kGemmChunkBf16;
+  static constexpr std::int64_t kDepths = 2;
   // store_steps: the step of a pair, or its two steps, `pitch` apart.
 #if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
   static constexpr bool kIsPacked = true;
@@ -54,12 +56,28 @@ struct Bf16Steps {
 #endif
   static f32x16 add(f32x16 c, f32x16 sum) { return add_flushed(c, sum); }
 };
+// Bf16Law::kTiles, whatever the instructions: a sum adds even and odd numbers of a few depths by themselves, so that a
+// step is of one number. The chunk, for which operands are packed, does not show.
+struct TileSteps {
+  static constexpr bool kPairs = true;
+  static constexpr bool kIsPacked = false;
+  static constexpr std::int64_t kChunk = kGemmChunkBf16;
+  static constexpr std::int64_t kDepths = kTileDepths;
+  static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return fma_flushed(a, b, sum); }
+  static void store_steps(float* steps, std::int64_t pitch, f32x16 even, f32x16 odd) {
+    store(steps, odd);
+    store(steps + pitch, even);
+  }
+  static f32x16 add(f32x16 c, f32x16 sum) { return add_flushed(c, sum); }
+};
 // Steps for so many depths: one each, or one or two for each pair.
 template <typename Steps>
 constexpr std::int64_t steps_of(std::int64_t depths) {
-  if (!Steps::kPairs) return depths;
-  return Steps::kIsPacked ? (depths + 1) / 2 : (depths + 1) / 2 * 2;
+  const std::int64_t whole = (depths + Steps::kDepths - 1) / Steps::kDepths * Steps::kDepths;
+  return Steps::kIsPacked ? whole / 2 : whole;
 }
+template <typename Steps>
+constexpr std::int64_t kPairSteps = Steps::kIsPacked ? 1 : 2;
 template <typename Steps>
 constexpr std::int64_t kChunkSteps = steps_of<Steps>(Steps::kChunk);
 // From one row of A to the next. Not a multiple of 4096 bytes: the rows would fall on the same lines of the first
@@ -107,6 +125,74 @@ template <typename Steps, typename Number>
 template <typename Steps>
 [[gnu::noinline]] void add_to_c(const GemmBlock& x, const float* sums, int rows) {
   x.c.is_bf16() ? add_rows<Steps>(x, x.c.bf16(), sums, rows) : add_rows<Steps>(x, x.c.float32(), sums, rows);
+}
+
+// c holds what the sums of a block are added to, (rows, kBlockCols).
+template <typename Steps>
+[[gnu::noinline]] void load_start(float* c, const GemmBlock& x, int rows) {
+  for (int row = 0; row < rows; ++row, c += kBlockCols) {
+    if (x.start == nullptr) {
+      for (std::int64_t col = 0; col < kBlockCols; col += kLanes) store(c + col, set(0.0f));
+    } else {
+      for_lanes(
+          x.cols < kBlockCols ? x.cols : kBlockCols, [&](auto lanes, std::int64_t col) __attribute__((always_inline)) {
+            store(c + col, load(x.start + row * x.start_row + col, lanes));
+          });
+    }
+  }
+}
+
+// The block of Bf16Law::kTiles: of each few depths the even numbers, then the odd ones.
+template <LayoutA kLayoutA, int kRows>
+[[gnu::noinline]] void multiply_chains(const GemmBlock& x) {
+  using Steps = TileSteps;
+  alignas(64) float c[kRows * kBlockCols], even[kRows * kBlockCols] = {};
+  load_start<Steps>(c, x, kRows);
+  const std::int64_t a_step = kLayoutA == LayoutA::kRows ? 1 : x.a_step;
+  for (std::int64_t first = 0; first < x.steps; first += kTileDepths) {
+    for (int parity = 1; parity >= 0; --parity) {
+      f32x16 sum[kRows][kBlockVectors];
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = set(0.0f);
+      }
+      const float* a = x.a + (first + parity) * a_step;
+      const float* b = x.b + (first + parity) * x.b_step;
+      for (int step = 0; step < kTileDepths / 2; ++step) {
+        if (kPrefetchSteps > 0) {
+#pragma GCC unroll 8
+          for (int v = 0; v < kBlockVectors; ++v) __builtin_prefetch(b + kPrefetchSteps * x.b_step + v * kLanes);
+        }
+        f32x16 row[kBlockVectors];
+#pragma GCC unroll 8
+        for (int v = 0; v < kBlockVectors; ++v) row[v] = load(b + v * kLanes);
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) {
+          const f32x16 number = set(kLayoutA == LayoutA::kRows ? a[i * kRowPitch<Steps>] : a[i]);
+#pragma GCC unroll 8
+          for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = Steps::multiply_add(number, row[v], sum[i][v]);
+        }
+        a += 2 * a_step;
+        b += 2 * x.b_step;
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kBlockVectors; ++v) {
+          const std::int64_t at = i * kBlockCols + v * kLanes;
+          if (parity == 1) {
+            store(even + at, sum[i][v]);
+          } else {
+            store(c + at, Steps::add(load(c + at), Steps::add(load(even + at), sum[i][v])));
+          }
+        }
+      }
+    }
+  }
+  GemmBlock sums = x;
+  sums.start = nullptr;
+  add_to_c<Steps>(sums, c, kRows);
 }
 
 template <typename Steps, LayoutA kLayoutA, int kRows>
@@ -158,6 +244,7 @@ void multiply_block_of(const GemmBlock& x, std::int64_t rows) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return multiply_block_of<Steps, kLayoutA, kRows - 1>(x, rows);
   }
+  if constexpr (Steps::kDepths > 2) return multiply_chains<kLayoutA, kRows>(x);
   multiply_block<Steps, kLayoutA, kRows>(x);
 }
 

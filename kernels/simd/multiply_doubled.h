@@ -27,24 +27,32 @@ inline TapRange taps_of(std::int64_t kind, std::int64_t tap) {
   return tap == 0 ? TapRange{0, 1 + kind} : TapRange{1 + kind, 3};
 }
 
-// Columns of the window of output pixel (2 i + u, 2 j + v) of a line.
-template <typename Steps>
-void pack_window(float* packed, const DoubledConvolution& a, Kind kind, std::int64_t line, std::int64_t j,
-                 std::int64_t first_col, std::int64_t cols) {
+// run(from, done, count) for each run of columns of the window of output pixel (2 i + u, 2 j + v) of a line, null where
+// they are zero.
+template <typename Run>
+[[gnu::always_inline]] inline void for_window_runs(const DoubledConvolution& a, Kind kind, std::int64_t line,
+                                                   std::int64_t j, std::int64_t first_col, std::int64_t cols,
+                                                   const Run& run) {
   // Two pixels beside each other are one run of numbers.
   const std::int64_t first = j + kind.v - 1;
   const std::int64_t taps = first >= 0 && first + 1 < a.width ? 2 : 1, width = taps * a.channels;
   std::int64_t tap = first_col / width * taps, col = first_col % width;
-  Gathered<Steps> gathered(packed);
   for (std::int64_t done = 0; done < cols; tap += taps) {
     const std::int64_t count = least(width - col, cols - done);
     const std::int64_t y = line % a.height + kind.u - 1 + tap / 2, x = first + tap % 2;
     const bool is_inside = y >= 0 && y < a.height && x >= 0 && x < a.width;
     const std::int64_t pixel = (line - line % a.height + y) * a.width + x;
-    gathered.put(is_inside ? a.x + (pixel * a.channels + col) : ConstElements(), done, count);
+    run(is_inside ? a.x + (pixel * a.channels + col) : ConstElements(), done, count);
     done += count;
     col = 0;
   }
+}
+template <typename Steps>
+void pack_window(float* packed, const DoubledConvolution& a, Kind kind, std::int64_t line, std::int64_t j,
+                 std::int64_t first_col, std::int64_t cols) {
+  Gathered<Steps> gathered(packed);
+  for_window_runs(a, kind, line, j, first_col, cols,
+                  [&](ConstElements from, std::int64_t done, std::int64_t count) { gathered.put(from, done, count); });
   gathered.pack(cols);
 }
 

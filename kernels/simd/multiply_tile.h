@@ -41,6 +41,7 @@ void pack_row_steps(float* steps, std::int64_t pitch, ConstElements x, std::int6
       if (depths % 2 != 0) out[depths / 2] = 0.0f;  // in place of the missing last odd depth
       __builtin_memcpy(out, row, static_cast<std::size_t>(depths) * sizeof *row);
     } else {
+      for (std::int64_t s = (depths + 1) / 2 * 2; s < steps_of<Steps>(depths); ++s) out[s] = 0.0f;
       for (std::int64_t d = 0; d + 1 < depths; d += 2) {
         out[d] = widened(row[d + 1]);
         out[d + 1] = widened(row[d]);
@@ -67,15 +68,15 @@ void pack_pairs(float* steps, std::int64_t pitch, const Number* x, std::int64_t 
   // All lanes are read wherever that stays within the matrix; what lies beside the columns is overwritten or not used.
   const std::int64_t end = (depths - 1) * stride + cols;
   const auto row = [&](std::int64_t d, std::int64_t c) __attribute__((always_inline)) {
-    if (d == depths) return set(0.0f);  // in place of the missing last odd depth
+    if (d >= depths) return set(0.0f);  // in place of missing depths at the end
     const std::int64_t at = d * stride + c;
     return at + kLanes <= end ? load_rounded(x + at, AllLanes{}) : load_rounded(x + at, FirstLanes{cols - c});
   };
-  for (std::int64_t d = 0; d < depths; d += 2) {
+  for (std::int64_t step = 0, d = 0; step < steps_of<Steps>(depths); step += kPairSteps<Steps>, d += 2) {
     for (std::int64_t c = 0; c < cols; c += kLanes) {
       Steps::store_steps(steps + c, pitch, row(d, c), row(d + 1, c));
     }
-    steps += steps_of<Steps>(2) * pitch;
+    steps += kPairSteps<Steps> * pitch;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "kernels/table.h"
@@ -15,15 +16,28 @@
 namespace bascule {
 namespace {
 
-constexpr std::pair<GemmType, const char*> kTypes[] = {{GemmType::kFloat32, "float32"}, {GemmType::kBf16, "bf16"}};
+struct ProductType {
+  GemmType type;
+  const char* name;
+  bool by_tiles;  // where the CPU has them
+};
+constexpr ProductType kTypes[] = {
+    {GemmType::kFloat32, "float32", false}, {GemmType::kBf16, "bf16", false}, {GemmType::kBf16, "tiles", true}};
 
 class ProductItem : public Item {
  public:
   explicit ProductItem(Workbench& bench)
       : bench_(bench), one_core_(bench.isa(), 1), all_cores_(bench.isa(), bench.core_count()) {
+    const bool has_tiles = isa_supported(Isa::kAmx);
+    if (has_tiles) {
+      tiles_of_one_core_.emplace(Isa::kAmx, 1, Bf16Law::kTiles);
+      tiles_of_all_cores_.emplace(Isa::kAmx, bench.core_count(), Bf16Law::kTiles);
+    }
     const std::int64_t all_rows = std::clamp<std::int64_t>(64 * bench.core_count(), 1024, 8192);
-    for (const auto& [type, type_name] : kTypes) {
-      const ProductData* const one = add(one_core_, type, kOneCoreRows, kProductShapes[0]);
+    for (const auto& [type, type_name, by_tiles] : kTypes) {
+      if (by_tiles && !has_tiles) continue;
+      const ProductData* const one =
+          add(by_tiles ? *tiles_of_one_core_ : one_core_, type, kOneCoreRows, kProductShapes[0]);
       for (const int core : bench.cores())
         probes.push_back({name_of(type_name, kProductShapes[0]),
                           core_place(core),
@@ -34,7 +48,7 @@ class ProductItem : public Item {
                           [this, one] { return alone(*one); },
                           {}});
       for (const ProductShape& shape : kProductShapes) {
-        const ProductData* const all = add(all_cores_, type, all_rows, shape);
+        const ProductData* const all = add(by_tiles ? *tiles_of_all_cores_ : all_cores_, type, all_rows, shape);
         probes.push_back({name_of(type_name, shape),
                           core_place(-1),
                           "GFLOP/s",
@@ -74,6 +88,7 @@ class ProductItem : public Item {
 
   Workbench& bench_;
   OwnProducts one_core_, all_cores_;  // products are cut for the threads that share them
+  std::optional<OwnProducts> tiles_of_one_core_, tiles_of_all_cores_;
   std::vector<std::unique_ptr<ProductData>> data_;
 };
 

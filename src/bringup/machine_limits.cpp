@@ -59,9 +59,9 @@ AlignedMemory::AlignedMemory(std::size_t bytes) {
 
 void AlignedMemory::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
 
-OwnProducts::OwnProducts(Isa isa, int threads)
+OwnProducts::OwnProducts(Isa isa, int threads, Bf16Law law)
     : scratch_(products_bytes(Products::kOurs, GemmType::kBf16, threads)),
-      products_(make_products(Products::kOurs, GemmType::kBf16, kernels_for(isa), threads, scratch_.data())) {}
+      products_(make_products(Products::kOurs, GemmType::kBf16, kernels_for(isa, law), threads, scratch_.data())) {}
 
 ProductData::ProductData(GemmLibrary& products, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n,
                          std::int64_t k)
@@ -133,10 +133,10 @@ void measure_memory(Threads& threads, Isa isa, MachineLimits* limits) {
 
 }  // namespace
 
-MachineLimits measure_limits(Products products, GemmType type, Isa isa, int threads) {
+MachineLimits measure_limits(Products products, GemmType type, const KernelTable& kernels, int threads) {
   Threads team(threads, threads == usable_cores());
   const AlignedMemory packed(products_bytes(products, type, threads));
-  const std::unique_ptr<GemmLibrary> library = make_products(products, type, kernels_for(isa), threads, packed.data());
+  const std::unique_ptr<GemmLibrary> library = make_products(products, type, kernels, threads, packed.data());
   MachineLimits limits;
   limits.float32_gflops_per_second = best_gflops_per_second(team, *library, GemmType::kFloat32);
   if (type == GemmType::kBf16) limits.bf16_gflops_per_second = best_gflops_per_second(team, *library, type);

@@ -34,7 +34,7 @@ class AlignedMemory {
 // Our own products, for so many threads.
 class OwnProducts {
  public:
-  OwnProducts(Isa isa, int threads);
+  OwnProducts(Isa isa, int threads, Bf16Law law = Bf16Law::kPairs);
   GemmLibrary& products() { return *products_; }
 
  private:
@@ -85,7 +85,7 @@ struct MachineLimits {
 inline constexpr std::size_t kLimitsBytes = std::size_t{300} << 20;  // what measuring takes, given back at once
 
 // type: of the run's products. Takes about a second. While memory is not sealed.
-MachineLimits measure_limits(Products products, GemmType type, Isa isa, int threads);
+MachineLimits measure_limits(Products products, GemmType type, const KernelTable& kernels, int threads);
 
 // The arithmetic of measuring them, in floating-point operations.
 double limits_flops(GemmType type);

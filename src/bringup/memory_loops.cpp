@@ -12,7 +12,7 @@ namespace bascule {
 #undef BASCULE_INSTRUCTION_SET
 
 const MemoryLoops& memory_loops_for(Isa isa) {
-  switch (isa) {
+  switch (set_of_all_kernels(isa)) {
 #define BASCULE_INSTRUCTION_SET(enumerator, name) \
   case Isa::enumerator:                           \
     return name::kMemoryLoops;

@@ -190,7 +190,7 @@ int bench_command(const BenchArguments& arguments) {
   if (is_of_texts && arguments.use != "generate")
     throw Error(ErrorKind::kSettings, arguments.new_tokens > 0 ? "--new-tokens" : "--num-beams",
                 "applies only to --use generate");
-  const Isa isa = choose_isa(isa_word(settings.machine.isa));
+  const Isa isa = choose_isa(settings);
   const std::vector<Column> columns = columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
     std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",
@@ -198,14 +198,14 @@ int bench_command(const BenchArguments& arguments) {
   }
   Bench bench;
   bench.settings_file = settings.origin.file;
-  bench.isa = isa_name(isa);
+  bench.isa = isa_text(isa, settings);
   bench.names_engines = arguments.axis == BenchAxis::kWorkers || arguments.values.empty();
   bench.is_bf16 = settings.model.precision == Precision::kBf16;
   bench.trains = columns.front().settings.training.do_train;
   bench.generates = columns.front().settings.training.predict_with_generate && !bench.trains;
   bench.threads = compute_threads(settings.machine, RankPlace{});
   const GemmType type = bench.is_bf16 ? GemmType::kBf16 : GemmType::kFloat32;
-  bench.limits = measure_limits(settings.machine.products, type, isa, bench.threads);
+  bench.limits = measure_limits(settings.machine.products, type, kernels_for(isa, settings.machine), bench.threads);
   for (const Column& column : columns) bench.columns.push_back(measure(column, arguments, isa, bench.limits));
   std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
   return 0;

@@ -82,7 +82,7 @@ std::vector<std::pair<std::string, Settings>> drawing_columns_of(const Settings&
 
 int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
   check_arguments(arguments);
-  const Isa isa = choose_isa(isa_word(settings.machine.isa));
+  const Isa isa = choose_isa(settings);
   const std::vector<std::pair<std::string, Settings>> columns = drawing_columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
     std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",
@@ -90,14 +90,14 @@ int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
   }
   BenchDrawing bench;
   bench.settings_file = settings.origin.file;
-  bench.isa = isa_name(isa);
+  bench.isa = isa_text(isa, settings);
   bench.is_bf16 = settings.model.precision == Precision::kBf16;
   for (const auto& [name, own] : columns) {
     const std::unique_ptr<RecordedDrawRun> run = record_draw_run(own);
     if (bench.columns.empty()) {
       bench.threads = run->threads;
-      bench.limits =
-          measure_limits(own.machine.products, bench.is_bf16 ? GemmType::kBf16 : GemmType::kFloat32, isa, run->threads);
+      bench.limits = measure_limits(own.machine.products, bench.is_bf16 ? GemmType::kBf16 : GemmType::kFloat32,
+                                    kernels_for(isa, own.machine), run->threads);
     }
     std::fprintf(stderr, "bascule: bench: %lld + %lld replays of each stage, %s\n",
                  static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps), name.c_str());

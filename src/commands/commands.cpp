@@ -102,8 +102,12 @@ void add_verify(CLI::App& app, Chosen* chosen) {
           ->excludes(folders);
   with_words(
       command->add_option("--isa", arguments->isa, "instruction set; scalar: plain C++, for checking, not for speed"),
-      "auto,avx2,avx512,avx512_bf16,scalar");
+      "auto,avx2,avx512,avx512_bf16,amx,scalar");
   add_precision(command, &arguments->precision)->excludes(bits);
+  with_words(
+      command->add_option("--bf16-sums", arguments->bf16_sums,
+                          "order of sums in bf16, as machine.bf16_sums; default: tiles with --isa amx, else pairs"),
+      "pairs,tiles");
   as_integer(command->add_option("--threads", arguments->threads, "compute threads; 0: every core"), 0, 1024);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });

@@ -274,7 +274,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
   if (group.is_first()) {
     hand_over(std::move(mlperf), &sealed);
     say(times->line());
-    say("seal: " + std::string(isa_name(isa)) + ", " +
+    say("seal: " + isa_text(isa, run.settings) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) +
         count_of(run.threads, "thread") +
         "; from here on Bascule allocates nothing, and allocations by libraries are counted");
@@ -336,7 +336,7 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
     times->end("folder and ranks");
     MlperfLog mlperf;
     std::unique_ptr<RecordedRun> run;
-    const Isa isa = choose_isa(isa_word(settings.machine.isa));
+    const Isa isa = choose_isa(settings);
     agree_on(group, [&] {
       if (group.is_first() && !settings.report.mlperf_log.empty() && !point) {
         mark_folder(settings);  // so that nobody takes the log for a stranger's file
@@ -405,7 +405,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
       place.is_alone() ? planned_place(settings.distributed, settings.origin).nodes : place.nodes;
   refuse_machines_without_mpi(settings);
   if (place.nodes > 1 && place.lacks_pmix) return refuse_machines_without_pmix(place);
-  (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
+  (void)choose_isa(settings);  // on any machine but the right one, before anything is read
   check_output_is_apart(settings);
   if (is_launcher(settings, place)) return run_launcher(settings, settings_file, json);
   return run_rank(settings, place, json, &times);

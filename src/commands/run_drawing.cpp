@@ -181,7 +181,7 @@ int draw_and_finish(RecordedDrawRun& run, SealedDrawRun& sealed, Group& group, c
 }
 
 int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
-  const Isa isa = choose_isa(isa_word(run.settings.machine.isa));
+  const Isa isa = choose_isa(run.settings);
   if (group.is_first()) say_run(run);
   DrawResults results;
   results.found = static_cast<std::int64_t>(run.files->done().size());
@@ -190,7 +190,7 @@ int draw_recorded(RecordedDrawRun& run, Group& group, bool json) {
   group.set_phase(RankPhase::kSealing);
   SealedDrawRun sealed(run, isa, &say, &group);
   if (group.is_first())
-    say("seal: " + std::string(isa_name(isa)) + ", " +
+    say("seal: " + isa_text(isa, run.settings) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) +
         count_of(run.threads, "thread"));
   RunStatus status;
@@ -238,7 +238,7 @@ int run_drawing(const Settings& settings, const RankPlace& place, const std::str
   if (place.nodes > 1)
     throw Error(ErrorKind::kSettings, "the launcher's environment", "the ranks of a run that draws are on one machine",
                 "start a run on each machine, with a part of the prompts");
-  (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
+  (void)choose_isa(settings);  // on any machine but the right one, before anything is read
   if (!is_launcher(settings, place)) return run_rank(settings, place, json);
   return launch_run(
       settings, settings_file, json,

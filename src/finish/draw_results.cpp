@@ -12,6 +12,7 @@
 #include "src/logs/readable.h"
 #include "src/pictures/picture_bytes.h"
 #include "src/record/recomputation.h"
+#include "src/runtime/choose_isa.h"
 #include "src/settings/resume_rules.h"
 
 namespace bascule {
@@ -110,7 +111,7 @@ MachineLimits limits_for_report(const RecordedDrawRun& run, std::int64_t missing
   if (!run.settings.report.html || run.plan.peak_bytes() < kLimitsBytes ||
       static_cast<double>(missing) * picture < kLeastWork * limits_flops(type))
     return {};
-  return measure_limits(run.settings.machine.products, type, isa, run.threads);
+  return measure_limits(run.settings.machine.products, type, kernels_for(isa, run.settings.machine), run.threads);
 }
 
 std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results) {

@@ -108,7 +108,7 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankP
   run->place = place;
   run->pipeline = open_pipeline(settings.model.model_name_or_path.resolved);
   run->notes = run->pipeline.notes;
-  if (settings.model.precision == Precision::kBf16 && *note_on_bf16() != '\0') run->notes.push_back(note_on_bf16());
+  if (const std::string note = note_on_bf16(settings); !note.empty()) run->notes.push_back(note);
   run->program = program_of(settings, run->pipeline);
   const PromptTokenizer tokenizer(
       run->pipeline, settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved : "");

@@ -253,7 +253,7 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   run->threads = compute_threads(settings.machine, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type has no effect on one machine");
-  if (settings.model.precision == Precision::kBf16 && *note_on_bf16() != '\0') run->notes.push_back(note_on_bf16());
+  if (const std::string note = note_on_bf16(settings); !note.empty()) run->notes.push_back(note);
   note_threads(run.get());
   note_sharding(run.get());
   if (place.nodes > 1) {

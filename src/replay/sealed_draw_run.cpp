@@ -53,7 +53,7 @@ SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const st
       used_(kept_.size(), 0),
       prompts_(static_cast<std::size_t>(run.options.batch)) {
   const Arena& arena = memory_->arena();
-  run_.session.seal(arena, run_.plan, kernels_for(isa), threads_.count(), &group_);
+  run_.session.seal(arena, run_.plan, kernels_for(isa, run.settings.machine), threads_.count(), &group_);
   load(say);
   drawer_.seal(arena.at(run_.plan[kDrawingMemory]), run_.session);
   std::byte* const memory = arena.at(run_.plan[kPictureMemory]);

@@ -14,12 +14,20 @@ namespace bascule {
 
 // From the word of a setting or an option to the instruction set that this process uses.
 
-// "" or "auto": the best that this CPU runs. Throws Error kSettings for a word that is none, or a set that this CPU
-// lacks.
-Isa choose_isa(const std::string& name);
+// "" or "auto": the best that this CPU runs, for sums of tiles kAmx where this process may use it. Throws Error
+// kSettings for a word that is none, or a set that this CPU lacks.
+Isa choose_isa(const std::string& name, Bf16Law law = Bf16Law::kPairs);
 
-// The note of a run in bf16 on a CPU without the instruction for it; "" where it has it.
-const char* note_on_bf16();
+// That of a run.
+Isa choose_isa(const Settings& settings);
+// The kernels of a run with this instruction set, which have its law of bf16 sums.
+const KernelTable& kernels_for(Isa isa, const MachineSettings& machine);
+// For the line that a run begins with: the set, and the law where it is not the default.
+std::string isa_text(Isa isa, const Settings& settings);
+
+// What a run says of bf16 on this CPU: that its instruction is missing, or that tiles are there and not used; "" where
+// there is nothing to say.
+std::string note_on_bf16(const Settings& settings);
 
 // The word that choose_isa() takes for a setting.
 const char* isa_word(IsaSetting isa);

@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/files/input_file.h"
+#include "src/runtime/choose_isa.h"
 #include "src/seal/model_folder.h"
 
 namespace bascule {
@@ -81,7 +82,7 @@ void SealedLoader::resume_digests(const ResumePoint& point) {
 
 SealedTapes::SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& group)
     : threads_(run.threads, run.threads == usable_cores(), &group.heart(), &group.position()) {
-  run.session.seal(arena, run.plan, kernels_for(isa), run.threads, &group);
+  run.session.seal(arena, run.plan, kernels_for(isa, run.settings.machine), run.threads, &group);
   if (!run.graphs.trains()) return;
   const DistributedSettings& distributed = run.settings.distributed;
   Training& training = run.session.training();

@@ -7,7 +7,8 @@ namespace {
 
 // In the order of the enumerators.
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
-constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar", "avx512_bf16"};
+constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar", "avx512_bf16", "amx"};
+constexpr const char* kBf16Sums[] = {"pairs", "tiles"};
 constexpr const char* kProducts[] = {"ours", "onednn"};
 constexpr const char* kTracking[] = {"none", "mlflow"};
 constexpr const char* kHugePages[] = {"transparent", "reserved", "off"};
@@ -42,6 +43,11 @@ constexpr Key kMachineKeys[] = {
      "matrix products: `ours`: the same bits on every CPU with AVX2 and FMA; `onednn`: only on the same kind of CPU "
      "and `isa`",
      nullptr, "\"onednn\""},
+    {"machine", "bf16_sums", choice<&Machine::bf16_sums>(kBf16Sums), kNumbers,
+     "order in which our products in bf16 add: `pairs`: that of VDPBF16PS; `tiles`: that of AMX, several times as fast "
+     "on "
+     "a CPU that has it; either has the same bits on every CPU",
+     nullptr, "\"pairs\""},
     {"machine", "huge_pages", choice_or_flag<&Machine::huge_pages>(kHugePages), kFree,
      "pages of the arenas: `transparent`: large where the system forms them; `reserved`: from the pool that "
      "`vm.nr_hugepages` reserves; `off`: small; without large pages a run says so and uses small ones"},

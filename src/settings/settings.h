@@ -98,7 +98,8 @@ enum class GradientCheckpointing { kOff, kSelective, kFull, kFit };
 enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
 enum class Strategy { kFastDdp, kDdp, kSharded };
 enum class WireType { kFloat32, kBf16 };
-enum class IsaSetting { kAuto, kAvx2, kAvx512, kScalar, kAvx512Bf16 };
+enum class IsaSetting { kAuto, kAvx2, kAvx512, kScalar, kAvx512Bf16, kAmx };
+enum class Bf16Sums { kPairs, kTiles };
 enum class Products { kOurs, kOnednn };  // whose matrix products
 
 // The settings that a folder's model permits.
@@ -365,6 +366,7 @@ struct MachineSettings {
   std::int64_t threads = 0;       // 0: every core of this rank
   IsaSetting isa = IsaSetting::kAuto;
   Products products = Products::kOurs;
+  Bf16Sums bf16_sums = Bf16Sums::kPairs;
   HugePages huge_pages = HugePages::kTransparent;
   bool lock_memory = false;
   double step_seconds = 0.0;  // > 0: an exact wait in place of the arithmetic

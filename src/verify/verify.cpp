@@ -103,6 +103,12 @@ int verify_threads(const VerifyArguments& arguments) {
   return arguments.threads > 0 ? arguments.threads : threads_within(read_process_limits(), usable_cores(), 1);
 }
 
+Bf16Law law_of(const VerifyArguments& arguments) {
+  const bool are_tiles =
+      arguments.bf16_sums.empty() ? arguments.isa == isa_name(Isa::kAmx) : arguments.bf16_sums == "tiles";
+  return are_tiles ? Bf16Law::kTiles : Bf16Law::kPairs;
+}
+
 int verify_command(const VerifyArguments& arguments) {
   const Precision precision = read_number_type(arguments.precision);
   if (arguments.bits) return verify_bits_command(arguments);
@@ -110,12 +116,13 @@ int verify_command(const VerifyArguments& arguments) {
     throw Error(ErrorKind::kSettings, "verify", "missing folder of reference cases",
                 "name one, or check the bits of this machine with --bits");
   }
-  const Isa isa = choose_isa(arguments.isa);
+  const Bf16Law law = law_of(arguments);
+  const KernelTable& kernels = kernels_for(choose_isa(arguments.isa, law), law);
   const int threads = verify_threads(arguments);
   bool passed = true;
   Json cases = Json::array();
   for (const std::string& folder : find_cases(arguments.folders)) {
-    const VerifiedCase result = verify_case(folder, precision, isa, threads);
+    const VerifiedCase result = verify_case(folder, precision, kernels, threads);
     passed = passed && (result.passed() || !result.unknown.empty());
     if (arguments.json) {
       cases.push_back(json_of(result));

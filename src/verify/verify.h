@@ -9,12 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "kernels/gemm_tile.h"
+
 namespace bascule {
 
 struct VerifyArguments {
   std::vector<std::string> folders;
-  std::string isa;                    // "auto", "avx2", "avx512", "avx512_bf16", "scalar"
+  std::string isa;                    // "auto", "avx2", "avx512", "avx512_bf16", "amx", "scalar"
   std::string precision = "float32";  // or "bf16"
+  std::string bf16_sums;              // "pairs" or "tiles"; "": tiles with amx, pairs else
   int threads = 0;                    // 0: every core
   bool bits = false;                  // no folders: the small run of verify_bits.h
   bool json = false;
@@ -22,6 +25,7 @@ struct VerifyArguments {
 
 // arguments.threads, or every core.
 int verify_threads(const VerifyArguments& arguments);
+Bf16Law law_of(const VerifyArguments& arguments);
 
 // Prints to standard output (tables, or one JSON document). Returns the exit code: 0 if every case passed or is of a
 // family or head that this program lacks, 3 otherwise. Any other case of which nothing is compared does not pass.

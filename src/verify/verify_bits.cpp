@@ -99,7 +99,7 @@ class BitsDigest {
 // One of the family's small models, recorded, planned and sealed with its batches.
 class BitsRun {
  public:
-  BitsRun(const Model& model, Precision precision, Isa isa, int threads);
+  BitsRun(const Model& model, Precision precision, const KernelTable& kernels, int threads);
   void replay() noexcept;
   void add_to(BitsDigest* digest) const;
 
@@ -118,7 +118,7 @@ class BitsRun {
   Update updates_[kUpdates];
 };
 
-BitsRun::BitsRun(const Model& model, Precision precision, Isa isa, int threads) {
+BitsRun::BitsRun(const Model& model, Precision precision, const KernelTable& kernels, int threads) {
   RecordOptions training, evaluation;
   training.dropout = true;
   training.label_smoothing = 0.1f;
@@ -144,7 +144,7 @@ BitsRun::BitsRun(const Model& model, Precision precision, Isa isa, int threads) 
   }
   threads_ = std::make_unique<Threads>(threads, false);
   session_.train({});
-  session_.seal_alone(kernels_for(isa), threads);
+  session_.seal_alone(kernels, threads);
   StartWork work;
   initialise_parameters(&work, session_.parameter_memory(), kSeed);
   work.run(*threads_);
@@ -215,13 +215,14 @@ std::string hexadecimal(std::uint64_t digest) {
 
 }  // namespace
 
-std::uint64_t compute_bits(Isa isa, int threads) {
+std::uint64_t compute_bits(Isa isa, int threads, Bf16Law law) {
   BitsDigest digest;
   for (const Precision precision : {Precision::kFloat32, Precision::kBf16}) {
+    if (precision == Precision::kFloat32 && law == Bf16Law::kTiles) continue;
     for (const Family* family : families()) {
       if (family->small_models == nullptr) continue;
       for (const std::unique_ptr<Model>& model : family->small_models()) {
-        BitsRun run(*model, precision, isa, threads);
+        BitsRun run(*model, precision, kernels_for(isa, law), threads);
         seal_memory();
         run.replay();
         open_memory();
@@ -253,9 +254,11 @@ int print_bits(std::uint64_t digest, std::uint64_t recorded, Isa isa, int thread
 }
 
 int verify_bits_command(const VerifyArguments& arguments) {
-  const Isa isa = choose_isa(arguments.isa);
+  const Bf16Law law = law_of(arguments);
+  const Isa isa = choose_isa(arguments.isa, law);
   const int threads = verify_threads(arguments);
-  return print_bits(compute_bits(isa, threads), kRecordedBits, isa, threads, arguments.json);
+  return print_bits(compute_bits(isa, threads, law), law == Bf16Law::kTiles ? kRecordedBitsOfTiles : kRecordedBits, isa,
+                    threads, arguments.json);
 }
 
 }  // namespace bascule

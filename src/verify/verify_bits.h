@@ -13,9 +13,11 @@ namespace bascule {
 // The digest of the run on every machine. A change of the arithmetic changes it: `bascule verify --bits --json` prints
 // the new one.
 inline constexpr std::uint64_t kRecordedBits = 0x90976235f838d180;
+inline constexpr std::uint64_t kRecordedBitsOfTiles = 0;
 
 // XXH3 of all weights, moments, losses, gradient norms, learning rates and outputs of the run.
-std::uint64_t compute_bits(Isa isa, int threads);
+// With kTiles, of the half of it that is in bf16 alone.
+std::uint64_t compute_bits(Isa isa, int threads, Bf16Law law = Bf16Law::kPairs);
 
 // Prints to standard output whether the digest is the recorded one. Returns the exit code, 0 or 7.
 int print_bits(std::uint64_t digest, std::uint64_t recorded, Isa isa, int threads, bool json);

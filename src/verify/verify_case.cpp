@@ -172,9 +172,10 @@ void judge_float32(const CaseFiles& files, CaseModel* model, Judgement* judgemen
   judge_the_rest(files, judgement);
 }
 
-VerifiedCase verify_model_case(const std::string& folder, Precision precision, Isa isa, int threads) {
+VerifiedCase verify_model_case(const std::string& folder, Precision precision, const KernelTable& kernels,
+                               int threads) {
   const CaseFiles files = open_case(folder, precision);
-  CaseModel model(files, precision, isa, threads);
+  CaseModel model(files, precision, kernels, threads);
   Judgement judgement;
   judgement.not_compared = files.contents.not_compared;
   const bool is_bf16 = precision == Precision::kBf16;
@@ -184,7 +185,7 @@ VerifiedCase verify_model_case(const std::string& folder, Precision precision, I
       judge_unused(files, model.training(), &judgement);
     }
   } else {
-    if (files.contents.generated) judge_generation(files, isa, threads, &judgement);
+    if (files.contents.generated) judge_generation(files, kernels, threads, &judgement);
     judge_rouge(files, &judgement);
     judge_float32(files, &model, &judgement);
   }
@@ -199,10 +200,10 @@ bool VerifiedCase::passed() const {
          std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
 }
 
-VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads) {
+VerifiedCase verify_case(const std::string& folder, Precision precision, const KernelTable& kernels, int threads) {
   const auto verify = is_drawing_case(folder) ? verify_drawing_case : verify_model_case;
   try {
-    return verify(folder, precision, isa, threads);
+    return verify(folder, precision, kernels, threads);
   } catch (const UnknownFamily& unknown) {
     const std::string description = folder + "/case.json";
     return {get_string(read_json_file(description), "case", description, folder), {}, {}, 0, unknown.what()};

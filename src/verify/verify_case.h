@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/isa.h"
+#include "kernels/table.h"
 #include "src/json/json.h"
 #include "src/settings/settings.h"
 #include "src/verify/verify_files.h"
@@ -40,6 +40,6 @@ struct VerifiedCase {
 
 // In float32: outputs, gradients and the training run, as far as the case holds them. In bf16: loss and gradients.
 // Throws Error.
-VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads);
+VerifiedCase verify_case(const std::string& folder, Precision precision, const KernelTable& kernels, int threads);
 
 }  // namespace bascule

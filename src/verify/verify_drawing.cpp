@@ -108,13 +108,14 @@ void judge(const DrawingCase& files, const std::string& name, const std::vector<
 // A pipeline with its weights and a drawer, for one program.
 class DrawingModel {
  public:
-  DrawingModel(const DrawingCase& files, const DrawingOptions& options, SamplingProgram program, Isa isa, int threads)
+  DrawingModel(const DrawingCase& files, const DrawingOptions& options, SamplingProgram program,
+               const KernelTable& kernels, int threads)
       : files_(files),
         program_(std::move(program)),
         threads_(threads, false),
         recorded_(record_drawing(&session_, files.pipeline, options, program_, true)),
         drawer_(files.pipeline, recorded_, program_) {
-    session_.seal_alone(kernels_for(isa), threads);
+    session_.seal_alone(kernels, threads);
     StartWork work;
     std::vector<TensorSource> sources;
     load_pipeline(&work, files.pipeline, session_.parameter_memory(), 0, false, &sources);
@@ -192,7 +193,7 @@ DrawingOptions options_of(const DrawingCase& files, float guidance) {
 }
 
 // One call of each model.
-void judge_calls(const DrawingCase& files, Isa isa, int threads, Judgement* judgement) {
+void judge_calls(const DrawingCase& files, const KernelTable& kernels, int threads, Judgement* judgement) {
   SamplingCall call;
   call.timestep = get_number(files.description, "timestep", files.where);
   call.output = 1;
@@ -200,7 +201,7 @@ void judge_calls(const DrawingCase& files, Isa isa, int threads, Judgement* judg
   SamplingProgram once;
   once.slots = 2;
   once.calls = {call};
-  DrawingModel model(files, options_of(files, 1.0f), once, isa, threads);
+  DrawingModel model(files, options_of(files, 1.0f), once, kernels, threads);
   std::vector<float> rows;
   model.keep_prompts("prompt_ids", 0, &rows);
   judge(files, "text_embeddings", rows, judgement);
@@ -243,8 +244,8 @@ void judge_bytes(const DrawingCase& files, const std::string& name, const std::v
                       kMostDifferentBytes);
 }
 
-void judge_sampler(const DrawingCase& files, const std::string& name, const Json& config, Isa isa, int threads,
-                   Judgement* judgement) {
+void judge_sampler(const DrawingCase& files, const std::string& name, const Json& config, const KernelTable& kernels,
+                   int threads, Judgement* judgement) {
   const SamplerOptions sampler = sampler_options_of(config, files.where + ", schedulers." + name);
   constexpr std::int64_t kMostSteps = 1000;
   const std::int64_t asked = get_int(files.description, "num_inference_steps", files.where);
@@ -252,7 +253,7 @@ void judge_sampler(const DrawingCase& files, const std::string& name, const Json
     throw Error(ErrorKind::kData, files.where, "num_inference_steps = " + std::to_string(asked) + " is out of range");
   const int steps = static_cast<int>(asked);
   const float guidance = static_cast<float>(get_number(files.description, "guidance_scale", files.where));
-  DrawingModel model(files, options_of(files, guidance), sampling_program(sampler, steps), isa, threads);
+  DrawingModel model(files, options_of(files, guidance), sampling_program(sampler, steps), kernels, threads);
   std::vector<float> timesteps;
   for (const SamplingCall& call : model.program().calls) timesteps.push_back(static_cast<float>(call.timestep));
   const std::vector<float> truth = files.truth(name + ".timesteps");
@@ -319,13 +320,14 @@ void judge_the_rest(const DrawingCase& files, Judgement* judgement) {
 
 bool is_drawing_case(const std::string& folder) { return is_pipeline_folder(folder); }
 
-VerifiedCase verify_drawing_case(const std::string& folder, Precision precision, Isa isa, int threads) {
+VerifiedCase verify_drawing_case(const std::string& folder, Precision precision, const KernelTable& kernels,
+                                 int threads) {
   const DrawingCase files = open_drawing_case(folder, precision);
   Judgement judgement;
   judge_prompts(files, &judgement);
-  judge_calls(files, isa, threads, &judgement);
+  judge_calls(files, kernels, threads, &judgement);
   for (const auto& [name, config] : get_object(files.description, "schedulers", files.where).items())
-    judge_sampler(files, name, config, isa, threads, &judgement);
+    judge_sampler(files, name, config, kernels, threads, &judgement);
   judge_the_rest(files, &judgement);
   return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors),
           std::move(judgement.not_compared), 0};

@@ -45,7 +45,7 @@ void complete_labels(const CaseFiles& files, const Fields& fields, std::int64_t 
 
 }  // namespace
 
-CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int threads)
+CaseModel::CaseModel(const CaseFiles& files, Precision precision, const KernelTable& kernels, int threads)
     : files_(files), precision_(precision), fields_(files.model->fields(options_of(files))) {
   const std::int64_t count = get_int(files_.description, "batches", files_.folder);
   if (count < 1) throw Error(ErrorKind::kData, files_.folder + "/case.json", "\"batches\" is less than 1");
@@ -56,20 +56,20 @@ CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int t
   threads_ = std::make_unique<Threads>(threads, false);
   const CaseContents& contents = files_.contents;
   evaluates_ = precision != Precision::kBf16 && (contents.outputs || contents.loss);
-  if (evaluates_) open(&evaluation_, false, isa);
+  if (evaluates_) open(&evaluation_, false, kernels);
   // The losses of a bare model, and in bf16 of each, are those of the training graph.
   trains_ = contents.gradients || contents.run || (contents.loss && evaluation_.recording.losses.empty());
-  if (trains_) open(&training_, true, isa);
+  if (trains_) open(&training_, true, kernels);
 }
 
-void CaseModel::open(Copy* copy, bool trains, Isa isa) {
+void CaseModel::open(Copy* copy, bool trains, const KernelTable& kernels) {
   record(copy, trains);
   if (trains) {
     TrainingOptions options;
     options.optimizer = &optimizer_kind(files_.optimizer);
     copy->session.train(options);
   }
-  copy->session.seal_alone(kernels_for(isa), threads_->count());
+  copy->session.seal_alone(kernels, threads_->count());
   const TensorSource source = open_hf_weights(files_.folder);
   StartWork work;
   load_parameters(&work, source, copy->session.parameter_memory(), *files_.model, 0);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/isa.h"
+#include "kernels/table.h"
 #include "src/models/model.h"
 #include "src/runtime/threads.h"
 #include "src/session/packed_batch.h"
@@ -19,7 +19,7 @@ namespace bascule {
 
 class CaseModel {
  public:
-  CaseModel(const CaseFiles& files, Precision precision, Isa isa, int threads);
+  CaseModel(const CaseFiles& files, Precision precision, const KernelTable& kernels, int threads);
 
   // Whether step() can be called: the case holds gradients or a run, or a loss that only training computes.
   bool trains() const { return trains_; }
@@ -47,7 +47,7 @@ class CaseModel {
     Recording recording;
   };
 
-  void open(Copy* copy, bool trains, Isa isa);
+  void open(Copy* copy, bool trains, const KernelTable& kernels);
   PackedBatch pack(std::int64_t batch, bool every_row) const;
   void record(Copy* copy, bool trains);
   void derive(Graph& graph, Recording* recording);

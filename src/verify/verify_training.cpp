@@ -203,15 +203,15 @@ double count_different(const std::int64_t* row, std::int64_t cols, const SearchO
   return count;
 }
 
-void judge_entry(const CaseFiles& files, const std::string& name, const SearchOptions& options, Isa isa, int threads,
-                 Judgement* judgement) {
+void judge_entry(const CaseFiles& files, const std::string& name, const SearchOptions& options,
+                 const KernelTable& kernels, int threads, Judgement* judgement) {
   const Fields fields = files.model->fields({});
   const PackedBatch packed(read_batch(files, 0), files.inputs, true, files.folder);
   Session session;
   const RecordedGeneration recorded =
       record_generation(&session, *files.model, fields, packed.counts(fields), options, Precision::kFloat32);
   Threads pool(threads, false);
-  session.seal_alone(kernels_for(isa), threads);
+  session.seal_alone(kernels, threads);
   const TensorSource source = open_hf_weights(files.folder);
   StartWork work;
   load_parameters(&work, source, session.parameter_memory(), *files.model, 0);
@@ -276,7 +276,7 @@ void judge_rouge(const CaseFiles& files, Judgement* judgement) {
   judgement->add_norm("stems", different, 0.0);
 }
 
-void judge_generation(const CaseFiles& files, Isa isa, int threads, Judgement* judgement) {
+void judge_generation(const CaseFiles& files, const KernelTable& kernels, int threads, Judgement* judgement) {
   const std::string where = files.folder + "/case.json";
   const SearchOptions defaults =
       read_generation_config(files.folder, files.inputs.texts[kMaxTexts - 1].vocabulary_size).options;
@@ -284,7 +284,7 @@ void judge_generation(const CaseFiles& files, Isa isa, int threads, Judgement* j
     SearchOptions options = defaults;
     read_search_options(entry, where, &options);
     check_search_options(options, where);
-    judge_entry(files, name, options, isa, threads, judgement);
+    judge_entry(files, name, options, kernels, threads, judgement);
   }
 }
 

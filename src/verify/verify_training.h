@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "kernels/isa.h"
+#include "kernels/table.h"
 #include "src/verify/verify_case.h"
 #include "src/verify/verify_files.h"
 #include "src/verify/verify_gradients.h"
@@ -21,7 +21,7 @@ void judge_training(const CaseFiles& files, CaseModel* model, Judgement* judgeme
 // The model's generated ids in a case, all of which must be equal, and the scores of beams.
 
 // Each entry of "generate" in case.json, for the first batch. Throws Error kData.
-void judge_generation(const CaseFiles& files, Isa isa, int threads, Judgement* judgement);
+void judge_generation(const CaseFiles& files, const KernelTable& kernels, int threads, Judgement* judgement);
 
 // rouge.json, where the case has one: the figures of pairs of texts, and stems of words.
 void judge_rouge(const CaseFiles& files, Judgement* judgement);
@@ -33,6 +33,7 @@ void judge_rouge(const CaseFiles& files, Judgement* judgement);
 bool is_drawing_case(const std::string& folder);
 // In bf16 a tensor is judged by its angle: 1 - cosine at most max(0.0005, twice what torch gets with all weights
 // bfloat16, where float32_error.json has that); bytes are not compared. Throws Error kData.
-VerifiedCase verify_drawing_case(const std::string& folder, Precision precision, Isa isa, int threads);
+VerifiedCase verify_drawing_case(const std::string& folder, Precision precision, const KernelTable& kernels,
+                                 int threads);
 
 }  // namespace bascule

@@ -66,10 +66,15 @@ def patient(seconds):
 
 
 def instruction_sets():
-    """Those that this machine runs, as machine.isa names them."""
+    """Those that this machine runs and that have all kernels, as machine.isa names them."""
     flags = pathlib.Path("/proc/cpuinfo").read_text().split()
     needs = {"scalar": "", "avx2": "avx2", "avx512": "avx512bw", "avx512_bf16": "avx512_bf16"}
     return [isa for isa, flag in needs.items() if not flag or flag in flags]
+
+
+def has_tiles():
+    """Whether this CPU has them (AMX)."""
+    return "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text().split()
 
 
 def has_mpi():

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, has_mpi, has_onednn, instruction_sets, is_sanitized, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, has_mpi, has_onednn, has_tiles, instruction_sets, is_sanitized, run, settings
 from rank_runs import STRATEGIES
 
 SETTINGS = 2
@@ -40,6 +40,27 @@ class Bf16(unittest.TestCase):
             for threads, isa in enumerate(instruction_sets(), 1):
                 with self.subTest(head=head, isa=isa, threads=threads):
                     self.assertEqual(first, self.weights(model__head=f'"{head}"', machine__isa=f'"{isa}"', machine__threads=str(threads)))
+
+    def test_sums_of_tiles_have_the_same_bits_on_every_instruction_set(self):
+        tiles = {"machine__bf16_sums": '"tiles"'}
+        first = self.weights(**tiles, machine__threads="1")
+        self.assertNotEqual(first, self.weights())
+        for threads, isa in enumerate([*instruction_sets(), *(["amx"] if has_tiles() else [])], 1):
+            with self.subTest(isa=isa, threads=threads):
+                self.assertEqual(first, self.weights(**tiles, machine__isa=f'"{isa}"', machine__threads=str(threads)))
+
+    def test_a_file_names_its_sums(self):
+        file = settings(self.folder, **BF16, machine__bf16_sums='"tiles"')
+        done = run("run", file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"seal: {'amx' if has_tiles() else instruction_sets()[-1]}, bf16 sums of tiles, ", done.stderr)
+        text = file.read_text()
+        file.write_text(text.replace("max_steps = 4", "max_steps = 5").replace('"tiles"', '"pairs"'))
+        refused = run("run", file)
+        self.assertEqual(refused.returncode, SETTINGS, refused.stderr)
+        self.assertRegex(refused.stderr, r'machine\.bf16_sums is "pairs", but .* was trained with "tiles"')
+        planned = run("plan", file, "training.resume=never")
+        self.assertEqual("matrix tiles (AMX), which are not used" in planned.stdout + planned.stderr, has_tiles())
 
     def test_the_same_bits_with_recomputation_and_accumulation(self):
         micro = {"training__gradient_accumulation_steps": "2"}

@@ -192,6 +192,7 @@ KEYS = {
     "machine.threads": (NOTHING, CONTRASTIVE, "3"),
     "machine.isa": (NOTHING, CONTRASTIVE, '"avx2"'),
     "machine.products": (PARAMETERS, CONTRASTIVE, '"onednn"'),
+    "machine.bf16_sums": (PARAMETERS, {**CONTRASTIVE, "model__precision": '"bf16"'}, '"tiles"'),
     "machine.huge_pages": (NOTHING, CONTRASTIVE, '"off"'),
     "machine.lock_memory": (NOTHING, CONTRASTIVE, "true"),
     "machine.step_seconds": (PARAMETERS, CONTRASTIVE, "0.001"),

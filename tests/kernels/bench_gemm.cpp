@@ -2,12 +2,15 @@
 // How fast our matrix products are, shape by shape: GFLOP/s, their share of what the registers of this CPU allow, and
 // beside oneDNN's, run in turn with ours.
 //
-//   bench_gemm [--isa NAME] [--threads N] [--bf16] [--repeats N] [WORD]     shapes whose text contains WORD
+//   bench_gemm [--isa NAME] [--threads N] [--bf16 | --tiles] [--repeats N] [WORD]     shapes whose text contains WORD
 //
 // A shape's weight is how often a step of its model computes it; the last lines of a model are the weighted ratio of
 // all its time, and the geometric mean over the shapes that take more than 1 % of it. One thread is measured by its CPU
 // time, several by wall time; medians. oneDNN's bf16 products are measured whole, in the layouts that ours have, on one
-// thread.
+// thread. --tiles: bf16 whose sums are those of tiles, which --isa amx has.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #include <time.h>
 
 #include <algorithm>
@@ -65,7 +68,7 @@ constexpr const char* kKinds[] = {"forward", "input gradient", "weight gradient"
 struct Arguments {
   Isa isa = best_isa();
   int threads = 1, repeats = 0;
-  bool bf16 = false;
+  bool bf16 = false, tiles = false;
   std::string word;
 };
 
@@ -84,13 +87,47 @@ struct Product {
   }
 };
 
+#if defined(__x86_64__)
+// Four products of tiles that do not wait for each other, which is as fast as tiles are.
+[[gnu::target("amx-tile,amx-bf16")]] void multiply_tiles(std::int64_t steps) {
+  struct alignas(64) {
+    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } configuration;
+  asm volatile("" : : "r"(&configuration) : "memory");
+  _tile_loadconfig(&configuration);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+#else
+void multiply_tiles(std::int64_t) {}
+#endif
+
+double peak_of_tiles() {
+  constexpr std::int64_t kSteps = 200'000;
+  double best = 0.0;
+  for (int i = 0; i < 7; ++i) {
+    const double began = seconds_of(true);
+    multiply_tiles(kSteps);
+    best = std::max(best, 4.0 * 16384.0 * kSteps / (seconds_of(true) - began) * 1e-9);
+  }
+  return best;
+}
+
 double peak_gflops(const Arguments& arguments) {
+  if (arguments.isa == Isa::kAmx && arguments.tiles) return peak_of_tiles();
   static constexpr const LanesProbe* kProbes[] = {
 #define BASCULE_INSTRUCTION_SET(enumerator, name) &name::kLanesProbe,
 #include "kernels/isas.inc"
 #undef BASCULE_INSTRUCTION_SET
   };
-  const LanesProbe& probe = *kProbes[static_cast<int>(arguments.isa)];
+  const LanesProbe& probe = *kProbes[static_cast<int>(set_of_all_kernels(arguments.isa))];
   constexpr std::int64_t kSteps = 2'000'000;
   double best = 0.0;
   for (int i = 0; i < 7; ++i) {
@@ -106,11 +143,16 @@ double peak_gflops(const Arguments& arguments) {
 class Bench {
  public:
   explicit Bench(const Arguments& arguments)
-      : arguments_(arguments), threads_(arguments.threads, false), own_(arguments.threads, arguments.isa) {
+      : arguments_(arguments),
+        threads_(arguments.threads, false),
+        own_(arguments.threads, arguments.isa, arguments.tiles ? Bf16Law::kTiles : Bf16Law::kPairs) {
     if (!arguments.bf16 && arguments.isa != Isa::kScalar) onednn_ = onednn_products(arguments.isa, arguments.threads);
     peak_ = peak_gflops(arguments) * arguments.threads;
     std::printf("%s, %d threads, %s: %.1f GFLOP/s at most\n", isa_name(arguments.isa), arguments.threads,
-                arguments.bf16 ? "bf16" : "float32", peak_);
+                arguments.tiles  ? "bf16, tiles"
+                : arguments.bf16 ? "bf16"
+                                 : "float32",
+                peak_);
   }
 
   void run(const Shape& shape) {
@@ -184,7 +226,8 @@ class Bench {
     Product library{nullptr, run};
     std::unique_ptr<OnednnBf16> bf16;
     if (onednn_) library.gemm = onednn_->make(spec);
-    if (arguments_.bf16 && arguments_.threads == 1) bf16 = OnednnBf16::make(spec, arguments_.isa);
+    if (arguments_.bf16 && arguments_.threads == 1)
+      bf16 = OnednnBf16::make(spec, arguments_.isa == Isa::kAmx ? Isa::kAvx512Bf16 : arguments_.isa);
     const auto replay = [&](const Product& product) {
       const Step step{Product::run_task, Product::tasks, &product, 0};
       threads_.replay(Span<const Step>(&step, 1), Replay{}, {});
@@ -263,8 +306,9 @@ Arguments read_arguments(int count, char** words) {
       arguments.threads = std::atoi(value());
     } else if (word == "--repeats") {
       arguments.repeats = std::atoi(value());
-    } else if (word == "--bf16") {
+    } else if (word == "--bf16" || word == "--tiles") {
       arguments.bf16 = true;
+      arguments.tiles = word == "--tiles";
     } else {
       arguments.word = word;
     }

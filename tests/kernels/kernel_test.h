@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,13 @@ namespace bascule::test {
 
 constexpr double kEpsilon = kFloatEpsilon;
 
-// The ISAs that this machine runs; says once which it does not.
+// The ISAs that this machine runs; says once which it does not. BASCULE_TEST_ISA names a single one.
 inline const std::vector<Isa>& isas() {
   static const std::vector<Isa> supported = [] {
     std::vector<Isa> list;
+    const char* const only = std::getenv("BASCULE_TEST_ISA");
     for (const Isa isa : kAllIsas) {
+      if (only != nullptr && std::string(only) != isa_name(isa)) continue;
       if (isa_supported(isa)) {
         list.push_back(isa);
       } else {

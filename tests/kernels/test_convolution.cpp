@@ -91,6 +91,8 @@ void expect_bits_in_bf16(const Case& c, const ConvolutionOperands& o) {
   SCOPED_TRACE(::testing::Message() << c);
   const Convolution shape{nullptr, nullptr, nullptr, nullptr, c.cols, 0, c.rows(), c.cols, c.pictures, nullptr};
   expect_bits_of_bf16<X, W>(shape, c.rows() * c.cols, o, &reference::convolution_bf16, &KernelTable::convolution_bf16);
+  expect_bits_of_bf16<X, W>(shape, c.rows() * c.cols, o, &reference::convolution_bf16_tiles,
+                            &KernelTable::convolution_bf16_tiles);
 }
 
 TEST(Convolution, HasTheBitsOfItsDefinitionInBf16) {

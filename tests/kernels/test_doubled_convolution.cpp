@@ -103,6 +103,8 @@ void expect_bits_in_bf16(const Case& c, const ConvolutionOperands& o) {
   SCOPED_TRACE(::testing::Message() << c);
   expect_bits_of_bf16<X, W>(c.shape(), 4 * c.pixels() * c.cols, o, &reference::doubled_convolution_bf16,
                             &KernelTable::doubled_convolution_bf16);
+  expect_bits_of_bf16<X, W>(c.shape(), 4 * c.pixels() * c.cols, o, &reference::doubled_convolution_bf16_tiles,
+                            &KernelTable::doubled_convolution_bf16_tiles);
 }
 
 TEST(DoubledConvolution, HasTheBitsOfItsDefinitionInBf16) {

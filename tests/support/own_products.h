@@ -12,10 +12,10 @@ namespace bascule::test {
 
 class OwnProducts final : public GemmLibrary {
  public:
-  explicit OwnProducts(int threads, Isa isa = best_isa())
+  explicit OwnProducts(int threads, Isa isa = best_isa(), Bf16Law law = Bf16Law::kPairs)
       : GemmLibrary(threads),
         scratch_(static_cast<std::size_t>(threads)),
-        library_(own_products(kernels_for(isa), threads, scratch_.data(), sizeof(Scratch))) {}
+        library_(own_products(kernels_for(isa, law), threads, scratch_.data(), sizeof(Scratch))) {}
   std::unique_ptr<Gemm> make(const GemmSpec& spec) override { return library_->make(spec); }
 
  private:

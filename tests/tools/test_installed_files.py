@@ -124,7 +124,7 @@ class InstalledFiles(unittest.TestCase):
         """Those that a check of their own refuses too."""
         lists = {("generate", "--precision"): "float32 bf16", ("verify", "--precision"): "float32 bf16", ("draw", "--precision"): "float32 bf16",
                  ("draw", "--scheduler"): "default pndm ddim euler", ("draw", "--timestep-spacing"): "leading linspace trailing",
-                 ("verify", "--isa"): "auto avx2 avx512 avx512_bf16 scalar", ("tokenize", "--padding"): "max_length longest", ("generate", "--early-stopping"): "false true never"}
+                 ("verify", "--isa"): "auto avx2 avx512 avx512_bf16 amx scalar", ("tokenize", "--padding"): "max_length longest", ("generate", "--early-stopping"): "false true never"}
         self.assertEqual([" ".join(sorted(words)) for words in self.completed(*([*place, ""] for place in lists))], [" ".join(sorted(words.split())) for words in lists.values()])
         for (command, option), words in lists.items():
             closed = re.search(rf"{option} TEXT:{{(.*?)}}", output_of(PROGRAM, "help", command))

@@ -128,7 +128,7 @@ class ChangedCase {
   void erase(const std::string& file) { std::filesystem::remove(folder_.path() + "/" + file); }
 
   VerifiedCase verify(Precision precision = Precision::kFloat32) const {
-    return verify_case(folder_.path(), precision, best_isa(), 1);
+    return verify_case(folder_.path(), precision, kernels_for(best_isa()), 1);
   }
   std::vector<std::string> failed() const { return failures(verify()); }
   const std::string& folder() const { return folder_.path(); }

@@ -19,7 +19,8 @@ namespace {
 TEST(Verify, JudgesWhatEachHeadComputesAndEveryStepOfARun) {
   const auto names = [](const std::string& name) {
     std::vector<std::string> list;
-    for (const VerifiedTensor& tensor : verify_case(golden(name), Precision::kFloat32, best_isa(), 1).tensors)
+    for (const VerifiedTensor& tensor :
+         verify_case(golden(name), Precision::kFloat32, kernels_for(best_isa()), 1).tensors)
       list.push_back(tensor.name);
     return list;
   };

@@ -64,7 +64,7 @@ struct Graphs {
 
 Graphs graphs_of(const ChangedCase& changed) {
   const CaseFiles files = open_case(changed.folder(), Precision::kFloat32);
-  const CaseModel model(files, Precision::kFloat32, best_isa(), 1);
+  const CaseModel model(files, Precision::kFloat32, kernels_for(best_isa()), 1);
   return {model.trains(), model.evaluates()};
 }
 

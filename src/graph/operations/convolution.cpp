@@ -283,7 +283,8 @@ void launch(const NodeView& node, Launch& l) {
                      run_winograd);
   }
   const std::int64_t max_rows = std::max<std::int64_t>(1, node.rows(form == Form::kDoubled ? kX : kY).at(l.bounds()));
-  const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, node.cols(kY), l.threads());
+  const OwnTiling tiling =
+      own_tiling(GemmKind::kForward, max_rows, node.cols(kY), l.threads(), costs_of(l.kernels, is_bf16));
   const std::int64_t height = divide_up(max_rows, tiling.rows);
   if (form == Form::kDoubled) {
     const Extent lines = with_pictures_of(node.rows(kX), pixels, pictures.height);
@@ -296,7 +297,7 @@ void launch(const NodeView& node, Launch& l) {
   } else {
     Block<Convolution> block{is_bf16 ? l.kernels.convolution_bf16 : l.kernels.convolution, {}, 0, nullptr};
     block.whole.pictures = pictures;
-    add_tiles(node, l, block, tiling.width, {node.rows(kY), align_up(height, kOwnRowUnit)}, run);
+    add_tiles(node, l, block, tiling.width, {node.rows(kY), align_up(height, tiling.row_unit)}, run);
   }
 }
 
