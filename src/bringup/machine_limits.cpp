@@ -140,7 +140,7 @@ MachineLimits measure_limits(Products products, GemmType type, const KernelTable
   MachineLimits limits;
   limits.float32_gflops_per_second = best_gflops_per_second(team, *library, GemmType::kFloat32);
   if (type == GemmType::kBf16) limits.bf16_gflops_per_second = best_gflops_per_second(team, *library, type);
-  measure_memory(team, isa, &limits);
+  measure_memory(team, kernels.isa, &limits);
   return limits;
 }
 
