@@ -175,7 +175,7 @@ TEST(OwnTiles, CoverTheMatrixWithoutEmptyTilesForEveryRowCountUpToTheBound) {
 // The share of all threads' time that is multiply-adds of the product, by the figures of own_tiles.h.
 double useful_share(GemmKind kind, std::int64_t rows, std::int64_t cols, int threads) {
   const OwnGrid grid = own_grid(own_tiling(kind, rows, cols, threads), rows, cols);
-  return static_cast<double>(rows * cols) / static_cast<double>(threads * own_time(kind, grid, threads));
+  return static_cast<double>(rows * cols) / static_cast<double>(threads * own_time(kind, grid, threads, kCosts));
 }
 
 TEST(OwnTiles, EveryThreadWorksOnALargeProduct) {
