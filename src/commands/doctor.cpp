@@ -38,8 +38,8 @@ void check_files(const DoctorArguments& arguments, const Settings& settings) {
   reads.files.push_back({arguments.profile, "the profile of --profile"});
   const DataSettings& data = settings.data;
   for (const PathsSetting* paths :
-       {&data.train_file, &data.evaluation_file(), &data.prediction_file(), &data.validation_retrieval.queries,
-        &data.validation_retrieval.relevance, &data.test_retrieval.queries, &data.test_retrieval.relevance}) {
+       {&data.train_file, &data.evaluation_file(), &data.prediction_file(), &data.validation_queries,
+        &data.validation_relevance, &data.test_queries, &data.test_relevance}) {
     if (!paths->is_given()) continue;
     const DataFiles files = find_data_files(*paths);
     for (const DataFile& file : files.manifests) reads.files.push_back({file.path, "a file of the data"});

@@ -132,14 +132,14 @@ bool mixes_labels(const DataSettings& data, const TrainingSettings& training) {
 }
 
 bool judges_retrieval_files(const DataSettings& data, const TrainingSettings& training) {
-  return (training.do_eval && data.validation_retrieval.is_given()) ||
-         (training.do_predict && data.test_retrieval.is_given());
+  return (training.do_eval && data.validation_corpus.is_given()) ||
+         (training.do_predict && data.test_corpus.is_given());
 }
 
 bool reads_rows(const DataSettings& data, const TrainingSettings& training) {
   return (training.do_train && !data.train_file.is_corpus()) ||
-         (training.do_eval && !data.validation_retrieval.is_given() && !data.evaluation_file().is_corpus()) ||
-         (training.do_predict && !data.test_retrieval.is_given() && !data.test_file.is_corpus());
+         (training.do_eval && !data.validation_corpus.is_given() && !data.evaluation_file().is_corpus()) ||
+         (training.do_predict && !data.test_corpus.is_given() && !data.test_file.is_corpus());
 }
 
 void reopen(OpenedModel* opened, const ModelSettings& model, const DataSettings& data,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "src/base/check.h"
@@ -144,10 +145,11 @@ const PathsSetting& file_of(const DataSettings& data, Split split) {
                                        : data.prediction_file();
 }
 
-// Null: the split has rows of its own.
-const RetrievalFiles* retrieval_of(const DataSettings& data, Split split) {
-  const RetrievalFiles& files = split == Split::kTest ? data.test_retrieval : data.validation_retrieval;
-  return split != Split::kTrain && files.is_given() ? &files : nullptr;
+// None: the split has rows of its own.
+std::optional<RetrievalFiles> retrieval_of(const DataSettings& data, Split split) {
+  RetrievalFiles files = split == Split::kTest ? data.test_retrieval() : data.validation_retrieval();
+  if (split == Split::kTrain || !files.is_given()) return std::nullopt;
+  return files;
 }
 
 // Those that training puts before queries and documents, or else those of the folder.
@@ -241,7 +243,7 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
     recorded.manifest = std::move(same->manifest);
     recorded.corpus = std::move(same->corpus);
     stream.planned = lender->plan.streams[same->stream].texts;
-  } else if (const RetrievalFiles* const retrieval = retrieval_of(data, split)) {
+  } else if (const std::optional<RetrievalFiles> retrieval = retrieval_of(data, split)) {
     recorded.manifest = std::make_unique<Manifest>(load_retrieval(*retrieval, retrieval_prompts(*run)));
     note_retrieval(run, *recorded.manifest);
   } else if (file.is_corpus()) {
@@ -271,7 +273,7 @@ void open_split(RecordedRun* run, Split split, HeldOut* held_out, RunData* lende
   // A row of a retrieval has one text.
   if (recorded.manifest->relevance() == nullptr && split != Split::kTrain && ranks_documents(*run))
     recorded.manifest->set_relevance(relevance_of_rows(*recorded.manifest));
-  if (retrieval_of(data, split) != nullptr) stream.fields = run->opened.fields_of_one_text;
+  if (retrieval_of(data, split)) stream.fields = run->opened.fields_of_one_text;
   recorded.stream = run->data.loader.streams.size();
   stream.manifest = recorded.manifest.get();
   stream.corpus = recorded.corpus.get();

@@ -102,13 +102,13 @@ void check_folder(const Settings& settings, const PathSetting& folder, const std
                 "choose a folder outside of the data");
   };
   check(training.do_train, data.train_file, "data.train_file");
-  const bool has_corpus = data.validation_retrieval.is_given();
+  const bool has_corpus = data.validation_corpus.is_given();
   check(training.do_eval, data.evaluation_file(),
         has_corpus                    ? "data.validation_corpus"
         : data.validation_share > 0.0 ? "data.train_file"
                                       : "data.validation_file");
   check(training.do_predict, data.prediction_file(),
-        data.test_retrieval.is_given() ? "data.test_corpus" : "data.test_file");
+        data.test_corpus.is_given() ? "data.test_corpus" : "data.test_file");
 }
 
 }  // namespace

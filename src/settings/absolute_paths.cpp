@@ -60,9 +60,8 @@ Settings with_absolute_paths(Settings settings) {
   }
   DataSettings& data = settings.data;
   for (PathsSetting* paths :
-       {&data.train_file, &data.validation_file, &data.test_file, &data.validation_retrieval.corpus,
-        &data.validation_retrieval.queries, &data.validation_retrieval.relevance, &data.test_retrieval.corpus,
-        &data.test_retrieval.queries, &data.test_retrieval.relevance}) {
+       {&data.train_file, &data.validation_file, &data.test_file, &data.validation_corpus, &data.validation_queries,
+        &data.validation_relevance, &data.test_corpus, &data.test_queries, &data.test_relevance}) {
     for (std::string& path : paths->written) {
       if (data_path_problem(*paths, path).what.empty()) path = absolute_data_path(*paths, path);
     }

@@ -237,11 +237,11 @@ void check_embedded_texts(const Settings& s) {
            heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
   }
   const bool has_validation = data.validation_file.is_given() || data.validation_share > 0.0;
-  check_retrieval(s, "validation", data.validation_retrieval, has_validation, data.max_eval_samples);
-  check_retrieval(s, "test", data.test_retrieval, data.test_file.is_given(), data.max_predict_samples);
+  check_retrieval(s, "validation", data.validation_retrieval(), has_validation, data.max_eval_samples);
+  check_retrieval(s, "test", data.test_retrieval(), data.test_file.is_given(), data.max_predict_samples);
   if (s.training.do_eval && s.training.do_predict && data.evaluation_file().is_given() &&
-      data.prediction_file().is_given() && data.validation_retrieval.is_given() != data.test_retrieval.is_given())
-    refuse(s, data.test_retrieval.is_given() ? "data.test_corpus" : "data.validation_corpus",
+      data.prediction_file().is_given() && data.validation_corpus.is_given() != data.test_corpus.is_given())
+    refuse(s, data.test_corpus.is_given() ? "data.test_corpus" : "data.validation_corpus",
            "one of validation and test is a retrieval from files, and the other is not",
            "give both a corpus, queries and relevance, or neither");
   if (!data.negative_columns.empty() && data.text_pair_column.empty())

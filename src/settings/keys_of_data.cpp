@@ -20,13 +20,6 @@ using Data = DataSettings;
 using Engine = MediaEngineSettings;
 using Simulation = SimulationSettings;
 
-// A file of a retrieval.
-template <auto Files, auto Member>
-constexpr KeyKind retrieval() {
-  return PathsKey{{[](const Settings& s) -> const PathsSetting& { return s.data.*Files.*Member; },
-                   [](Settings& s) -> PathsSetting& { return s.data.*Files.*Member; }}};
-}
-
 constexpr Key kDataKeys[] = {
     // [model]
     {"model", "model_name_or_path", path<&Model::model_name_or_path>(), kSameFiles,
@@ -64,19 +57,18 @@ constexpr Key kDataKeys[] = {
      "together, and rows that are added move no others; 0: none",
      nullptr, "0.0"},
     {"data", "test_file", paths<&Data::test_file>(), kFromThereOn, "data for prediction, in the same formats"},
-    {"data", "validation_corpus", retrieval<&Data::validation_retrieval, &RetrievalFiles::corpus>(), kFromThereOn,
+    {"data", "validation_corpus", paths<&Data::validation_corpus>(), kFromThereOn,
      "documents for evaluation by retrieval in place of `validation_file`, `.jsonl` with `_id`, `title` and `text`, "
      "for "
      "heads that embed texts"},
-    {"data", "validation_queries", retrieval<&Data::validation_retrieval, &RetrievalFiles::queries>(), kFromThereOn,
+    {"data", "validation_queries", paths<&Data::validation_queries>(), kFromThereOn,
      "its queries, `.jsonl` with `_id` and `text`"},
-    {"data", "validation_relevance", retrieval<&Data::validation_retrieval, &RetrievalFiles::relevance>(), kFromThereOn,
+    {"data", "validation_relevance", paths<&Data::validation_relevance>(), kFromThereOn,
      "its judgements, `.tsv` with query id, document id and score"},
-    {"data", "test_corpus", retrieval<&Data::test_retrieval, &RetrievalFiles::corpus>(), kFromThereOn,
+    {"data", "test_corpus", paths<&Data::test_corpus>(), kFromThereOn,
      "the same for prediction, in place of `test_file`"},
-    {"data", "test_queries", retrieval<&Data::test_retrieval, &RetrievalFiles::queries>(), kFromThereOn, "its queries"},
-    {"data", "test_relevance", retrieval<&Data::test_retrieval, &RetrievalFiles::relevance>(), kFromThereOn,
-     "its judgements"},
+    {"data", "test_queries", paths<&Data::test_queries>(), kFromThereOn, "its queries"},
+    {"data", "test_relevance", paths<&Data::test_relevance>(), kFromThereOn, "its judgements"},
     {"data", "image_column", text<&Data::image_column>(false), kNumbers,
      "column with the path of the picture; in shards the extension of pictures (default: `jpg`, `jpeg`, `png` and "
      "`webp`)"},

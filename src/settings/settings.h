@@ -158,8 +158,9 @@ struct DataSettings {
   PathsSetting train_file;
   PathsSetting validation_file;
   PathsSetting test_file;
-  RetrievalFiles validation_retrieval, test_retrieval;  // in place of these files
-  double validation_share = 0.0;                        // of train_file, held out in place of validation_file; 0: none
+  PathsSetting validation_corpus, validation_queries, validation_relevance;  // in place of these files
+  PathsSetting test_corpus, test_queries, test_relevance;
+  double validation_share = 0.0;  // of train_file, held out in place of validation_file; 0: none
   std::string image_column = "image";
   std::string caption_column = "caption";
   std::string text_column;                    // "": caption_column
@@ -209,11 +210,13 @@ struct DataSettings {
 
   // The file that the samples of the validation are in.
   const PathsSetting& evaluation_file() const {
-    if (validation_retrieval.is_given()) return validation_retrieval.corpus;
+    if (validation_corpus.is_given()) return validation_corpus;
     return validation_share > 0.0 ? train_file : validation_file;
   }
   // Those of the prediction.
-  const PathsSetting& prediction_file() const { return test_retrieval.is_given() ? test_retrieval.corpus : test_file; }
+  const PathsSetting& prediction_file() const { return test_corpus.is_given() ? test_corpus : test_file; }
+  RetrievalFiles validation_retrieval() const { return {validation_corpus, validation_queries, validation_relevance}; }
+  RetrievalFiles test_retrieval() const { return {test_corpus, test_queries, test_relevance}; }
 
   // The length of targets in validation and test.
   std::int64_t eval_target_length() const {
