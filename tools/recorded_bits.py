@@ -103,7 +103,7 @@ def embeddings(updates, batch, evaluated, loss="multiple_negatives_ranking", **c
     """Settings of a model that embeds texts."""
     texts, changes = values(updates, batch, evaluated, **changes)
     changes["model"]["head"] = '"sentence_embedding"'
-    changes["training"]["loss"] = f'"{loss}"'
+    changes["training"].update(loss=f'"{loss}"', batch_sampler='"batch_sampler"')
     if "ranking" in loss:
         changes["data"]["label_column"] = None
     return texts, changes
