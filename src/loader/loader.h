@@ -69,7 +69,6 @@ struct StreamSettings {
   std::int64_t max_target_length = 0;         // of its samples' second text; 0: as LoaderSettings::texts has it
   const DistinctBatches* distinct = nullptr;  // see BatchDealing
   Fields fields;  // in place of LoaderSettings::fields, for another number of texts in a row; empty: those
-  const DistinctBatches* distinct = nullptr;  // see BatchDealing
   const TextPlan* planned = nullptr;  // by number, where a plan with the same rows and texts has measured them already
 };
 
