@@ -159,8 +159,7 @@ class TrainingLoop {
   TrainingPosition position_to_save(double now) const noexcept;
   double epoch_of(std::int64_t step) const noexcept { return run_.pace.length.epoch_of(step); }
   MlperfLog::Place place_of(std::int64_t step) const noexcept {
-    return {step, run_.pace.length.samples_of(step),
-            epoch_of(step)};
+    return {step, run_.pace.length.samples_of(step), epoch_of(step)};
   }
   Status catch_up() noexcept;
   Status restart_search() noexcept;
