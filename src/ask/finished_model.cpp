@@ -82,7 +82,8 @@ const FamilyHead& asked_head(const std::string& folder, const std::string& comma
 
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command) {
   const std::string body = body_folder(folder);
-  return family_of(body + "/config.json").open(model_source(body), asked_head(body, command).words.name);
+  const FamilyHead& head = asked_head(body, command);
+  return family_of(body + "/config.json").open(model_source(body), head.words.name);
 }
 
 std::unique_ptr<Model> open_sentence_model(const std::string& folder, SentenceFolder* sentence) {

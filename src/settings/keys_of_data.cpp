@@ -59,16 +59,16 @@ constexpr Key kDataKeys[] = {
     {"data", "test_file", paths<&Data::test_file>(), kFromThereOn, "data for prediction, in the same formats"},
     {"data", "validation_corpus", paths<&Data::validation_corpus>(), kFromThereOn,
      "documents for evaluation by retrieval in place of `validation_file`, `.jsonl` with `_id`, `title` and `text`, "
-     "for "
-     "heads that embed texts"},
+     "for heads that embed texts",
+     nullptr, "\"\""},
     {"data", "validation_queries", paths<&Data::validation_queries>(), kFromThereOn,
-     "its queries, `.jsonl` with `_id` and `text`"},
+     "its queries, `.jsonl` with `_id` and `text`", nullptr, "\"\""},
     {"data", "validation_relevance", paths<&Data::validation_relevance>(), kFromThereOn,
-     "its judgements, `.tsv` with query id, document id and score"},
+     "its judgements, `.tsv` with query id, document id and score", nullptr, "\"\""},
     {"data", "test_corpus", paths<&Data::test_corpus>(), kFromThereOn,
-     "the same for prediction, in place of `test_file`"},
-    {"data", "test_queries", paths<&Data::test_queries>(), kFromThereOn, "its queries"},
-    {"data", "test_relevance", paths<&Data::test_relevance>(), kFromThereOn, "its judgements"},
+     "the same for prediction, in place of `test_file`", nullptr, "\"\""},
+    {"data", "test_queries", paths<&Data::test_queries>(), kFromThereOn, "its queries", nullptr, "\"\""},
+    {"data", "test_relevance", paths<&Data::test_relevance>(), kFromThereOn, "its judgements", nullptr, "\"\""},
     {"data", "image_column", text<&Data::image_column>(false), kNumbers,
      "column with the path of the picture; in shards the extension of pictures (default: `jpg`, `jpeg`, `png` and "
      "`webp`)"},

@@ -132,14 +132,14 @@ class Bert(unittest.TestCase):
         rewrite(start / "model.safetensors", model / "model.safetensors",
                 lambda name: {"cls.predictions.bias": "left.out", "cls.predictions.decoder.bias": "cls.predictions.bias"}.get(name, name), {})
         # Of a library that builds on the model, and of its users: nothing here knows them. Files of Git, of runs and other forms of weights go without saying.
-        for folder in ("1_Pooling", ".git", "checkpoint-3"):
+        for folder in ("1_Other", ".git", "checkpoint-3"):
             (model / folder).mkdir()
         notes = [f"notes-{number:02}" for number in range(21)]
-        for file in ("modules.json", ".gitattributes", "README.md", "pytorch_model.bin", "special_tokens_map.json", *notes):
+        for file in ("library.json", ".gitattributes", "README.md", "pytorch_model.bin", "special_tokens_map.json", *notes):
             (model / file).write_text("{}")
         done = run("run", self.settings("again", model=model, model__from_scratch="false", training__max_steps="1", training__learning_rate="0.0"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(f"bascule: model: {model} has files that the finished folder will lack: 1_Pooling/, modules.json, {', '.join(notes[:18])} and 3 more\n", done.stderr)
+        self.assertIn(f"bascule: model: {model} has files that the finished folder will lack: 1_Other/, library.json, {', '.join(notes[:18])} and 3 more\n", done.stderr)
         self.assertNotIn("finished folder will lack", run("run", self.settings("again", model=model, model__from_scratch="false", training__max_steps="2", training__learning_rate="0.0")).stderr)
         self.assertEqual(done.stderr.count("config.json will say tie_word_embeddings = false"), 1, done.stderr)
         before, after = tensors(start / "model.safetensors"), tensors(self.folder / "again/run/model.safetensors")

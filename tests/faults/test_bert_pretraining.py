@@ -151,7 +151,7 @@ class BertPretraining(unittest.TestCase):
         (self.folder / "third.jsonl").write_text("\n".join(lines).replace('"label": 1', '"label": 2'))
         for changes, said in (({"data__text_pair_column": None}, "data.text_pair_column is not set"), ({"data__label_column": None}, "data.label_column is not set"),
                               ({"data__text_pair_column": '"third"'}, 'no column "third"'), ({"data__text_pair_column": '"first"'}, "must be different columns"),
-                              ({"head": "masked_lm", "data__text_pair_column": '"second"'}, 'only the head "pretraining" or "sequence_classification" reads pairs of texts'),
+                              ({"head": "masked_lm", "data__text_pair_column": '"second"'}, 'only the head "pretraining" or "sequence_classification" or "sentence_embedding" reads pairs of texts'),
                               ({"data__train_file": f'"{self.folder}/third.jsonl"'}, 'label "label" is 2'), ({"model": self.model_with(type_vocab_size=1)}, "token type"),
                               ({"head": "next_sentences"}, "model.head")):
             with self.subTest(said):

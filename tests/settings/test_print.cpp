@@ -70,6 +70,16 @@ std::string text_with(const Key& key) {
   if (name == "data.negative_columns" || name == "data.prompts")
     text += "model.head = \"masked_lm\"\ndata.text_pair_column = \"p\"\n";
 
+  for (const char* split : {"data.validation_", "data.test_"}) {
+    if (name.rfind(split, 0) != 0) continue;
+    const std::string files[] = {std::string(split) + "corpus", std::string(split) + "queries",
+                                 std::string(split) + "relevance"};
+    if (std::find(std::begin(files), std::end(files), name) == std::end(files)) continue;
+    for (const std::string& file : files) {
+      if (file != name) text += file + " = \"f\"\n";
+    }
+    text += "model.head = \"masked_lm\"\n";
+  }
   if (name == "data.random_resized_crop_scale" || name == "data.random_resized_crop_ratio")
     text += "data.augment = \"crop_flip\"\n";
   if (name == "data.rand_augment_magnitude" || name == "data.rand_augment_num_magnitude_bins")

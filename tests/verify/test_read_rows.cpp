@@ -83,6 +83,7 @@ TEST(ReadRows, HaveTheValuesThatTheyHaveAmongAllRows) {
   const Family& bert = **std::find_if(families().begin(), families().end(),
                                       [](const Family* family) { return family->model_type == std::string("bert"); });
   for (const std::unique_ptr<Model>& model : bert.small_models()) {
+    if (model->inputs().texts_in_a_row > 1) continue;  // all rows are pooled
     const Computed read = compute(*model, false), all = compute(*model, true);
     EXPECT_EQ(read.losses, all.losses);
     ASSERT_EQ(read.gradients.size(), all.gradients.size());
