@@ -91,7 +91,7 @@ class SameBits(unittest.TestCase):
         for table, key, usual in (("model", "head", ""), ("training", "optimizer", "adamw")):
             found = {str(use.changes.get(table, {}).get(key, "")).strip('"') or (re.search(rf'^{key} = "(\w+)"', text, re.M) or ["", usual])[1] for use, text in zip(uses, texts)}
             self.assertLessEqual(allowed[f"{table}.{key}"], found)
-        self.assertEqual({question[0] for use in uses for question in use.questions}, {"search", "classify", "fill", "generate", "draw"})
+        self.assertEqual({question[0] for use in uses for question in use.questions}, {"search", "classify", "fill", "embed", "generate", "draw"})
         self.assertEqual({name.partition(", ")[2] for name in same_bits.HEADS if name.startswith("drawing")}, {"PNDM", "DDIM", "Euler"})
         for family in ("BERT", "RoBERTa", "DistilBERT"):
             self.assertLessEqual({f"{family} {head}" for head in ("masked_lm", "classes", "values", "tags")}, set(same_bits.HEADS))
