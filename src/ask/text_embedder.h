@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vectors that a model makes of texts. A text has the same bits alone and in any batch, as rows of a batch are
-// packed end to end and a row's sums do not depend on others. Before the seal of nothing: allocates, throws Error.
+// The vectors that a model makes of texts. A text has the same bits alone and in any batch: the texts of a batch are
+// packed end to end, and no sum of one text's rows takes in another's. Every function allocates and may throw Error.
 //
 //   TextEmbedder embedder(folder, isa, threads);
 //   std::vector<TextTokens> tokens; ...                    // embedder.encode(text, prompt, "text 1")
