@@ -58,7 +58,7 @@ class Recording(unittest.TestCase):
 
     def test_of_each_peer_the_figure_is_taken_that_ours_is_compared_with(self):
         """The members of their lines that are rates or times, each with a value of its own."""
-        self.assertEqual(self.measured(slow=True), {"vit": {4.0}, "vit-optimizers": {4.0}, "bert": {0.99}, "bert-lengths": {0.99}, "bert-sequences": {3.0}, "t5-small": {0.5}, "t5-generate": {64.0},
+        self.assertEqual(self.measured(slow=True), {"vit": {4.0}, "vit-optimizers": {4.0}, "bert": {0.99}, "bert-lengths": {0.99}, "bert-sequences": {3.0}, "embeddings": {12.0}, "embed": {12.0}, "t5-small": {0.5}, "t5-generate": {64.0},
                                                     "t5-beams": {64.0}, "sd-unet": {4.0}, "sd-vae": {8.0}, "sd-text": {2.0}, "sd-picture": {0.5}, "evaluation": {4.0, 0.99, 0.5}})
 
     def test_of_several_peers_the_fastest_counts_and_is_named(self):
@@ -73,9 +73,10 @@ class Recording(unittest.TestCase):
         stage = {"seconds": {"text": 0.5, "unet": 0.25, "vae": 0.125}}
         other = {"software": "another 1.0", "rate": 1e-3 if slow else 1e3, "unit": "samples/s"}
         printed = {"peer_vit.py": {"seconds_per_step": 8.0, "samples_per_second": 4.0}, "peer_bert.py": {"seconds_per_step": 32.3, "samples_per_second": 0.99, "tokens_per_second": 126.4},
-                   "peer_t5.py": {"samples_per_second": 0.5, "tokens_per_second": 64.0}, "peer_sequences.py": {"samples_per_second": 3.0}, "peer_sd.py": {**stage, "seconds_per_picture": 2.0},
+                   "peer_t5.py": {"samples_per_second": 0.5, "tokens_per_second": 64.0}, "peer_sequences.py": {"samples_per_second": 3.0},
+                   "peer_embeddings.py": {"texts_per_second": 24.0, "samples_per_second": 12.0, "tokens_per_second": 658.0}, "peer_sd.py": {**stage, "seconds_per_picture": 2.0},
                    "peer_openvino.py": other, "peer_ctranslate2.py": other}
-        names = ("vit", "vit-optimizers", "bert", "bert-lengths", "bert-sequences", "t5-small", "t5-generate", "t5-beams", "sd-unet", "sd-vae", "sd-text", "sd-picture", "evaluation")
+        names = ("vit", "vit-optimizers", "bert", "bert-lengths", "bert-sequences", "embeddings", "embed", "t5-small", "t5-generate", "t5-beams", "sd-unet", "sd-vae", "sd-text", "sd-picture", "evaluation")
         with mock.patch.object(compare_families, "output_of", side_effect=lambda command: f"a warning\n{json.dumps({**printed[command[1].name], 'peak_rss_mib': 7})}\n"):
             return {name: {compare_families.measure_peer(ARGUMENTS, line)[0] for line in compare_families.COMPARISONS[name] if line.peer} for name in names}
 
