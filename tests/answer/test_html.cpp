@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/answer/results.h"
 
+#include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "src/answer/html_text.h"
 #include "src/answer/svg_chart.h"
+#include "src/answer/table.h"
 #include "tests/answer/sample_report.h"
 #include "tests/logs/sample_metrics.h"
 
@@ -335,6 +338,82 @@ TEST(HtmlEscape, ReplacesWhatIsNotUtf8AndKeepsWhatIs) {
   EXPECT_EQ(html_escape(std::string("a\0b\n", 4)),
             "a\xef\xbf\xbd"
             "b ");
+  EXPECT_EQ(html_escape("\x7f|\x1f|\t\r\n|~ "), "\xef\xbf\xbd|\xef\xbf\xbd|   |~ ");
+}
+
+TEST(HtmlText, NumbersArePlainAndShort) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const auto& [value, text] : {std::pair<double, const char*>{1.5, "1.5"},
+                                    {2.0, "2"},
+                                    {100.0, "100"},
+                                    {0.25, "0.25"},
+                                    {-1.5, "-1.5"},
+                                    {-0.001, "0"},
+                                    {0.0, "0"},
+                                    {0.126, "0.13"},
+                                    {infinity, "0"},
+                                    {std::nan(""), "0"}})
+    EXPECT_EQ(html_number(value), text);
+  EXPECT_EQ(score_text(0.70549), "0.705");
+  EXPECT_EQ(score_text(-1.0), "-1.000");
+}
+
+TEST(HtmlText, ATableHasItsNameItsHeadsAndItsCells) {
+  Table table{"l>", {"a<b", number("n"), {"p", ColumnKind::kProse}, {"o", ColumnKind::kNote}, {"", ColumnKind::kBar}}};
+  EXPECT_EQ(html_of(table) + html_with_heading(table), "");
+  table.rows.push_back({"x&", Cell("7", true), "s", "t", bar_cell(0.25)});
+  const std::string begin =
+      "\" tabindex=\"0\" role=\"region\" aria-label=\"l&gt;\"><table><thead><tr><th scope=\"col\">a&lt;b</th>"
+      "<th scope=\"col\" class=\"n\">n</th><th scope=\"col\">p</th><th scope=\"col\">o</th>"
+      "<td class=\"bar-head\"></td></tr></thead><tbody>\n<tr><th scope=\"row\">x&amp;</th>";
+  const std::string row =
+      "<td class=\"n best\">7</td><td dir=\"auto\">s</td><td class=\"note\">t</td><td class=\"bar\"><span "
+      "style=\"width:25%\"></span></td></tr>\n</tbody></table></div>\n";
+  EXPECT_EQ(html_of(table), "<div class=\"wide" + begin + row);
+  EXPECT_EQ(html_with_heading(table), "<h3>l&gt;</h3>\n" + html_of(table));
+  EXPECT_EQ(text_of(table), "a<b  n  p  o\nx&   7  s  t  \u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\n");
+  EXPECT_EQ(text_of(table, true), "  x&  7  s  t  \u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\n");
+  table.rows.resize(12, table.rows[0]);
+  EXPECT_EQ(html_of(table).find("<div class=\"wide\" "), 0U);
+  table.rows.push_back(table.rows[0]);
+  EXPECT_EQ(html_of(table).find("<div class=\"wide tall\" "), 0U);
+  const std::vector<NamedText> pairs = {{"k", "<"}, {"longer", "w"}};
+  EXPECT_EQ(html_of(pairs),
+            "<table class=\"pairs\"><tbody>\n<tr><th scope=\"row\">k</th><td>&lt;</td></tr>\n<tr><th "
+            "scope=\"row\">longer</th><td>w</td></tr>\n</tbody></table>\n");
+  EXPECT_EQ(text_of(pairs), "  k       <\n  longer  w\n");
+}
+
+TEST(HtmlText, APageHasItsPartsInOrder) {
+  EXPECT_EQ(html_begin(""), "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+  EXPECT_EQ(html_begin("bascule x"), html_begin("") + "<meta name=\"generator\" content=\"bascule x\">\n");
+  HtmlPage page;
+  page.title = "TITLE<";
+  page.product = "PRODUCT";
+  page.note = "NOTE";
+  page.generator = "GENERATOR";
+  page.style = "STYLE";
+  page.subtitle = "SUBTITLE";
+  page.lead = "LEAD";
+  page.sections = {{"FIRST", "ONE", true, "first", "1st"}, {"EMPTY", "", true, "empty", "0th"}, {"", "TWO", false}};
+  page.footer = "FOOTER";
+  const std::string html = html_page(page);
+  std::size_t at = 0;
+  for (const char* part :
+       {"GENERATOR", "viewport", "default-src 'none'; img-src data:; style-src 'unsafe-inline'",
+        "<title>TITLE&lt; \xc2\xb7 PRODUCT</title>", "<style>", "STYLE</style>\n</head>\n<body>\n",
+        "PRODUCT \xc2\xb7 NOTE</div>\n<h1 dir=\"auto\">TITLE&lt;</h1>\n<p class=\"sub\">SUBTITLE</p>\nLEAD</header>\n",
+        "<nav aria-label=\"Sections\"><div class=\"inner\"><a href=\"#first\">1st</a></div></nav>\n<main>\n",
+        "<section id=\"first\"><h2>FIRST</h2>\n<div class=\"card\">\nONE</div>\n</section>\n<section>TWO</section>\n",
+        "</main>\n<footer class=\"inner\">Written by Bascule. FOOTER</footer>\n</body>\n</html>\n"}) {
+    const std::size_t found = html.find(part, at);
+    ASSERT_NE(found, std::string::npos) << part;
+    at = found;
+  }
+  EXPECT_EQ(html.find(html_begin("GENERATOR")), 0U);
+  EXPECT_TRUE(contains(html, html_style()));
+  page.picture = "PICTURE";
+  EXPECT_TRUE(contains(html_page(page), "<div class=\"asked\">PICTURE<h1 dir=\"auto\">TITLE&lt;</h1></div>\n"));
 }
 
 TEST(Base64, MatchesTheVectorsOfRfc4648) {
@@ -344,6 +423,13 @@ TEST(Base64, MatchesTheVectorsOfRfc4648) {
   EXPECT_EQ(encoded("fo"), "Zm8=");
   EXPECT_EQ(encoded("foo"), "Zm9v");
   EXPECT_EQ(encoded("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(encoded("\xff\xef\xbf\xfb"), "/++/+w==");
+  const auto url = [](const std::string& text) { return picture_url({text.begin(), text.end()}); };
+  EXPECT_EQ(url("\x89PNG"), "data:image/png;base64,iVBORw==");
+  EXPECT_EQ(url("RIFF"), "data:image/webp;base64,UklGRg==");
+  EXPECT_EQ(url("\xff\xd8"), "data:image/jpeg;base64,/9g=");
+  for (const char* other : {"\x89", "\x89x", "xP", "R", "Rx", "xI"})
+    EXPECT_EQ(url(other).rfind("data:image/jpeg;base64,", 0), 0U) << other;
 }
 
 TEST(NiceTicks, CoverTheRangeWithAFewRoundValues) {

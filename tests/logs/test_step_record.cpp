@@ -2,6 +2,8 @@
 #include "src/logs/step_record.h"
 
 #include <cmath>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -87,7 +89,13 @@ TEST(PlannedRecords, AreEnoughForTheRunAndNeverMoreThanTheLimit) {
   EXPECT_LE(planned_records(1225, 10, 4096), 126u);
   EXPECT_EQ(planned_records(1000000000, 1, 4096), 4096u);
   EXPECT_EQ(planned_records(0, 0, 4096), 2u);
-  EXPECT_EQ(planned_records(100, 10, 5) % 2, 0u);
+  EXPECT_EQ(planned_records(100, 10, 5), 4u);
+  EXPECT_EQ(planned_records(1225, 10, 4096), 124u);
+  EXPECT_EQ(planned_records(9, 1, 4096), 10u);   // 11, made even
+  EXPECT_EQ(planned_records(8, 1, 4096), 10u);   // one for each, one at the end, and one more
+  EXPECT_EQ(planned_records(100, 0, 4096), 2u);  // no interval
+  EXPECT_EQ(planned_records(-5, 1, 4096), 2u);
+  EXPECT_EQ(planned_records(100, 1, 1), 2u);
 }
 
 TEST(EvaluationRecord, StartsWithoutMetrics) {
@@ -104,10 +112,75 @@ TEST(StepTotals, SumWhatTheRecordsSay) {
   StepTotals totals;
   totals.add(record);
   totals.add(record);
+  for (int phase = 0; phase < kStepPhases; ++phase)
+    EXPECT_EQ(totals.seconds[phase], phase == static_cast<int>(StepPhase::kBackward) ? 0.5 : 0.0);
+  record.seconds[kStepPhases - 1] = 8.0;
+  StepTotals last;
+  last.add(record);
+  EXPECT_EQ(last.seconds[kStepPhases - 1], 8.0);
   EXPECT_EQ(totals.steps, 4);
   EXPECT_EQ(totals.samples, 32);
   EXPECT_DOUBLE_EQ(totals.wall_seconds, 1.0);
   EXPECT_DOUBLE_EQ(totals.seconds[static_cast<int>(StepPhase::kBackward)], 0.5);
+}
+
+TEST(StepRecord, ItsPhasesAndSplitsHaveNames) {
+  std::vector<std::string> phases;
+  for (int phase = 0; phase < kStepPhases; ++phase) phases.push_back(step_phase_name(static_cast<StepPhase>(phase)));
+  EXPECT_EQ(phases, (std::vector<std::string>{"waiting for data", "forward", "backward", "reduction", "update"}));
+  EXPECT_STREQ(split_name(Split::kTrain), "train");
+  EXPECT_STREQ(split_name(Split::kValidation), "validation");
+  EXPECT_STREQ(split_name(Split::kTest), "test");
+  EXPECT_STREQ(figure_prefix(Split::kValidation, false), "eval");
+  EXPECT_STREQ(figure_prefix(Split::kValidation, true), "eval_ema");
+  EXPECT_STREQ(figure_prefix(Split::kTest, false), "test");
+  EXPECT_STREQ(figure_prefix(Split::kTest, true), "test_ema");
+}
+
+template <typename Record, typename... Others>
+std::string figures_of(const Record& record, const Others&... others) {
+  std::string text;
+  visit_figures(record, others...,
+                [&](const char* key, auto value) { text += std::string(key) + "=" + std::to_string(value) + " "; });
+  return text;
+}
+
+TEST(VisitFigures, NamesEachInOrderAndLeavesOutWhatIsAbsent) {
+  StepRecord step;
+  step.epoch = 1;
+  step.loss = 2;
+  step.grad_norm = 3;
+  step.learning_rate = 4;
+  step.samples_per_second = 5;
+  EXPECT_EQ(figures_of(step),
+            "epoch=1.000000 loss=2.000000 grad_norm=3.000000 learning_rate=4.000000 samples_per_second=5.000000 ");
+  const Metric metrics[] = {{"b", "B", 1, false}, {"a", "A", 0, false}, {"c", "C", kMetricSlots - 1, false}};
+  EvaluationRecord evaluation;
+  evaluation.epoch = 1;
+  evaluation.seconds = 6;
+  evaluation.samples = 7;
+  evaluation[metrics[1]] = 8;
+  evaluation[metrics[2]] = 9;
+  const Metrics all(metrics, std::size(metrics));
+  EXPECT_EQ(figures_of(evaluation, all),
+            "epoch=1.000000 eval_loss=0.000000 eval_runtime=6.000000 eval_samples=7 eval_a=8.000000 eval_c=9.000000 ");
+  evaluation.loss = std::nan("");
+  evaluation.averaged = 1;
+  evaluation.split = Split::kTest;
+  EXPECT_EQ(figures_of(evaluation, all),
+            "epoch=1.000000 test_ema_runtime=6.000000 test_ema_samples=7 test_ema_a=8.000000 test_ema_c=9.000000 ");
+}
+
+TEST(RecordLog, AnEmptyLogIsRestoredEmpty) {
+  std::vector<StepRecord> memory(4), saved(2);
+  RecordLog<StepRecord> log{Span<StepRecord>(memory)};
+  EXPECT_FALSE(log.restore(Span<const StepRecord>(), 1, 1));
+  EXPECT_FALSE(log.restore(Span<const StepRecord>(saved), 0, 1));
+  ASSERT_TRUE(log.restore(Span<const StepRecord>(), 0, 1));
+  EXPECT_EQ(log.appended(), 0u);
+  log.append(numbered(3));
+  EXPECT_EQ(log.records()[0].global_step, 3);
+  EXPECT_EQ(log.appended(), 1u);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/machine/machine.h"
 
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -225,6 +228,18 @@ TEST_F(MachineTree, CountersAreOfAllThreadsCoresAndPressures) {
   EXPECT_EQ(counters.cores[1].throttles, 42);
   EXPECT_EQ(counters.cpu_pressure_us, 38072202042);
   EXPECT_FALSE(counters.io_pressure_us);
+  EXPECT_FALSE(counters.memory_pressure_us);
+  EXPECT_EQ(counters.cores[0].number, 0);
+  EXPECT_EQ(counters.cores[1].busy_ms, 10 * tick_ms);
+  EXPECT_EQ(counters.cores[1].stolen_ms, 0);
+  EXPECT_FALSE(counters.cores[0].throttles);
+  write("/proc/pressure/memory", "some avg10=0.00 total=5\n");
+  write("/proc/pressure/io", "some avg10=0.00 total=6\n");
+  write("/proc/pressure/cpu", "full avg10=0.00 total=7\n");
+  const Counters later = read_counters(root());
+  EXPECT_EQ(later.memory_pressure_us, 5);
+  EXPECT_EQ(later.io_pressure_us, 6);
+  EXPECT_FALSE(later.cpu_pressure_us);
   EXPECT_EQ(counters.pages_swapped, 7);
 }
 
@@ -247,6 +262,26 @@ TEST(Machine, TheDiskOfAFolderHasRoom) {
   EXPECT_GT(disk.bytes.value_or(0), 0);
   EXPECT_LE(disk.free_bytes.value_or(0), disk.bytes.value_or(0));
   EXPECT_FALSE(read_disk("/no/such/folder").free_bytes);
+  struct statvfs space = {};
+  ASSERT_EQ(::statvfs(testing::TempDir().c_str(), &space), 0);
+  EXPECT_EQ(disk.bytes, static_cast<std::int64_t>(space.f_blocks * space.f_frsize));
+}
+
+TEST_F(MachineTree, TheMountOfAFolderIsThatOfItsDevice) {
+  struct stat at = {};
+  ASSERT_EQ(::stat(root().c_str(), &at), 0);
+  const std::string device = std::to_string(major(at.st_dev)) + ":" + std::to_string(minor(at.st_dev));
+  EXPECT_FALSE(read_disk(root(), root()).type);
+  write("/proc/self/mountinfo", "20 1 999:7 / / rw,other - ext2 /dev/other rw\n21 1 " + device +
+                                    " / /a rw no dash\n22 1 " + device + " / - ext3 /dev/short\n23 1 " + device +
+                                    " / /b ro,noatime shared:1 - xfs /dev/right rw,discard\n24 1 " + device +
+                                    " / /c rw - ext4 /dev/later rw\n");
+  const DiskFacts disk = read_disk(root(), root());
+  EXPECT_EQ(disk.type, "xfs");
+  EXPECT_EQ(disk.device, "/dev/right");
+  EXPECT_EQ(disk.options, "ro,noatime");
+  EXPECT_TRUE(disk.bytes);
+  EXPECT_FALSE(read_disk(root() + "/none", root()).type);
 }
 
 }  // namespace

@@ -231,6 +231,42 @@ TEST_F(Folder, SaysHowItsRunPreparedPicturesAndTexts) {
   EXPECT_EQ(other["interpolation"], "bicubic");
 }
 
+TEST_F(Folder, ItsMarkerSaysHowFarTheRunIs) {
+  RunMarker marker = read_run_marker(folder_.path());
+  EXPECT_FALSE(marker.exists || marker.finished || marker.trained || marker.is_whole());
+  write_run_marker(settings_, {false, 5, 4}, {}, {}, Json(), {{"b", "2"}, {"a", "1"}});
+  marker = read_run_marker(folder_.path());
+  EXPECT_TRUE(marker.exists);
+  EXPECT_FALSE(marker.finished || marker.trained || marker.draws || marker.is_whole());
+  EXPECT_EQ(marker.global_step, 5);
+  EXPECT_EQ(marker.not_finite_at, 4);
+  EXPECT_EQ(marker.settings_digest, settings_digest(settings_));
+  EXPECT_EQ(marker.settings, print_settings(settings_));
+  ASSERT_EQ(marker.drawn_from.size(), 2U);
+  EXPECT_EQ(marker.drawn_from[0].name + marker.drawn_from[0].value + marker.drawn_from[1].name, "a1b");
+  write_run_marker(settings_, {true, 6, 0}, {}, {{"tool", "x"}}, Json("the record"));
+  marker = read_run_marker(folder_.path());
+  EXPECT_TRUE(marker.finished && marker.trained && marker.is_whole());
+  EXPECT_EQ(marker.global_step, 6);
+  EXPECT_EQ(marker.not_finite_at, 0);
+  EXPECT_TRUE(marker.drawn_from.empty());
+  const Json json = read_json_file(folder_.path() + "/" + kRunMarkerFile);
+  EXPECT_FALSE(json.contains("not_finite_at") || json.contains("drawn_from") || json.contains("replaced"));
+  EXPECT_EQ(json["record"], "the record");
+  EXPECT_EQ(json["provenance"]["tool"], "x");
+  for (const Replaced what : {Replaced::kWeights, Replaced::kResults}) {
+    mark_replaced(folder_.path(), what);
+    marker = read_run_marker(folder_.path());
+    EXPECT_EQ(marker.replaced, what);
+    EXPECT_TRUE(marker.finished && !marker.is_whole());
+  }
+  mark(true, false);
+  EXPECT_FALSE(read_run_marker(folder_.path()).trained);
+  EXPECT_TRUE(read_run_marker(folder_.path()).is_whole());
+  folder_.write(kRunMarkerFile, R"({"finished": 1})");
+  EXPECT_THROW(read_run_marker(folder_.path()), Error);
+}
+
 TEST_F(Folder, OfAFinishedRunTakesChangesThatLeaveItsResults) {
   settings_.model.model_name_or_path.written = "m";
   settings_.data.train_file = PathsSetting("t.jsonl");

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -227,6 +229,80 @@ TEST(WordPiece, SplitsChineseCharactersUnlessItsConfigurationSaysNo) {
     folder.write("vocab.txt", vocabulary);
     folder.write("tokenizer_config.json", text);
     EXPECT_EQ(load_tokenizer(folder.path())->encode("\u4e00\u4e8c"), expected) << text;
+  }
+}
+
+// Windows' line ends; of two equal lines the later one counts; what tokenizer.json leaves out has BERT's value.
+TEST(WordPiece, FilesThatSayLittleHaveBertsDefaults) {
+  const TemporaryFolder folder;
+  folder.write("vocab.txt", "[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na\r\nb\r\na\r\n");
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("A b x"), (Ids{2, 7, 6, 1, 3}));
+  const TemporaryFolder bare;
+  Json document = read_json_file(kFolder + "/tokenizer.json");
+  for (const char* key : {"continuing_subword_prefix", "max_input_chars_per_word", "unk_token"}) {
+    Json model = Json::object();
+    for (const auto& [name, value] : document["model"].items()) {
+      if (name != key) model[name] = value;
+    }
+    document["model"] = model;
+  }
+  Json normalizer = Json::object();
+  normalizer["type"] = "BertNormalizer";
+  document["normalizer"] = normalizer;
+  bare.write("tokenizer.json", json_text(document));
+  for (const char* text : {"The caf\u00e9 \u4e00\u4e8c", "\U0001f600 x"})
+    EXPECT_EQ(load_tokenizer(bare.path())->encode(text), load_tokenizer(kFolder)->encode(text)) << text;
+}
+
+TEST(WordPiece, TypesOfTokensAreGivenUnlessTheConfigurationLeavesThemOut) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(kFolder + "/tokenizer.json", folder.path() + "/tokenizer.json");
+  for (const auto& [text, type] : {std::pair<const char*, int>{R"({})", 1},
+                                   {R"({"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]})", 1},
+                                   {R"({"model_input_names": ["input_ids", "attention_mask"]})", 0}}) {
+    folder.write("tokenizer_config.json", text);
+    EXPECT_EQ(load_tokenizer(folder.path())->second_type(), type) << text;
+  }
+}
+
+TEST(WordPiece, RefusesATemplateThatIsNotBerts) {
+  const Json whole = read_json_file(kFolder + "/tokenizer.json");
+  const auto said = [](const Json& document) {
+    const TemporaryFolder folder;
+    folder.write("tokenizer.json", json_text(document));
+    try {
+      load_tokenizer(folder.path());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  ASSERT_EQ(whole["post_processor"]["type"], "TemplateProcessing");
+  for (const auto& [list, place, kind, type] :
+       {std::tuple<const char*, std::size_t, const char*, int>{"single", 0, "SpecialToken", 1},
+        {"single", 1, "Sequence", 1},
+        {"single", 2, "SpecialToken", 1},
+        {"pair", 0, "SpecialToken", 1},
+        {"pair", 1, "Sequence", 1},
+        {"pair", 2, "SpecialToken", 1},
+        {"pair", 3, "Sequence", 0},
+        {"pair", 4, "SpecialToken", 0}}) {
+    Json document = whole;
+    document["post_processor"][list][place][kind]["type_id"] = std::int64_t{type};
+    EXPECT_NE(said(document).find("template is not BERT's"), std::string::npos) << list << place;
+    if (std::string(kind) == "Sequence") continue;
+    document = whole;
+    document["post_processor"][list][place][kind]["id"] = "[MASK]";
+    EXPECT_NE(said(document), "") << list << place;
+  }
+  Json document = whole;
+  document["post_processor"] =
+      parse_json(R"({"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]})", "");
+  EXPECT_EQ(said(document), "");
+  for (const char* wrong : {R"({"type": "BertProcessing", "sep": ["[SEP]"], "cls": ["[CLS]", 2]})",
+                            R"({"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": [2, 2]})"}) {
+    document["post_processor"] = parse_json(wrong, "");
+    EXPECT_NE(said(document).find("is not a pair of token and id"), std::string::npos) << wrong;
   }
 }
 
