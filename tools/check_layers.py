@@ -87,6 +87,8 @@ OURS = [
     # Written while a run goes on, in fixed memory. The finished run's files and its page are made of them.
     ("src/logs/", [*JSON, *FILES]),
     ("src/answer/", [*JSON, *FILES, "src/logs/"]),
+    # Requests and answers as bytes: no JSON, no model, no settings.
+    ("src/http/", BASE),
     # Measures with what a run computes with: kernels, threads, products (whose choice is a setting), the picture decoder.
     ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", *rooms("settings machine runtime logs answer")]),
     ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
@@ -130,6 +132,7 @@ THIRD_PARTY = [
     (r"Eigen/.*", ["src/base/principal_components."]),
     (r"mpi\.h", ["src/distributed/"]),
     (r"CLI/", ["src/commands/"]),
+    (r"boost/beast/http/", ["src/http/request_reader."]),
 ]
 
 # What an ISA unit may include besides kernels/: an inline function of any other header could become the copy of all.
