@@ -90,6 +90,7 @@ struct EmbedArguments {
   std::vector<std::string> texts;     // "-" alone: the lines of standard input
   std::optional<std::string> prompt;  // the name of one; none: the folder's default, if it has one
   std::string output;                 // a safetensors file to write; empty: the vectors are printed
+  std::string precision = "float32";  // or "bf16"
   bool json = false;
 };
 

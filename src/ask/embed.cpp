@@ -20,6 +20,7 @@
 #include "src/files/durable_write.h"
 #include "src/machine/process_limits.h"
 #include "src/runtime/choose_isa.h"
+#include "src/settings/command_line_keys.h"
 
 namespace bascule {
 namespace {
@@ -32,7 +33,8 @@ class EmbedCommand {
  public:
   explicit EmbedCommand(const EmbedArguments& arguments)
       : arguments_(arguments),
-        embedder_(arguments.folder, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1)),
+        embedder_(arguments.folder, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1),
+                  read_number_type(arguments.precision)),
         prompt_(prompt_named(embedder_.sentence(), arguments.prompt ? &*arguments.prompt : nullptr)) {
     std::fprintf(stderr, "bascule: embed: %s\n", sentence_facts(embedder_.sentence()).c_str());
     if (!prompt_.empty())

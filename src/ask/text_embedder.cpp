@@ -8,6 +8,7 @@
 #include "src/ask/finished_model.h"
 #include "src/base/error.h"
 #include "src/base/utf8.h"
+#include "src/graph/element_types.h"
 #include "src/logs/readable.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
@@ -26,10 +27,11 @@ std::unique_ptr<const Tokenizer> tokenizer_of(const SentenceFolder& sentence) {
 
 }  // namespace
 
-TextEmbedder::TextEmbedder(const std::string& folder, Isa isa, int threads)
+TextEmbedder::TextEmbedder(const std::string& folder, Isa isa, int threads, Precision precision)
     : model_(open_sentence_model(folder, &sentence_)),
       tokenizer_(tokenizer_of(sentence_)),
       isa_(isa),
+      precision_(precision),
       fields_(model_->fields({})),
       threads_(threads, false) {}
 
@@ -53,7 +55,10 @@ Tensor TextEmbedder::record(Session* session, std::int64_t tokens) const {
   bounds[kSamples] = std::max<std::int64_t>(1, tokens / kLeastTokens);
   bounds[ids.rows.stream] = tokens;
   bounds.longest[ids.rows.stream] = std::min(tokens, sentence_.max_seq_length);
-  return model_->record(session->add_graph(bounds, fields_), Use::kEmbedText, {}).output(kSentenceEmbedding);
+  Graph& graph = session->add_graph(bounds, fields_);
+  const Tensor vectors = model_->record(graph, Use::kEmbedText, {}).output(kSentenceEmbedding);
+  if (precision_ == Precision::kBf16) choose_element_types(graph);
+  return vectors;
 }
 
 std::size_t TextEmbedder::planned_bytes(std::int64_t tokens, std::size_t other_bytes) const {

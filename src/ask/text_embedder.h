@@ -19,6 +19,7 @@
 #include "src/models/sentence_folder.h"
 #include "src/runtime/threads.h"
 #include "src/session/session.h"
+#include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
 
 namespace bascule {
@@ -36,7 +37,7 @@ struct TextTokens {
 class TextEmbedder {
  public:
   // Reads the folder's configuration and its tokenizer, and no weights. Throws Error kData.
-  TextEmbedder(const std::string& folder, Isa isa, int threads);
+  TextEmbedder(const std::string& folder, Isa isa, int threads, Precision precision = Precision::kFloat32);
 
   const SentenceFolder& sentence() const { return sentence_; }
   std::int64_t width() const { return model_->embedding_width(); }
@@ -64,6 +65,7 @@ class TextEmbedder {
   std::unique_ptr<Model> model_;
   std::unique_ptr<const Tokenizer> tokenizer_;
   const Isa isa_;
+  const Precision precision_;
   Fields fields_;
   Threads threads_;
   Session session_;

@@ -316,6 +316,7 @@ void add_embed(CLI::App& app, Chosen* chosen) {
   as_output_file(command->add_option(
       "--output", arguments->output,
       "safetensors file to write: the tensor embeddings, with a row for each text; without it they are printed"));
+  add_precision(command, &arguments->precision);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
     if (has_prompt->count() > 0) arguments->prompt = *prompt;

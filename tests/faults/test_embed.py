@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -152,6 +153,28 @@ class Embed(unittest.TestCase):
             before = (folder / name).read_bytes()
             self.assertIn("a file of the model", self.embed(folder, "cat", "--output", folder / name, code=2).stderr)
             self.assertEqual((folder / name).read_bytes(), before)
+
+    def test_without_room_for_the_file_the_one_before_it_stays(self):
+        folder = self.sentence_model()
+        path = self.folder / "full" / "vectors.safetensors"
+        path.parent.mkdir()
+        self.embed(folder, "cat", "--output", path)
+        before = path.read_bytes()
+        done = self.embed(folder, *self.lines[:40], "--output", path, code=6, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+        self.assertRegex(done.stderr.splitlines()[-1], f"^bascule: {path}: cannot be written: File too large; ")
+        self.assertEqual(([file.name for file in path.parent.iterdir()], path.read_bytes()), ([path.name], before))
+
+    def test_bf16_gives_the_same_bits_in_any_batch_and_almost_the_vectors_of_float32(self):
+        for kind in ("bert", "roberta", "distilbert"):
+            folder = self.sentence_model(kind, "Normalize")
+            float32, bf16, reversed_order = (self.vectors(folder, lines, "--precision", precision)
+                                             for lines, precision in ((self.lines, "float32"), (self.lines, "bf16"), (self.lines[::-1], "bf16")))
+            self.assertEqual(reversed_order[::-1], bf16, kind)
+            self.assertEqual(float32, self.vectors(folder, self.lines), kind)
+            for one, other in zip(float32, bf16):
+                self.assertNotEqual(one, other)
+                self.assertGreater(sum(a * b for a, b in zip(array.array("f", one), array.array("f", other))), 0.9999)
+        self.embed(folder, "cat", "--precision", "half", code=2)
 
     def test_lines_before_a_bad_one_are_answered(self):
         done = subprocess.run([PROGRAM, "embed", self.sentence_model(), "-", "--json"], input=b"cat\n\xff\ncat\n", capture_output=True, check=False)
