@@ -169,8 +169,13 @@ class Check {
       const auto then = std::find_if(record_.data.begin(), record_.data.end(),
                                      [&](const NamedText& one) { return one.name == name; });
       const std::string now(DigestText(split.manifest->data_digest()).text());
-      if (then != record_.data.end() && then->value != now)
-        add(name + " data " + split.manifest->name() + ": rows, or sizes of pictures, differ", Promise::kNothing);
+      if (then == record_.data.end() || then->value == now) continue;
+      const DataSettings& data = recorded_.settings.data;
+      const bool is_retrieval = (split.split == Split::kValidation && data.validation_corpus.is_given()) ||
+                                (split.split == Split::kTest && data.test_corpus.is_given());
+      add(name + " data " + split.manifest->name() +
+              (is_retrieval ? ": documents, queries or relevance differ" : ": rows, or sizes of pictures, differ"),
+          Promise::kNothing);
     }
     check_pictures(run->data);
   }

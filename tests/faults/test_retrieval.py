@@ -87,6 +87,19 @@ class Retrieval(unittest.TestCase):
         self.assertIn("Retrieval: query to texts", (model / "report.html").read_text())
         self.assertIn("ndcg_at_10", run("list", model.parent).stdout)
 
+    def test_is_repeated_to_the_bits_and_another_judgement_is_found(self):
+        own = {key: value.replace("qrels", "judgements") for key, value in FILES.items()}
+        judged = (self.folder / "qrels.tsv").read_text()
+        (self.folder / "judgements.tsv").write_text(judged)
+        folder = self.trained("repeated", **own)
+        done = run("reproduce", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("equal bits: ", done.stdout)
+        (self.folder / "judgements.tsv").write_text(judged.replace("\nq0\t", "\nq1\t", 1))
+        done = run("reproduce", folder, "--check")
+        self.assertEqual(done.returncode, 7, done.stdout)
+        self.assertIn("corpus.jsonl: documents, queries or relevance differ", done.stdout)
+
     def test_pairs_are_their_own_queries_and_documents(self):
         model = self.trained("pairs", data__validation_file='"{f}/pairs.jsonl"')
         results = json.loads((model / "validation_results.json").read_text())

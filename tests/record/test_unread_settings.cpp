@@ -35,6 +35,23 @@ TEST(UnreadSettings, ATextCorpusHasNoColumns) {
   EXPECT_EQ(ignored("words.jsonl", "text_column = \"words\"\n"), "");
 }
 
+TEST(UnreadSettings, DocumentsAndQueriesAreNoRows) {
+  const TemporaryFolder folder;
+  const std::string tests = BASCULE_TEST_DATA;
+  folder.write("corpus.jsonl", "{\"_id\": \"d\", \"text\": \"a b\"}\n");
+  folder.write("queries.jsonl", "{\"_id\": \"q\", \"text\": \"a\"}\n");
+  folder.write("qrels.tsv", "query-id\tcorpus-id\tscore\nq\td\t1\n");
+  const Settings settings = read_settings_text(
+      "[model]\nmodel_name_or_path = \"" + tests + "/text-corpus/model\"\ntokenizer_name = \"" + tests +
+          "/tokenizer/wordpiece\"\nfrom_scratch = true\nhead = \"sentence_embedding\"\n[data]\nvalidation_corpus = "
+          "\"corpus.jsonl\"\nvalidation_queries = \"queries.jsonl\"\nvalidation_relevance = \"qrels.tsv\"\ntext_column "
+          "= \"words\"\n[training]\noutput_dir = \"run\"\ndo_train = false\ndo_eval = true\n",
+      "test.toml", folder.path(), model_words);
+  const auto run = record_run(settings, RankPlace{});
+  EXPECT_EQ(unread_settings(settings, run->opened, run->data.loader),
+            "settings: ignored: data.text_column (documents and queries are no rows)");
+}
+
 TEST(UnreadSettings, RowsToEvaluateAreThoseOfAnEvaluation) {
   EXPECT_EQ(ignored("words.jsonl", "text_column = \"words\"\nmax_eval_samples = 3\n"),
             "settings: ignored: data.max_eval_samples (nothing is evaluated)");
