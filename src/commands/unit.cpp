@@ -308,8 +308,7 @@ void add_folders(const Manifest& manifest, std::set<std::string>* folders) {
 
 std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   check_tracking(run.settings);
-  const bool saves = run.graphs.trains();
-  const std::int64_t bytes = saves ? demand_of_tensors(run).checkpoint_bytes : 0;
+  const std::int64_t bytes = disk_demand(run, tensors_to_hold(run)).checkpoint_bytes;
   std::set<std::string> reads;
   for (const RecordedSplit& split : run.data.splits) add_folders(*split.manifest, &reads);
   for (const PathSetting* path : {&run.settings.run.resume_checkpoint, &run.settings.distributed.hostfile})
@@ -317,9 +316,9 @@ std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   return text_of(facts_of({run.settings,
                            run.plan,
                            run.threads,
-                           saves ? "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
-                                       " MiB on a disk that writes 32 MiB a second."
-                                 : "The batch under way.",
+                           bytes > 0 ? "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
+                                           " MiB on a disk that writes 32 MiB a second."
+                                     : "The batch under way.",
                            bytes / kSlowDiskBytes,
                            {reads.begin(), reads.end()}},
                           place));

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/messages.h"
@@ -23,12 +24,48 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kListedBytes = 160;                    // a line of the list of pictures: about
+constexpr std::int64_t kReportBytes = std::int64_t{2} << 20;  // page with pictures, result files, events: about
+
 // The bytes that become free when a folder is removed with all it holds.
 std::int64_t bytes_below(const fs::path& folder) {
   std::int64_t bytes = 0;
   std::error_code failed;
   for (fs::recursive_directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
     bytes += file_bytes_at(at->path().string());
+  return bytes;
+}
+
+// The checkpoints that are still to be written, of so many bytes each.
+DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_bytes) {
+  const TrainingSettings& training = run.settings.training;
+  const ControlSettings& control = run.pace.control;
+  const std::int64_t total = run.pace.length.total_updates;
+  const std::int64_t done = run.resume.point ? run.resume.point->global_step : 0;
+  const std::int64_t every = control.save == Interval::kSteps   ? control.save_steps
+                             : control.save == Interval::kEpoch ? control.updates_per_epoch
+                                                                : total;
+  DiskDemand demand;
+  if (done < total && !run.resume.is_over && control.save == Interval::kEpoch && !control.epoch_ends.empty()) {
+    demand.saves = std::count_if(control.epoch_ends.begin(), control.epoch_ends.end(),
+                                 [&](std::int64_t end) { return end > done && end < total; }) +
+                   1;
+  } else if (done < total && !run.resume.is_over) {
+    demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
+  }
+  if (saves_first(run.settings.run.output_dir.resolved, run.resume)) ++demand.saves;
+  demand.checkpoint_bytes = checkpoint_bytes;
+  demand.save_total_limit = training.save_total_limit;
+  if (control.keeps_best && demand.save_total_limit == 1) demand.save_total_limit = 2;  // the newest, and the best
+  demand.present_checkpoints = checkpoint_bytes_in(run.settings.run.output_dir.resolved);
+  return demand;
+}
+
+// The most that the texts of a checkpoint's records and digests take.
+std::int64_t record_bytes(const RecordedRun& run) {
+  auto bytes = static_cast<std::int64_t>(run.plan[kRecordMemory].bytes);
+  if (picture_digest_count(run.data.loader) > 0)
+    bytes += run.data.find(Split::kTrain)->manifest->pictures() * static_cast<std::int64_t>(sizeof(PictureDigest));
   return bytes;
 }
 
@@ -103,31 +140,9 @@ void check_disk_space(const std::string& output_dir, const DiskDemand& demand) {
                                    : "free space, or choose another training.output_dir");
 }
 
-DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_bytes) {
-  const TrainingSettings& training = run.settings.training;
-  const ControlSettings& control = run.pace.control;
-  const std::int64_t total = run.pace.length.total_updates;
-  const std::int64_t done = run.resume.point ? run.resume.point->global_step : 0;
-  const std::int64_t every = control.save == Interval::kSteps   ? control.save_steps
-                             : control.save == Interval::kEpoch ? control.updates_per_epoch
-                                                                : total;
-  DiskDemand demand;
-  if (done < total && !run.resume.is_over && control.save == Interval::kEpoch && !control.epoch_ends.empty()) {
-    demand.saves = std::count_if(control.epoch_ends.begin(), control.epoch_ends.end(),
-                                 [&](std::int64_t end) { return end > done && end < total; }) +
-                   1;
-  } else if (done < total && !run.resume.is_over) {
-    demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
-  }
-  if (saves_first(run.settings.run.output_dir.resolved, run.resume)) ++demand.saves;
-  demand.checkpoint_bytes = checkpoint_bytes;
-  demand.save_total_limit = training.save_total_limit;
-  if (control.keeps_best && demand.save_total_limit == 1) demand.save_total_limit = 2;  // the newest, and the best
-  demand.present_checkpoints = checkpoint_bytes_in(run.settings.run.output_dir.resolved);
-  return demand;
-}
-
-DiskDemand demand_of_tensors(const RecordedRun& run) {
+ModelFiles tensors_to_hold(const RecordedRun& run) {
+  ModelFiles files;
+  if (!run.graphs.trains()) return files;
   const ParameterSet& parameters = run.session.parameters();
   const bool averages = run.settings.training.ema_decay > 0.0;
   std::int64_t weights = 0, state = 0;
@@ -141,16 +156,32 @@ DiskDemand demand_of_tensors(const RecordedRun& run) {
   }
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(float));
   const std::string& folder = run.settings.run.output_dir.resolved;
-  DiskDemand demand = checkpoints_to_write(run, (weights + state) * kBytes);
-  demand.final_files.push_back({weights * kBytes, file_bytes_at(folder + "/model.safetensors")});
+  files.checkpoint_bytes = (weights + state) * kBytes;
+  files.finished.push_back({weights * kBytes, file_bytes_at(folder + "/model.safetensors")});
   if (averages)
+    files.finished.push_back({weights * kBytes, file_bytes_at(folder + "/" + kAveragedFolder + "/model.safetensors")});
+  return files;
+}
+
+DiskDemand disk_demand(const RecordedRun& run, ModelFiles files) {
+  const std::string& folder = run.settings.run.output_dir.resolved;
+  DiskDemand demand;
+  if (run.graphs.trains()) demand = checkpoints_to_write(run, files.checkpoint_bytes + record_bytes(run));
+  demand.has_model = !files.finished.empty();
+  demand.final_files = std::move(files.finished);
+  const RecordedSplit* const last = run.data.last_judged();
+  if (last != nullptr && *run.graphs.judge->file() != '\0') {
     demand.final_files.push_back(
-        {weights * kBytes, file_bytes_at(folder + "/" + kAveragedFolder + "/model.safetensors")});
+        {run.graphs.judge->file_bytes(static_cast<std::int64_t>(last->manifest->resident_bytes())),
+         file_bytes_at(folder + "/" + run.graphs.judge->file())});
+  }
+  demand.final_files.push_back({kReportBytes, 0});
+  demand.final_files.push_back({static_cast<std::int64_t>(picture_digest_count(run.data.loader)) * kListedBytes, 0});
   return demand;
 }
 
 void check_disk_for_tensors(const RecordedRun& run) {
-  if (run.graphs.trains()) check_disk_space(run.settings.run.output_dir.resolved, demand_of_tensors(run));
+  check_disk_space(run.settings.run.output_dir.resolved, disk_demand(run, tensors_to_hold(run)));
 }
 
 }  // namespace bascule

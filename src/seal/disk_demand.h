@@ -42,16 +42,21 @@ std::int64_t file_bytes_at(const std::string& path);
 // how much it has is not judged.
 void check_disk_space(const std::string& output_dir, const DiskDemand& demand);
 
-// How much disk a run will need, as far as is known when it is recorded and when its writers exist. Before the seal.
+// The files that hold a run's model: those of one checkpoint without the texts of records, and those of the finished
+// folder.
+struct ModelFiles {
+  std::int64_t checkpoint_bytes = 0;
+  std::vector<DiskFile> finished;  // none where nothing is trained
+};
 
-// The checkpoints that are still to be written, of so many bytes each, without the finished model.
-DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_bytes);
+// Their tensors alone, which are known when the run is recorded. SealedWriters knows the files.
+ModelFiles tensors_to_hold(const RecordedRun& run);
 
-// The tensors of the checkpoints and of the finished model alone.
-DiskDemand demand_of_tensors(const RecordedRun& run);
+// What the run has still to write: these files, as many times as it saves, and its results. Before the seal.
+DiskDemand disk_demand(const RecordedRun& run, ModelFiles files);
 
-// Before weights are read: throws Error kDisk if there is no room for these. SealedWriters checks again with the
-// exact sizes.
+// Before weights are read: throws Error kDisk if there is no room for what the run writes, as far as it is known.
+// SealedWriters checks again with the files themselves.
 void check_disk_for_tensors(const RecordedRun& run);
 
 }  // namespace bascule

@@ -59,7 +59,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   records_.emplace(run, arena);
   if (run.resume.point) loader_->resume(*run.resume.point, group);
   evaluation_.emplace(run, arena, group);
-  writers_.emplace(run, *weights_, *loader_, *evaluation_, group);
+  writers_.emplace(run, *weights_, *evaluation_, group);
   share_samples();
   make_hashes();
   make_loop(stop);

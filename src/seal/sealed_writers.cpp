@@ -19,9 +19,6 @@
 namespace bascule {
 namespace {
 
-constexpr std::int64_t kListedBytes = 160;                    // a line of the list of pictures: about
-constexpr std::int64_t kReportBytes = std::int64_t{2} << 20;  // page with pictures, result files, events: about
-
 // The digests of what is read from the model folder, the weights' among them: where the start has not read it yet,
 // it is taken here.
 std::vector<SettingValue> model_files(const RecordedRun& run, const SealedWeights& weights) {
@@ -32,16 +29,25 @@ std::vector<SettingValue> model_files(const RecordedRun& run, const SealedWeight
   return files;
 }
 
-void add_files(DiskDemand* demand, const HfFolderPlan* plan, const std::string& folder) {
+void add_files(ModelFiles* files, const HfFolderPlan* plan, const std::string& folder) {
   if (plan == nullptr) return;
   for (const PlannedFile& file : plan->files())
-    demand->final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
+    files->finished.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
 }
 
 }  // namespace
 
-SealedWriters::SealedWriters(const RecordedRun& run, const SealedWeights& weights, SealedLoader& loader,
-                             const SealedEvaluation& evaluation, Group& group) {
+ModelFiles files_to_hold(const CheckpointWriter* checkpoints, const HfFolderPlan* final_model,
+                         const HfFolderPlan* averaged, const std::string& output_dir) {
+  ModelFiles files;
+  if (checkpoints != nullptr) files.checkpoint_bytes = checkpoints->checkpoint_bytes();
+  add_files(&files, final_model, output_dir);
+  add_files(&files, averaged, output_dir + "/" + kAveragedFolder);
+  return files;
+}
+
+SealedWriters::SealedWriters(const RecordedRun& run, const SealedWeights& weights, const SealedEvaluation& evaluation,
+                             Group& group) {
   const bool trains = run.graphs.trains();
   if (trains && run.session.training().optimizer_states().are_shared_out && group.is_leader())
     state_exchange_ = std::make_unique<StateExchange>(group, run.session.training().optimizer_states());
@@ -52,7 +58,11 @@ SealedWriters::SealedWriters(const RecordedRun& run, const SealedWeights& weight
       averaged_ = std::make_unique<HfFolderPlan>(model_folder(run, weights, averages));
     checkpoints_ = std::make_unique<CheckpointWriter>(contents(run, weights, evaluation.judges_average()));
   }
-  if (group.is_first()) check_disk_space(run.settings.run.output_dir.resolved, demand(run, loader));
+  const std::string& output_dir = run.settings.run.output_dir.resolved;
+  if (group.is_first()) {
+    ModelFiles files = files_to_hold(checkpoints_.get(), final_model_.get(), averaged_.get(), output_dir);
+    check_disk_space(output_dir, disk_demand(run, std::move(files)));
+  }
   if (trains && run.settings.training.load_best_model_at_end && group.is_leader()) make_best_reader(run, weights);
 }
 
@@ -91,28 +101,6 @@ std::vector<TensorToWrite> SealedWriters::optimizer_to_write(const RecordedRun& 
       all.push_back(std::move(tensor));
   }
   return all;
-}
-
-DiskDemand SealedWriters::demand(const RecordedRun& run, SealedLoader& loader) const {
-  const std::string& folder = run.settings.run.output_dir.resolved;
-  DiskDemand demand;
-  if (checkpoints_) {
-    const auto texts =
-        static_cast<std::int64_t>(run.plan[kRecordMemory].bytes + loader.training_digests().size_bytes());
-    demand = checkpoints_to_write(run, checkpoints_->checkpoint_bytes() + texts);
-  }
-  demand.has_model = final_model_ != nullptr;
-  add_files(&demand, final_model_.get(), folder);
-  add_files(&demand, averaged_.get(), folder + "/" + kAveragedFolder);
-  const RecordedSplit* const last = run.data.last_judged();
-  if (last != nullptr && *run.graphs.judge->file() != '\0') {
-    demand.final_files.push_back(
-        {run.graphs.judge->file_bytes(static_cast<std::int64_t>(last->manifest->resident_bytes())),
-         file_bytes_at(folder + "/" + run.graphs.judge->file())});
-  }
-  demand.final_files.push_back({kReportBytes, 0});
-  demand.final_files.push_back({static_cast<std::int64_t>(picture_digest_count(run.data.loader)) * kListedBytes, 0});
-  return demand;
 }
 
 void SealedWriters::make_best_reader(const RecordedRun& run, const SealedWeights& weights) {

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/checkpoint/checkpoint.h"
@@ -16,17 +17,19 @@
 #include "src/record/recorded_run.h"
 #include "src/seal/disk_demand.h"
 #include "src/seal/sealed_evaluation.h"
-#include "src/seal/sealed_loader.h"
 #include "src/seal/sealed_weights.h"
 #include "src/update/optimizer_states.h"
 
 namespace bascule {
 
+// The files themselves, of these writers, each of which may be null. Before the seal.
+ModelFiles files_to_hold(const CheckpointWriter* checkpoints, const HfFolderPlan* final_model,
+                         const HfFolderPlan* averaged, const std::string& output_dir);
+
 class SealedWriters {
  public:
   // With a sealed session. run, weights and group outlive this.
-  SealedWriters(const RecordedRun& run, const SealedWeights& weights, SealedLoader& loader,
-                const SealedEvaluation& evaluation, Group& group);
+  SealedWriters(const RecordedRun& run, const SealedWeights& weights, const SealedEvaluation& evaluation, Group& group);
   SealedWriters(const SealedWriters&) = delete;
   SealedWriters& operator=(const SealedWriters&) = delete;
 
@@ -42,7 +45,6 @@ class SealedWriters {
  private:
   CheckpointContents contents(const RecordedRun& run, const SealedWeights& weights, bool judges_average);
   std::vector<TensorToWrite> optimizer_to_write(const RecordedRun& run);
-  DiskDemand demand(const RecordedRun& run, SealedLoader& loader) const;
   void make_best_reader(const RecordedRun& run, const SealedWeights& weights);
 
   std::unique_ptr<StateExchange> state_exchange_;

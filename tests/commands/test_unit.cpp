@@ -151,7 +151,7 @@ TEST(Unit, ACheckpointHasTheStatesOfTheRunsOptimizer) {
   const auto seconds = [&](const char* optimizer) {
     DemoRun run("", "max_steps = 3\n" + std::string(optimizer) + "[distributed]\ntimeout_seconds = 30\n", "",
                 model.folder());
-    const std::int64_t bytes = demand_of_tensors(*run).checkpoint_bytes;
+    const std::int64_t bytes = disk_demand(*run, tensors_to_hold(*run)).checkpoint_bytes;
     const std::string unit = unit_text(*run, kPlace);
     EXPECT_NE(unit.find("a checkpoint of " + std::to_string(bytes >> 20) + " MiB"), std::string::npos) << unit;
     return value_of(unit, "TimeoutStopSec") - 40;
