@@ -13,11 +13,11 @@ std::int64_t whole_odd_vectors(std::int64_t count) { return ((count + 15) / 16 |
 
 // Room for the packed blocks and sums of attention_forward in simd/attention.cpp.
 std::int64_t attention_forward_scratch_floats(std::int64_t key_rows, std::int64_t head_size) {
-  const std::int64_t keys = std::min(key_rows, kAttentionKeyBlock), width = whole_vectors(head_size);
-  const std::int64_t group = key_rows <= kAttentionKeyBlock ? kAttentionQueryBlock : kAttentionQueryGroup;
-  const std::int64_t value_stride = width > 64 ? whole_odd_vectors(head_size) : width;
-  return (head_size + kAttentionQueryBlock) * whole_odd_vectors(keys) + keys * value_stride +
-         (2 * kAttentionQueryBlock + group) * width;
+  const std::int64_t keys = whole_vectors(std::min(key_rows, kAttentionKeyBlock)), width = whole_vectors(head_size);
+  const std::int64_t blocks =
+      key_rows <= kAttentionKeyBlock ? 1 : (kAttentionQueryGroup + kAttentionQueryBlock - 1) / kAttentionQueryBlock;
+  return keys * (head_size + width + kAttentionQueryBlock + 1) +
+         kAttentionQueryBlock * (kAttentionPieceKeys + 1 + head_size + (1 + blocks) * width) + 16 * width;
 }
 
 // Room for the packed blocks of attention_backward in simd/attention_backward.cpp.

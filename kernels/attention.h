@@ -81,11 +81,13 @@ struct AttentionBackward {
 constexpr std::int64_t kAttentionQueryBlock = 48;
 // Keys in a block of forward's, a multiple of 64.
 constexpr std::int64_t kAttentionKeyBlock = 1024;
+// Keys whose weights forward keeps in the first-level cache while it multiplies them with values, a multiple of 64.
+constexpr std::int64_t kAttentionPieceKeys = 128;
 // Query rows for which forward packs a block of keys once. Calls that have so many each pack no more often than one
 // call of all rows would, where there are several blocks of keys.
 constexpr std::int64_t kAttentionQueryGroup = 1024;
 
-// Enough on every ISA. Forward: 68,000 for 325 keys of 64, 270 KB, and 254,000, 1 MB, for any number beyond
+// Enough on every ISA. Forward: 76,000 for 325 keys of 64, 304 KB, and 262,000, 1 MB, for any number beyond
 // kAttentionKeyBlock. Backward: 147,000, 588 KB, for 325 keys of 64, and more with every key.
 std::int64_t attention_forward_scratch_floats(std::int64_t key_rows, std::int64_t head_size);
 std::int64_t attention_backward_scratch_floats(std::int64_t key_rows, std::int64_t head_size);

@@ -5,7 +5,7 @@
 //
 //   f32x16  load store load_partial store_partial set + - * / fma fnma max min sqrt round abs copy_sign less equal
 //           select
-//   u32x16  bits: set_bits lane_numbers + - ^ shifts at_least bits_of from_bits, and the products of Philox
+//   u32x16  bits: set_bits load_bits lane_numbers + - ^ shifts at_least bits_of from_bits, and the products of Philox
 //   f64x16  sums in float64: set_f64 to_f64 + fma
 //   bf16    store_bf16 load_bf16 round_to_bf16 (and back to float32); load and store of Elements, which are float32 or
 //           bf16

@@ -86,8 +86,17 @@ inline Mask16 equal(f32x16 a, f32x16 b) {
   return {_mm256_cmp_ps(a.low, b.low, _CMP_EQ_OQ), _mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ)};
 }
 
+inline bool all_less(f32x16 a, f32x16 b) {
+  const Mask16 mask = less(a, b);
+  return _mm256_movemask_ps(_mm256_and_ps(mask.low, mask.high)) == 0xff;
+}
+
 inline u32x16 set_bits(std::uint32_t value) {
   return {_mm256_set1_epi32(static_cast<int>(value)), _mm256_set1_epi32(static_cast<int>(value))};
+}
+inline u32x16 load_bits(const std::uint32_t* p) {
+  const __m256i* const halves = static_cast<const __m256i*>(static_cast<const void*>(p));
+  return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
 }
 inline u32x16 lane_numbers() {
   return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)};
@@ -125,6 +134,13 @@ inline f32x16 scale_by_power_of_two(f32x16 x, f32x16 n) {
   const u32x16 bias = set_bits(127);
   return x * from_bits(shift_left<23>(half + bias)) * from_bits(shift_left<23>(whole - half + bias));
 }
+
+// The same for n in [-126, 127].
+inline f32x16 scale_by_normal_power_of_two(f32x16 x, f32x16 n) {
+  const u32x16 whole = {_mm256_cvtps_epi32(n.low), _mm256_cvtps_epi32(n.high)};
+  return x * from_bits(shift_left<23>(whole + set_bits(127)));
+}
+#define BASCULE_SLOW_POWERS_OF_TWO  // the one is much faster than the other
 
 // As kernels/bf16.h says: the upper halves in the lower ones.
 inline __m256i bf16_bits(__m256 x) {
@@ -219,6 +235,14 @@ template <typename Load>
 }
 inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64_t stride) {
   load_four_columns_by(out, [&](std::int64_t i) { return _mm_loadu_ps(x + i * stride); });
+}
+// The same of sixteen rows.
+inline void load_four_columns(f32x16 (&out)[4], const float* x, std::int64_t stride) {
+  ColumnVector low[4], high[4];
+  load_four_columns(low, x, stride);
+  load_four_columns(high, x + 8 * stride, stride);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) out[j] = {low[j].lanes, high[j].lanes};
 }
 
 }  // namespace

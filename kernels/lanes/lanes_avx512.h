@@ -70,6 +70,7 @@ inline f32x16 select(Mask16 mask, f32x16 yes, f32x16 no) {
 }
 
 inline u32x16 set_bits(std::uint32_t value) { return {_mm512_set1_epi32(static_cast<int>(value))}; }
+inline u32x16 load_bits(const std::uint32_t* p) { return {_mm512_loadu_si512(p)}; }
 inline u32x16 lane_numbers() { return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)}; }
 inline u32x16 operator+(u32x16 a, u32x16 b) { return {_mm512_add_epi32(a.lanes, b.lanes)}; }
 inline u32x16 operator-(u32x16 a, u32x16 b) { return {_mm512_sub_epi32(a.lanes, b.lanes)}; }

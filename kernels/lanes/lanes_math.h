@@ -25,12 +25,17 @@ struct ReducedExponent {
 
 // e^x for x <= 0. Below -104 the result is 0.
 [[gnu::always_inline]] inline f32x16 exp_of_negative(f32x16 x) {
-  const ReducedExponent e = reduce_exponent(max(set(-104.0f), x));
-  f32x16 q = fma(e.r, set(0x1.6a4f32p-10f), set(0x1.123982p-7f));
-  q = fma(e.r, q, set(0x1.5558aep-5f));
-  q = fma(e.r, q, set(0x1.555492p-3f));
-  q = fma(e.r, q, set(0x1.fffffcp-2f));
-  return scale_by_power_of_two(fma(e.r * e.r, q, e.r) + set(1.0f), e.n);
+  const auto e_to_the = [](const ReducedExponent& e, auto scale) __attribute__((always_inline)) {
+    f32x16 q = fma(e.r, set(0x1.6a4f32p-10f), set(0x1.123982p-7f));
+    q = fma(e.r, q, set(0x1.5558aep-5f));
+    q = fma(e.r, q, set(0x1.555492p-3f));
+    q = fma(e.r, q, set(0x1.fffffcp-2f));
+    return scale(fma(e.r * e.r, q, e.r) + set(1.0f), e.n);
+  };
+#ifdef BASCULE_SLOW_POWERS_OF_TWO
+  if (all_less(abs(x), set(87.0f))) return e_to_the(reduce_exponent(x), scale_by_normal_power_of_two);
+#endif
+  return e_to_the(reduce_exponent(max(set(-104.0f), x)), scale_by_power_of_two);
 }
 // e^x. Above 89 the result is infinite.
 [[gnu::always_inline]] inline f32x16 exp(f32x16 x) { return exp_of_negative(min(set(89.0f), x)); }

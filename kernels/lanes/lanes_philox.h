@@ -32,29 +32,40 @@ struct PhiloxWords {
   }
 }
 
-[[gnu::always_inline]] inline PhiloxWords philox(u32x16 counter0, std::uint32_t counter1, std::uint32_t counter2,
+[[gnu::always_inline]] inline PhiloxWords philox(u32x16 counter0, u32x16 counter1, u32x16 counter2,
                                                  std::uint32_t counter3, const std::uint32_t* key) {
-  u32x16 even[4] = {counter0, set_bits(counter1), set_bits(counter2), set_bits(counter3)};
-  u32x16 odd[4] = {odd_to_even(counter0), even[1], even[2], even[3]};
+  u32x16 even[4] = {counter0, counter1, counter2, set_bits(counter3)};
+  u32x16 odd[4] = {odd_to_even(counter0), odd_to_even(counter1), odd_to_even(counter2), even[3]};
   philox_even(even, key[0], key[1]);
   philox_even(odd, key[0], key[1]);
   return {{interleave_even(even[0], odd[0]), interleave_even(even[1], odd[1]), interleave_even(even[2], odd[2]),
            interleave_even(even[3], odd[3])}};
 }
 
-// Which of the columns 64 block .. 64 block + 63 of a row are kept: mask[w] is that of sixteen columns from 64 block +
-// 16 w on.
+// Which columns of rows are kept.
 struct KeptColumns {
   Mask16 mask[4];
 };
-[[gnu::always_inline]] inline KeptColumns kept_columns(const DropoutStream& stream, std::uint64_t row_key,
-                                                       std::int64_t block) {
-  const u32x16 counter0 = set_bits(static_cast<std::uint32_t>(block * 16)) + lane_numbers();
-  const PhiloxWords random = philox(counter0, static_cast<std::uint32_t>(row_key & 0xffffu),
-                                    static_cast<std::uint32_t>(row_key >> 16), stream.operation, stream.key);
+[[gnu::always_inline]] inline KeptColumns kept(const DropoutStream& stream, u32x16 counter0, u32x16 row_low,
+                                               u32x16 row_high) {
+  const PhiloxWords random = philox(counter0, row_low, row_high, stream.operation, stream.key);
   const u32x16 threshold = set_bits(stream.threshold);
   return {{at_least(random.word[0], threshold), at_least(random.word[1], threshold),
            at_least(random.word[2], threshold), at_least(random.word[3], threshold)}};
+}
+inline std::uint32_t row_key_low(std::uint64_t row_key) { return static_cast<std::uint32_t>(row_key & 0xffffu); }
+inline std::uint32_t row_key_high(std::uint64_t row_key) { return static_cast<std::uint32_t>(row_key >> 16); }
+
+// Of one row the columns 64 block .. 64 block + 63: mask[w] is that of sixteen columns from 64 block + 16 w on.
+[[gnu::always_inline]] inline KeptColumns kept_columns(const DropoutStream& stream, std::uint64_t row_key,
+                                                       std::int64_t block) {
+  const u32x16 counter0 = set_bits(static_cast<std::uint32_t>(block * 16)) + lane_numbers();
+  return kept(stream, counter0, set_bits(row_key_low(row_key)), set_bits(row_key_high(row_key)));
+}
+// Of sixteen rows, whose keys' halves are given, the columns 64 block + 16 w + i: mask[w] is that of one column.
+[[gnu::always_inline]] inline KeptColumns kept_of_rows(const DropoutStream& stream, u32x16 row_low, u32x16 row_high,
+                                                       std::int64_t block, std::int64_t i) {
+  return kept(stream, set_bits(static_cast<std::uint32_t>(block * 16 + i)), row_low, row_high);
 }
 
 // x / (1 - p) where kept, 0 elsewhere.

@@ -110,6 +110,9 @@ inline Mask16 equal(f32x16 a, f32x16 b) {
 inline u32x16 set_bits(std::uint32_t value) {
   return each_lane<u32x16>([&](int) { return value; });
 }
+inline u32x16 load_bits(const std::uint32_t* p) {
+  return each_lane<u32x16>([&](int i) { return p[i]; });
+}
 inline u32x16 lane_numbers() {
   return each_lane<u32x16>([](int i) { return static_cast<std::uint32_t>(i); });
 }

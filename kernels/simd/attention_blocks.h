@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of both directions of attention: blocks of query rows whose scores stay in the second-level cache.
-// Keys, and for backward values, are packed transposed, so that lanes run over keys; sums over keys have lanes over the
-// head.
+// Products of backward, and of forward's few queries, have lanes over keys, which are packed transposed, or over the
+// head where they sum over keys. Forward of more queries has lanes over queries (attention.cpp).
 //
 // In causal attention a block's scores are a rectangle whose corner no query sees. Products leave out the vectors of
 // scores that lie in it whole, and the steps over what a few rows together do not see; what is left of it is zeros,
@@ -63,11 +63,18 @@ inline std::int64_t seen_keys(const Arguments& a) {
   return a.causal && end < a.key_rows ? end : a.key_rows;
 }
 
-// Takes the rows before `end`.
+// Takes the rows before `end`, as many as a block holds.
 template <typename Arguments>
 inline QueryBlock query_block(const Arguments& a, std::int64_t first, std::int64_t end, const KeyBlock& keys) {
   return {first, end - first < kQueryBlock ? end - first : kQueryBlock, keys.first,
           a.causal ? a.query_position + first - keys.first : keys.count, keys.count};
+}
+
+// The dropout key of a query row.
+template <typename Arguments>
+inline std::uint64_t query_row_key(const Arguments& a, std::int64_t query) {
+  return a.query_keys != nullptr ? a.query_keys[query]
+                                 : (a.sample << 16) | (static_cast<std::uint64_t>(a.query_position + query) & 0xffffu);
 }
 
 // step(lanes, k, kept) for k = 0, 16, 32, ... below `keys`; `kept` is the dropout mask of those lanes. Key 0 is number
@@ -75,9 +82,7 @@ inline QueryBlock query_block(const Arguments& a, std::int64_t first, std::int64
 template <bool kDrops, typename Arguments, typename Step>
 [[gnu::always_inline]] inline void for_keys(const Arguments& a, std::int64_t query, std::int64_t first_key,
                                             std::int64_t keys, const Step& step) {
-  const std::uint64_t row_key =
-      a.query_keys != nullptr ? a.query_keys[query]
-                              : (a.sample << 16) | (static_cast<std::uint64_t>(a.query_position + query) & 0xffffu);
+  const std::uint64_t row_key = query_row_key(a, query);
   for (std::int64_t first = 0; first < keys; first += 64) {
     KeptColumns kept;
     if constexpr (kDrops) kept = kept_columns(a.dropout, row_key, a.head * 1024 + (first_key + first) / 64);

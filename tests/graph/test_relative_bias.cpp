@@ -298,7 +298,9 @@ TEST(Attention, ScratchIsThatOfTheLongestSample) {
   const std::size_t all = plan_workspace(any.graph()).thread_scratch_bytes,
                     one = plan_workspace(longest.graph()).thread_scratch_bytes;
   const auto bytes = [](std::int64_t keys) {
-    return align_up(static_cast<std::size_t>(attention_backward_scratch_floats(keys, kSize)) * sizeof(float), kPage);
+    const std::int64_t floats =
+        std::max(attention_forward_scratch_floats(keys, kSize), attention_backward_scratch_floats(keys, kSize));
+    return align_up(static_cast<std::size_t>(floats) * sizeof(float), kPage);
   };
   EXPECT_EQ(all, bytes(kBounds[kText]));
   EXPECT_EQ(one, bytes(kSpan));

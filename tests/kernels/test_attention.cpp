@@ -31,6 +31,22 @@ std::vector<Shape> shapes_of_blocks() {
   return list;
 }
 
+// Query rows around whole vectors and whole blocks of them, keys around the ends of vectors, of 64 that are dropped
+// together, and of pieces.
+std::vector<Shape> shapes_of_pieces() {
+  constexpr std::int64_t kPiece = kAttentionPieceKeys;
+  constexpr std::int64_t kKeys[] = {15, 16, 17, 63, 64, 65, kPiece - 1, kPiece, kPiece + 1, 2 * kPiece + 3};
+  std::vector<Shape> list;
+  int turn = 0;
+  for (const std::int64_t rows : {15, 16, 17, 32, 33, 47, 48, 49, 63, 64, 65, 79, 112, 113}) {
+    for (const std::int64_t head : {3, 20, 40, 64}) {
+      const std::int64_t keys = kKeys[turn++ % 10];
+      list.push_back({rows, keys, head, turn % 2 == 0 ? 5 : 0, turn % 3 == 0, turn % 4 == 1, turn % 5 < 2});
+    }
+  }
+  return list;
+}
+
 // Every ragged size up to 40 met by some head size, with and without strides, dropout, bias and limit, and some
 // sizes near those of models.
 std::vector<Shape> shapes() {
@@ -62,7 +78,8 @@ std::vector<Shape> shapes() {
     list.push_back({150, 153, 64, 0, drops, true, !drops, 0.2f});
     for (const bool causal : {false, true}) list.push_back({97, 200, 16, 8, drops, true, causal});
   }
-  for (const Shape& s : shapes_of_blocks()) list.push_back(s);
+  for (const std::vector<Shape>& more : {shapes_of_blocks(), shapes_of_pieces()})
+    list.insert(list.end(), more.begin(), more.end());
   return list;
 }
 
