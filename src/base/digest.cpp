@@ -157,7 +157,7 @@ void Sha256::add(const void* data, std::size_t bytes) noexcept {
   if (bytes > 0) std::memcpy(rest_, at, bytes);
 }
 
-std::string Sha256::hex() {
+void Sha256::end(unsigned char (&sum)[32]) noexcept {
   const std::uint64_t bits = bytes_ * 8;
   constexpr unsigned char kPadding[kBlock] = {0x80};
   const std::size_t begun = static_cast<std::size_t>(bytes_ % kBlock);
@@ -166,9 +166,15 @@ std::string Sha256::hex() {
   unsigned char length[kLengthBytes];
   for (std::size_t i = 0; i < kLengthBytes; ++i) length[i] = static_cast<unsigned char>(bits >> (56 - 8 * i));
   add(length, kLengthBytes);
+  for (std::size_t i = 0; i < sizeof sum; ++i) sum[i] = static_cast<unsigned char>(state_[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+std::string Sha256::hex() {
+  unsigned char sum[32];
+  end(sum);
   std::string text;
-  for (const std::uint32_t word : state_) {
-    for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[word >> shift & 15];
+  for (const unsigned char byte : sum) {
+    for (const int shift : {4, 0}) text += "0123456789abcdef"[byte >> shift & 15];
   }
   return text;
 }

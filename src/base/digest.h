@@ -44,7 +44,9 @@ class Sha256 {
   static bool has_instructions() noexcept;
 
   void add(const void* data, std::size_t bytes) noexcept;
-  // Ends the sum, once: 64 hexadecimal digits.
+  // Ends the sum, once.
+  void end(unsigned char (&sum)[32]) noexcept;
+  // The same as 64 hexadecimal digits.
   std::string hex();
 
  private:

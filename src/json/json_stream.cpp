@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/json/json_stream.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -99,11 +100,31 @@ JsonStream& JsonStream::integer(std::int64_t value) noexcept {
   return raw({digits, static_cast<std::size_t>(end - digits)});
 }
 
-JsonStream& JsonStream::number(double value) noexcept {
+template <typename Real>
+JsonStream& JsonStream::real(Real value) noexcept {
   if (!std::isfinite(value)) return null();
   char digits[40];
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   return raw({digits, static_cast<std::size_t>(end - digits)});
+}
+
+JsonStream& JsonStream::number(double value) noexcept { return real(value); }
+JsonStream& JsonStream::float32(float value) noexcept { return real(value); }
+
+JsonStream& JsonStream::base64(Span<const std::byte> bytes) noexcept {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  before_value();
+  put("\"");
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t here = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t word = 0;
+    for (std::size_t k = 0; k < 3; ++k) word = word << 8 | (k < here ? static_cast<std::uint32_t>(bytes[i + k]) : 0);
+    const char digits[4] = {kDigits[word >> 18], kDigits[word >> 12 & 63], here > 1 ? kDigits[word >> 6 & 63] : '=',
+                            here > 2 ? kDigits[word & 63] : '='};
+    put({digits, 4});
+  }
+  put("\"");
+  return *this;
 }
 
 JsonStream& JsonStream::boolean(bool value) noexcept { return raw(value ? "true" : "false"); }

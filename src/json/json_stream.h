@@ -10,6 +10,7 @@
 //   if (out.overflowed()) ...; write(fd, out.text().data(), out.text().size());
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -30,6 +31,8 @@ class JsonStream {
   JsonStream& string(std::string_view value) noexcept;  // escaped; U+FFFD for bytes that are not UTF-8
   JsonStream& integer(std::int64_t value) noexcept;
   JsonStream& number(double value) noexcept;  // shortest text that reads back to the same double; NaN, Infinity: null
+  JsonStream& float32(float value) noexcept;  // the same, that reads back to the same float
+  JsonStream& base64(Span<const std::byte> bytes) noexcept;  // as a string
   JsonStream& boolean(bool value) noexcept;
   JsonStream& null() noexcept;
   JsonStream& raw(std::string_view json) noexcept;  // a whole value that is JSON already
@@ -41,6 +44,8 @@ class JsonStream {
   void clear() noexcept;
 
  private:
+  template <typename Real>
+  JsonStream& real(Real value) noexcept;
   void put(std::string_view text) noexcept;
   void put_quoted(std::string_view text) noexcept;
   void before_value() noexcept;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -55,6 +56,32 @@ TEST(JsonStream, DoublesComeBackBitForBit) {
   out.end_array();
   const Json read = parse_json(out.text(), "stream");
   for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(read[i].number(), numbers[i]);
+}
+
+TEST(JsonStream, FloatsHaveTheirOwnShortestTexts) {
+  std::vector<char> buffer(400);
+  JsonStream out(buffer);
+  const std::vector<float> numbers = {0.1f, 1.0f / 3, 16777216.0f, 1e-45f, -3.4028235e38f, -0.0f};
+  out.begin_array();
+  for (const float number : numbers) out.float32(number);
+  out.float32(std::numeric_limits<float>::infinity()).end_array();
+  EXPECT_EQ(out.text().substr(0, 19), "[0.1, 0.33333334, 1");
+  const Json read = parse_json(out.text(), "stream");
+  for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(static_cast<float>(read[i].number()), numbers[i]);
+}
+
+TEST(JsonStream, BytesAreWrittenAsBase64) {
+  std::vector<char> buffer(100);
+  for (const auto& [bytes, text] : {std::pair<std::string, const char*>{"", ""},
+                                    {"f", "Zg=="},
+                                    {"fo", "Zm8="},
+                                    {"foo", "Zm9v"},
+                                    {"foob", "Zm9vYg=="},
+                                    {"\xff\xfe\xfd", "//79"}}) {
+    JsonStream out(buffer);
+    out.base64({static_cast<const std::byte*>(static_cast<const void*>(bytes.data())), bytes.size()});
+    EXPECT_EQ(out.text(), "\"" + std::string(text) + "\"");
+  }
 }
 
 TEST(JsonStream, NumbersThatAreNotFiniteAreNull) {
