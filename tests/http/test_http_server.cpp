@@ -232,7 +232,7 @@ TEST(HttpServer, AnswersAtOnceBeforeItSeesTheEnd) {
 }
 
 TEST(HttpServer, AnswersOfManyThreadsReachTheirClients) {
-  constexpr int kThreads = 4, kClients = 48, kRounds = 40;
+  constexpr int kThreads = 4, kClients = 32, kRounds = 15;
   Served served;
   std::mutex lock;
   std::vector<HttpTicket> queue;
@@ -326,7 +326,7 @@ TEST(HttpServer, AllocatesNothingOnceItIsMade) {
   Served served(settings);
   served.handler.keeps_names = false;
   const std::string large = http_post("/echo", std::string(100000, 'a'));
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 6; ++round) {
     Client c = served.client(), refused = served.client(), gone = served.client(), slow = served.client();
     c.send(http_post("/echo", "a") + http_get("/x") + large);
     refused.send("G@T\r\n\r\n");

@@ -11,7 +11,8 @@ from sbom import OURS, Component
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIBRARIES = "lib/x86_64-linux-gnu"
-LINKED_IN = ("nlohmann-json3-dev", "libcli11-dev", "libeigen3-dev")  # header libraries, whose code is in the program
+LINKED_IN = ("nlohmann-json3-dev", "libcli11-dev", "libeigen3-dev", "libboost-dev")  # header libraries, whose code is in the program
+BOOST_HEADER = "/usr/include/boost/version.hpp"  # of the package that libboost-dev depends on; a program may be built without
 OPEN_MPI = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3"
 PMIX = "/usr/lib/x86_64-linux-gnu/pmix2"
 # Open MPI's parts for networks, schedulers and accelerators that the ranks of one machine never use.
@@ -128,7 +129,9 @@ def make_tree(folder, program, version, inputs, has_ranks):
     subprocess.run(["strip", "--strip-unneeded", "--remove-section=.comment", str(tree.folder / "bin/bascule")], check=True)
     tree.add_libraries(program)
     for name in LINKED_IN:
-        tree.package_component(packages.package(name), is_linked_in=True)
+        package = packages.owner(BOOST_HEADER) if name == "libboost-dev" else packages.package(name)
+        if package is not None:
+            tree.package_component(package, is_linked_in=True)
     if has_ranks:
         add_mpi(tree)
     for name in ("LICENSE", "NOTICE"):
