@@ -111,12 +111,14 @@ OURS = [
     # A finished model answers: classes, values, words, texts, the nearest pictures. `draw` is a small run that draws.
     ("src/ask/draw_command", [*ASKED, "src/ask/", *rooms("record bringup replay")]),
     ("src/ask/", ASKED),
+    # The same over HTTP, in memory that is planned.
+    ("src/serve/", [*ASKED, *rooms("ask http")]),
     ("src/verify/", [*ASKED, "src/update/"]),
     # The record of a finished run: made of the sealed one or of the pictures, and whether it is there again.
     ("src/reproduce/", [*RECORDED, *rooms("answer replay seal finish")]),
     # The data of a run before it is trained on: what a run reads, with the figures of a machine's profile.
     ("src/doctor/", [*RECORDED, *rooms("bringup answer")]),
-    ("src/commands/", [*RECORDED, *rooms("answer bringup replay seal finish run_folder ask verify reproduce doctor")]),
+    ("src/commands/", [*RECORDED, *rooms("answer bringup replay seal finish run_folder ask serve verify reproduce doctor")]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.

@@ -139,15 +139,20 @@ MediaSettings media_settings_of_model(const std::string& folder, std::int64_t im
 void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads,
                        const ParameterSet* whole) {
   session->seal_alone(kernels_for(isa), threads.count());
-  const TensorSource source = open_hf_weights(folder);
   StartWork work;
-  LoadReport report = load_parameters(&work, source, session->parameter_memory(), model, 0);
+  load_weights(session, model, folder, &work, threads, whole);
+}
+
+void load_weights(Session* session, const Model& model, const std::string& folder, StartWork* work, Threads& threads,
+                  const ParameterSet* whole) {
+  const TensorSource source = open_hf_weights(folder);
+  LoadReport report = load_parameters(work, source, session->parameter_memory(), model, 0);
   if (!report.missing.empty()) {
     throw Error(ErrorKind::kData, folder,
                 "no tensor " + report.missing.front() + " among the weights: the head was never trained",
                 "train it first");
   }
-  work.run(threads);
+  work->run(threads);
   for (int p = 0; whole != nullptr && p < whole->size(); ++p) {
     for (const ParameterPiece& piece : (*whole)[p].pieces) {
       const StoredTensor* const stored = find_tensor(source, piece.name, model.file_names());
@@ -172,19 +177,31 @@ void refuse_not_finite_logits(const float* logits, std::int64_t count, const std
     throw Error(ErrorKind::kData, folder, "the model's logits are not finite", "its weights may be damaged");
 }
 
-std::vector<TokenOrClass> most_probable(const float* logits, std::int64_t count, std::size_t top) {
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto end = ids.begin() + static_cast<std::int64_t>(std::min(top, ids.size()));
-  std::partial_sort(ids.begin(), end, ids.end(), [logits](std::int64_t a, std::int64_t b) {
-    return logits[a] > logits[b] || (!(logits[b] > logits[a]) && a < b);
-  });
+void most_probable(const float* logits, std::int64_t count, Span<TokenOrClass> best) noexcept {
+  const auto is_before = [logits](const TokenOrClass& a, const TokenOrClass& b) {
+    return logits[a.id] > logits[b.id] || (!(logits[b.id] > logits[a.id]) && a.id < b.id);
+  };
+  // A heap whose first is the last of the best so far.
+  const std::int64_t kept = static_cast<std::int64_t>(best.size());
+  for (std::int64_t id = 0; id < kept; ++id) best[static_cast<std::size_t>(id)] = {id, 0.0};
+  std::make_heap(best.begin(), best.end(), is_before);
+  for (std::int64_t id = kept; kept > 0 && id < count; ++id) {
+    if (!is_before({id, 0.0}, best[0])) continue;
+    std::pop_heap(best.begin(), best.end(), is_before);
+    best[best.size() - 1] = {id, 0.0};
+    std::push_heap(best.begin(), best.end(), is_before);
+  }
+  std::sort_heap(best.begin(), best.end(), is_before);
   const double largest = static_cast<double>(*std::max_element(logits, logits + count));
   const auto power = [largest](float x) { return fixed_exp(static_cast<double>(x) - largest); };
   const double sum =
       std::accumulate(logits, logits + count, 0.0, [&](double total, float x) { return total + power(x); });
-  std::vector<TokenOrClass> best;
-  for (auto id = ids.begin(); id != end; ++id) best.push_back({*id, power(logits[*id]) / sum});
+  for (TokenOrClass& one : best) one.probability = power(logits[one.id]) / sum;
+}
+
+std::vector<TokenOrClass> most_probable(const float* logits, std::int64_t count, std::size_t top) {
+  std::vector<TokenOrClass> best(std::min(top, static_cast<std::size_t>(count)));
+  most_probable(logits, count, Span<TokenOrClass>(best));
   return best;
 }
 

@@ -55,6 +55,9 @@ MediaSettings media_settings_of_model(const std::string& folder, std::int64_t im
 // of the session's is missing: nothing that is asked may be left to chance.
 void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads,
                        const ParameterSet* whole = nullptr);
+// The part behind the seal of the session; runs the work, to which it adds the reading.
+void load_weights(Session* session, const Model& model, const std::string& folder, StartWork* work, Threads& threads,
+                  const ParameterSet* whole = nullptr);
 
 // The logits that an asked model computes, and the best of them.
 
@@ -68,7 +71,9 @@ struct TokenOrClass {
   std::int64_t id = 0;
   double probability = 0.0;  // softmax, summed in float64
 };
-// The `top` most probable of `count`, best first; equal ones by id.
+// The most probable of `count`, as many as `best` holds (at most `count`), best first; equal ones by id. Allocates
+// nothing.
+void most_probable(const float* logits, std::int64_t count, Span<TokenOrClass> best) noexcept;
 std::vector<TokenOrClass> most_probable(const float* logits, std::int64_t count, std::size_t top);
 
 // "     12.3 %  cat\n", with two significant digits at least: "   0.0042 %". The name as printable_line() has it.

@@ -171,6 +171,7 @@ const char* option_of(BenchAxis axis) { return kAxes[static_cast<int>(axis)].opt
 
 int bench_command(const BenchArguments& arguments) {
   const Settings settings = settings_of_run(arguments.settings, model_words);
+  refuse_serving(settings);
   if (settings.draw.is_given) return bench_drawing(arguments, settings);
   if (arguments.use == "draw" || arguments.axis == BenchAxis::kSide)
     throw Error(ErrorKind::kSettings, arguments.use == "draw" ? "--use draw" : "--side", "the run draws nothing",

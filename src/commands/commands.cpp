@@ -329,6 +329,18 @@ void add_embed(CLI::App& app, Chosen* chosen) {
   });
 }
 
+void add_serve(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("serve", "Answer requests over HTTP with a finished model");
+  auto arguments = std::make_shared<ServeArguments>();
+  as_path(command->add_option("model", arguments->what,
+                              "output_dir of a finished run, or a model folder; or a TOML file with a table [serve]"))
+      ->required();
+  command->add_option("keys", arguments->keys,
+                      "keys of the settings in place of the file's, as TABLE.KEY=VALUE: serve.listen=127.0.0.1:8080");
+  command->footer("SIGTERM ends it once admitted requests are answered. `bascule settings` prints the keys.");
+  command->callback([=] { *chosen = [=] { return serve_command(*arguments); }; });
+}
+
 void add_generate(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("generate", "Write what a model makes of texts, such as their summaries");
   auto arguments = std::make_shared<GenerateArguments>();
@@ -443,6 +455,7 @@ void add_commands(CLI::App& app, Chosen* chosen) {
   add_classify(app, chosen);
   add_fill(app, chosen);
   add_embed(app, chosen);
+  add_serve(app, chosen);
   add_generate(app, chosen);
   add_draw(app, chosen);
 }

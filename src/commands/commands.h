@@ -203,6 +203,22 @@ int run_drawing(const Settings& settings, const RankPlace& place, const std::str
 // As plan_command(). Options that say nothing of such a run are refused.
 int plan_drawing(const PlanArguments& arguments, const Settings& settings);
 
+// `bascule serve FOLDER` or `FILE`: a finished model answers requests over HTTP until a signal stops it.
+
+struct ServeArguments {
+  std::string what;               // a model's folder, or a settings file with [serve]
+  std::vector<std::string> keys;  // in place of the file's
+};
+
+// Returns the exit code: 0 once a signal has come and what was admitted has been answered. Throws Error.
+int serve_command(const ServeArguments& arguments);
+
+// `bascule plan FILE` for such a file. As plan_command().
+int plan_service(const PlanArguments& arguments, const Settings& settings);
+
+// Throws Error kSettings for settings with [serve]: of the commands for runs.
+void refuse_serving(const Settings& settings);
+
 // `bascule settings`: the keys, a settings file with every default filled in, and what may change before a run goes on.
 
 // source: may be empty; without a file, sealed settings and `resume` every key is printed with meaning, range and

@@ -54,6 +54,7 @@ void check_files(const DoctorArguments& arguments, const Settings& settings) {
 
 int doctor_command(const DoctorArguments& arguments) {
   const Settings settings = settings_of_run(arguments.settings, model_words);
+  refuse_serving(settings);
   if (!arguments.html.empty() || !arguments.list.empty()) check_files(arguments, settings);
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);

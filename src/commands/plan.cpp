@@ -79,6 +79,7 @@ void check_data_files(const PlanArguments& arguments, const RecordedRun& run) {
 Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large) {
   Json categories = Json::object();
   for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
+  if (plan.server_bytes > 0) categories["connections and bodies"] = plan.server_bytes;
   categories["index of the data"] = plan.index_bytes;
   categories["program and libraries"] = plan.program_of_ranks();
   Json largest = Json::array();
@@ -118,6 +119,7 @@ int plan_command(const PlanArguments& arguments) {
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   if (settings.draw.is_given) return plan_drawing(arguments, settings);
+  if (settings.serve.is_given) return plan_service(arguments, settings);
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
   check_output_is_apart(settings);

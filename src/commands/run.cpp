@@ -397,6 +397,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   if (sealed_settings() != nullptr && place.rank == 0) check_tree(tree_of_program());
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
+  refuse_serving(settings);
   if (settings.draw.is_given) return run_drawing(settings, place, settings_file, json);
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());

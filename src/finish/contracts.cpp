@@ -149,6 +149,17 @@ std::vector<ContractResult> judge_contracts(const ContractFigures& figures, cons
           honest_figures(pictures)};
 }
 
+std::vector<ContractResult> judge_contracts(const ContractFigures& figures, ServedRequests) {
+  return {numbers(),
+          memory(figures),
+          sealed(figures),
+          {"Bits", ContractState::kNotChecked,
+           "an answer is a function of its request and the model, whatever the load; ask again to check"},
+          {"Durability", ContractState::kNotChecked, "nothing is kept but the access log"},
+          no_errors(),
+          {"Honest figures", ContractState::kNotChecked, "no throughput is measured"}};
+}
+
 std::vector<MemoryCategory> planned_memory(const MemoryPlan& plan) {
   const std::size_t ranks = plan.ranks;
   const std::string note = ranks > 1 ? std::to_string(ranks) + " ranks together" : "";

@@ -45,7 +45,9 @@ struct DrawnPictures {
 
 // In the order of the contracts; those that no run can judge of itself are not checked.
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures);
-// For a run that draws: only the figures of Memory, Sealed and Bits count.
+// For a run that draws, and for a model that is served: only the figures of Memory, Sealed and Bits count.
+struct ServedRequests {};
+std::vector<ContractResult> judge_contracts(const ContractFigures& figures, ServedRequests);
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures, const DrawnPictures& pictures);
 
 // The memory of a run as its report lists it: by category, of all ranks of this machine together.

@@ -20,7 +20,7 @@ std::string line(const std::string& name, std::size_t bytes, std::size_t total) 
 }  // namespace
 
 std::size_t MemoryPlan::lower_bound_bytes() const {
-  std::size_t bound = ranks * index_bytes + program_of_ranks();
+  std::size_t bound = ranks * index_bytes + server_bytes + program_of_ranks();
   for (const PlannedRange& category : categories) {
     const std::size_t bytes = category.name == "workspace" ? workspace_lower_bound_bytes : category.bytes;
     bound += category.shared ? bytes : ranks * bytes;
@@ -59,6 +59,7 @@ std::string print_memory_plan(const MemoryPlan& plan) {
     text += category.shared ? line(category.name, category.bytes, total)
                             : line(category.name + times_ranks, plan.ranks * category.bytes, total);
   }
+  if (plan.server_bytes > 0) text += line("connections and bodies", plan.server_bytes, total);
   text += line("index of the data" + times_ranks, plan.ranks * plan.index_bytes, total);
   text += line("program and libraries", plan.program_of_ranks(), total);
   text += line("total", total, total);

@@ -28,12 +28,15 @@ struct MemoryPlan {
   // Memory beside the arenas (estimated): the pages of program and libraries, which the ranks of a node share, and
   // what each process holds itself: graphs and tapes, stacks, oneDNN's primitives.
   std::size_t program_bytes = 0, outside_bytes = 0;
-  std::size_t index_bytes = 0;  // and the data's index, to the byte
+  std::size_t index_bytes = 0;   // and the data's index, to the byte
+  std::size_t server_bytes = 0;  // and connections with what they receive and send, to the byte
   std::size_t workspace_lower_bound_bytes = 0;
   std::vector<LargestBuffer> largest;
 
   // For all ranks of a node together.
-  std::size_t peak_bytes() const { return ranks * (arena_bytes + index_bytes) + shared_bytes + program_of_ranks(); }
+  std::size_t peak_bytes() const {
+    return ranks * (arena_bytes + index_bytes) + shared_bytes + server_bytes + program_of_ranks();
+  }
   std::size_t program_of_ranks() const { return program_bytes + ranks * outside_bytes; }
   std::size_t lower_bound_bytes() const;  // with a workspace as small as lifetimes permit
   // The category's place; the name must be there.

@@ -52,9 +52,10 @@ PathProblem data_path_problem(const PathsSetting& paths, const std::string& writ
 Settings with_absolute_paths(Settings settings) {
   for (PathSetting* path : {&settings.model.model_name_or_path, &settings.model.tokenizer_name,
                             &settings.run.output_dir, &settings.run.resume_checkpoint, &settings.distributed.hostfile,
-                            &settings.draw.prompts_file, &settings.draw.latents_file, &settings.report.tracking_dir}) {
+                            &settings.draw.prompts_file, &settings.draw.latents_file, &settings.serve.api_key_file,
+                            &settings.serve.access_log, &settings.report.tracking_dir}) {
     // The tokenizer of a pipeline lies in a folder of its own.
-    if (settings.draw.is_given && !path->is_given()) continue;
+    if ((settings.draw.is_given || settings.serve.is_given) && !path->is_given()) continue;
     if (path->resolved.empty()) path->resolved = path->written;
     path->written = path->resolved;
   }

@@ -305,20 +305,22 @@ namespace {
 void check_idle_keys(const Settings& s) {
   for (const Key& key : all_keys()) {
     const std::string name = qualified_name(key);
-    if (is_idle_in_drawing(key) && is_written(s, name))
-      refuse(s, name, name + " has no effect in a run that draws", "remove it");
+    if (is_idle(key, s) && is_written(s, name))
+      refuse(s, name, name + " has no effect " + (s.draw.is_given ? "in a run that draws" : "with [serve]"),
+             "remove it");
   }
 }
 
 }  // namespace
 
 void check_tables(const Settings& settings) {
-  const bool draws = settings.draw.is_given;
-  if (draws) {
-    for (const char* table : {"training", "data", "media_engine", "generation"}) {
-      if (is_written(settings, table))
-        refuse(settings, table, std::string("[") + table + "] stands beside [draw]",
-               "remove one of them: a run trains or draws");
+  const bool draws = settings.draw.is_given, serves = settings.serve.is_given;
+  if (draws || serves) {
+    const std::string own = draws ? "[draw]" : "[serve]";
+    for (const char* table : {"training", "data", "media_engine", "generation", "serve"}) {
+      if (is_written(settings, table) && (draws || table != std::string_view("serve")))
+        refuse(settings, table, std::string("[") + table + "] stands beside " + own,
+               "remove one of them: a file trains, draws or serves");
     }
   }
   const std::string model = "model.model_name_or_path";
@@ -328,8 +330,9 @@ void check_tables(const Settings& settings) {
     refuse(settings, model, "the model in " + shown + " draws no pictures, but the file has [draw]",
            "name the folder of a pipeline (model_index.json), or write [training] in place of [draw]");
   if (!draws && settings.words.heads.empty())
-    refuse(settings, model, shown + " holds a pipeline that draws pictures, and cannot be trained",
-           "write [draw] in place of [training]");
+    refuse(settings, model,
+           shown + " holds a pipeline that draws pictures, and cannot be " + (serves ? "served" : "trained"),
+           serves ? "name another folder" : "write [draw] in place of [training]");
 }
 
 void check_drawing(const Settings& s) {
@@ -351,6 +354,20 @@ void check_drawing(const Settings& s) {
     refuse(s, "draw.output_dir", "draw.output_dir is also the folder of the model or tokenizer", "choose another");
   if (!(draw.guidance_scale >= 0.0))
     refuse(s, "draw.guidance_scale", "draw.guidance_scale is not a number", "write 7.5, or another number");
+  check_idle_keys(s);
+}
+
+void check_serving(const Settings& s) {
+  const ServeSettings& serve = s.serve;
+  if (serve.max_client_batch_size > serve.max_concurrent_requests)
+    refuse(s, "serve.max_client_batch_size",
+           "serve.max_client_batch_size = " + std::to_string(serve.max_client_batch_size) +
+               " is more than serve.max_concurrent_requests = " + std::to_string(serve.max_concurrent_requests) +
+               ": such a request could never be admitted",
+           "lower it, or raise serve.max_concurrent_requests");
+  if (serve.access_log_requests && !serve.access_log.is_given())
+    refuse(s, "serve.access_log_requests", "serve.access_log_requests = true, but no log is kept",
+           "write serve.access_log too, or remove it");
   check_idle_keys(s);
 }
 

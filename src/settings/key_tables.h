@@ -26,6 +26,7 @@ constexpr auto& table_of(S& settings) {
   if constexpr (std::is_same_v<Table, GroupSettings>) return settings.training.groups.back();
   if constexpr (std::is_same_v<Table, GenerationSettings>) return settings.generation;
   if constexpr (std::is_same_v<Table, DrawSettings>) return settings.draw;
+  if constexpr (std::is_same_v<Table, ServeSettings>) return settings.serve;
   if constexpr (std::is_same_v<Table, DistributedSettings>) return settings.distributed;
   if constexpr (std::is_same_v<Table, MachineSettings>) return settings.machine;
   if constexpr (std::is_same_v<Table, ReportSettings>) return settings.report;
@@ -138,6 +139,7 @@ inline constexpr KeyEffect kFree = KeyEffect::kFree;
 Span<const Key> keys_of_data();      // [model], [data], [media_engine]
 Span<const Key> keys_of_training();  // [training], [generation]
 Span<const Key> keys_of_drawing();   // [draw]
+Span<const Key> keys_of_serving();   // [serve]
 Span<const Key> keys_of_machine();   // [distributed], [machine], [report]
 Span<const Key> keys_of_groups();    // [[training.groups]]
 

@@ -13,8 +13,8 @@ namespace {
 const std::vector<Key>& joined_keys() {
   static const std::vector<Key> joined = [] {
     std::vector<Key> keys;
-    for (const Span<const Key> some :
-         {keys_of_data(), keys_of_training(), keys_of_drawing(), keys_of_machine(), keys_of_groups()})
+    for (const Span<const Key> some : {keys_of_data(), keys_of_training(), keys_of_drawing(), keys_of_serving(),
+                                       keys_of_machine(), keys_of_groups()})
       keys.insert(keys.end(), some.begin(), some.end());
     return keys;
   }();
@@ -33,22 +33,31 @@ bool is_present(const Key& key, const Settings& settings) {
   // The noise of a file has no seed.
   const bool is_idle_seed = settings.draw.latents_file.is_given() && key.name == std::string_view("seed");
   if (table == kDrawTable) return settings.draw.is_given && !is_idle_seed;
+  if (table == kServeTable) return settings.serve.is_given;
+  if (!settings.draw.is_given && !settings.serve.is_given) return true;
   const char* const kOfTraining[] = {"data", "media_engine", "training", "generation"};
-  return !settings.draw.is_given || (std::none_of(std::begin(kOfTraining), std::end(kOfTraining),
-                                                  [&](const char* name) { return table == name; }) &&
-                                     !is_idle_in_drawing(key));
+  return std::none_of(std::begin(kOfTraining), std::end(kOfTraining),
+                      [&](const char* name) { return table == name; }) &&
+         !is_idle(key, settings);
 }
 
-bool is_idle_in_drawing(const Key& key) {
-  constexpr std::string_view kIdle[] = {"model.head",         "model.freeze",         "model.dropout",
-                                        "model.image_size",   "machine.step_seconds", "machine.products",
-                                        "report.tensorboard", "report.profile",       "report.hash_steps",
-                                        "report.tracking",    "report.tracking_dir",  "report.mlperf_log"};
+bool is_idle(const Key& key, const Settings& settings) {
+  constexpr std::string_view kInDrawing[] = {"model.head",         "model.freeze",         "model.dropout",
+                                             "model.image_size",   "machine.step_seconds", "machine.products",
+                                             "report.tensorboard", "report.profile",       "report.hash_steps",
+                                             "report.tracking",    "report.tracking_dir",  "report.mlperf_log"};
+  constexpr std::string_view kInServing[] = {"model.head",      "model.from_scratch",   "model.freeze",
+                                             "model.dropout",   "model.image_size",     "model.pooling",
+                                             "model.normalize", "machine.step_seconds", "machine.products"};
+  const std::string_view name = key.name, table = key.table;
+  const std::string qualified = qualified_name(key);
+  if (settings.serve.is_given)
+    return table == "distributed" || table == "report" ||
+           std::find(std::begin(kInServing), std::end(kInServing), qualified) != std::end(kInServing);
+  if (!settings.draw.is_given) return false;
   // Ranks draw pictures of their own, on one machine: nothing is summed.
-  const std::string_view name = key.name;
-  const bool is_of_sums =
-      key.table == std::string_view("distributed") && name != "world_size" && name != "timeout_seconds";
-  return is_of_sums || std::find(std::begin(kIdle), std::end(kIdle), qualified_name(key)) != std::end(kIdle);
+  const bool is_of_sums = table == "distributed" && name != "world_size" && name != "timeout_seconds";
+  return is_of_sums || std::find(std::begin(kInDrawing), std::end(kInDrawing), qualified) != std::end(kInDrawing);
 }
 
 bool is_required(const Key& key) {

@@ -102,14 +102,16 @@ Span<const Key> keys_of_file();
 inline constexpr const char kSimulationTable[] = "media_engine.simulation";
 // The table of a run that draws, in place of those of training and its data.
 inline constexpr const char kDrawTable[] = "draw";
+// The same of one that serves a finished model.
+inline constexpr const char kServeTable[] = "serve";
 // A table that may occur many times, as [[training.groups]]. Its keys access the members of the last group.
 inline constexpr const char kGroupsTable[] = "training.groups";
 
-// Whether the key is one of these settings': not one of a device that is not simulated, of drawing where the run does
-// not draw, or of training where it does.
+// Whether the key is one of these settings': not one of a device that is not simulated, of drawing or serving where the
+// file does not say so, or of training where it does.
 bool is_present(const Key& key, const Settings& settings);
-// Whether the key is of a table that every run has, and without effect in one that draws.
-bool is_idle_in_drawing(const Key& key);
+// Whether the key is of a table that every file may have, and without effect where these settings draw or serve.
+bool is_idle(const Key& key, const Settings& settings);
 bool is_required(const Key& key);
 std::string qualified_name(const Key& key);  // "data.ring_slots"
 

@@ -161,6 +161,7 @@ Settings read_canonical_settings(std::string_view text, const std::string& name,
     if (line.kind == CanonicalLine::Kind::kTable && line.table == kSimulationTable)
       settings.media_engine.simulation.is_given = true;
     if (line.kind == CanonicalLine::Kind::kTable && line.table == kDrawTable) settings.draw.is_given = true;
+    if (line.kind == CanonicalLine::Kind::kTable && line.table == kServeTable) settings.serve.is_given = true;
     if (line.kind == CanonicalLine::Kind::kGroup || line.kind == CanonicalLine::Kind::kTable) continue;
     const Key* const key = line.kind == CanonicalLine::Kind::kValue ? find_key(line.table, line.name) : nullptr;
     const bool has_group = line.table != kGroupsTable || !settings.training.groups.empty();

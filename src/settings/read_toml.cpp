@@ -53,6 +53,7 @@ bool is_table_name(const std::string& name) {
 void begin_table(Settings& settings, const std::string& table, const std::string& where) {
   if (table == kSimulationTable) settings.media_engine.simulation.is_given = true;
   if (table == kDrawTable) settings.draw.is_given = true;
+  if (table == kServeTable) settings.serve.is_given = true;
   settings.origin.where.emplace(table, where);
 }
 

@@ -126,7 +126,7 @@ std::vector<KeyRule> resume_rules(const Settings& settings) {
     const EffectText& text = text_of(is_of_free_ranks(key, settings) ? KeyEffect::kFree : key.effect);
     rules.push_back({qualified_name(key), value_text(key, settings), text.word, text.meaning});
   }
-  if (settings.draw.is_given) return rules;
+  if (settings.draw.is_given || settings.serve.is_given) return rules;
   const EffectText& text = text_of(KeyEffect::kNumbers);
   rules.push_back({kGroupsTable, groups_text(settings), text.word, text.meaning});
   return rules;
@@ -134,7 +134,7 @@ std::vector<KeyRule> resume_rules(const Settings& settings) {
 
 KeyValues number_keys(const Settings& settings) {
   KeyValues keys = keys_where(true, settings);
-  if (settings.draw.is_given) return keys;
+  if (settings.draw.is_given || settings.serve.is_given) return keys;
   // Several ranks with less accumulation sum the same gradient: only the product counts.
   const std::int64_t passes = settings.distributed.world_size * settings.training.gradient_accumulation_steps;
   keys.emplace_back("distributed.world_size * training.gradient_accumulation_steps", std::to_string(passes));

@@ -353,6 +353,30 @@ struct DrawSettings {
   ResumeDrawing resume = ResumeDrawing::kAuto;
 };
 
+// A finished model that answers requests over HTTP, and trains nothing.
+struct ServeSettings {
+  bool is_given = false;  // the file has [serve], and none of training or its data
+  std::string listen = "127.0.0.1:3000";
+  std::string served_model_name;  // "": the name of the model's folder
+  PathSetting api_key_file;
+  bool allow_remote_without_key = false;
+  std::vector<std::string> cors_allow_origin;
+  std::int64_t max_concurrent_requests = 512;  // inputs that are queued or computed
+  std::int64_t max_batch_tokens = 4096;        // rows of a batch
+  std::int64_t max_batch_requests = 32;        // inputs of a batch
+  std::int64_t max_client_batch_size = 32;     // inputs of a request
+  bool auto_truncate = false;
+  std::int64_t payload_limit = 2'000'000;  // bytes of a body
+  std::int64_t max_connections = 1024;
+  double latency_bound_ms = 0.0;  // 0: none
+  double queue_timeout_seconds = 10.0;
+  double request_timeout_seconds = 10.0;
+  double idle_timeout_seconds = 60.0;
+  double drain_timeout_seconds = 30.0;
+  PathSetting access_log;            // "": none is kept
+  bool access_log_requests = false;  // which needs the log
+};
+
 struct DistributedSettings {
   std::int64_t world_size = 1;
   Strategy distribution_strategy = Strategy::kFastDdp;
@@ -400,6 +424,7 @@ struct Settings {
   TrainingSettings training;
   GenerationSettings generation;
   DrawSettings draw;
+  ServeSettings serve;
   DistributedSettings distributed;
   MachineSettings machine;
   ReportSettings report;

@@ -376,7 +376,7 @@ void resolve_defaults(Settings& settings) {
   if (!is_written(settings, "training.do_predict")) t.do_predict = settings.data.prediction_file().is_given();
   if (t.max_steps > 0 && !is_written(settings, "training.num_train_epochs")) t.num_train_epochs = 0.0;
   resolve_intervals(settings);
-  if (!settings.draw.is_given) resolve_best(settings);
+  if (!settings.draw.is_given && !settings.serve.is_given) resolve_best(settings);
   resolve_sentence(settings);
   const bool is_ranking = t.loss == EmbeddingLoss::kRanking || t.loss == EmbeddingLoss::kSymmetricRanking;
   const bool uses_negatives = settings.head() != nullptr && settings.head()->embeds_texts && is_ranking;
@@ -386,6 +386,7 @@ void resolve_defaults(Settings& settings) {
 
 void check_settings(const Settings& settings) {
   if (settings.draw.is_given) return check_drawing(settings);
+  if (settings.serve.is_given) return check_serving(settings);
   check_share(settings);
   check_phases(settings);
   check_columns(settings);

@@ -23,8 +23,9 @@ void resolve_tokenizer(Settings& settings);
 // That the tables are those of one kind of run, which the model can do. Throws Error{kSettings}.
 void check_tables(const Settings& settings);
 
-// Keys of a run that draws. Throws Error{kSettings}.
+// Keys of a run that draws, and of a model that is served. Throws Error{kSettings}.
 void check_drawing(const Settings& settings);
+void check_serving(const Settings& settings);
 
 // Keys of the learning rate and the optimizer. Throws Error{kSettings}.
 void check_updates(const Settings& settings);

@@ -96,6 +96,7 @@ std::string keys_text(const Settings& settings) {
     text += assignment(key, settings, std::string("s.") + holder);
   }
   text += "  s.draw.is_given = " + truth(settings.draw.is_given) + ";\n";
+  text += "  s.serve.is_given = " + truth(settings.serve.is_given) + ";\n";
   text += "  s.media_engine.simulation.is_given = " + truth(settings.media_engine.simulation.is_given) + ";\n";
   for (const GroupSettings& group : settings.training.groups) {
     Settings one;

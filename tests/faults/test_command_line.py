@@ -241,7 +241,7 @@ class CommandLine(unittest.TestCase):
         self.refused(["bench", "--step=3", toml], 'bench: unknown option "--step"; did you mean "--steps"?')
         self.refused(["run", toml, "twice.toml"], 'command line: unexpected argument "twice.toml"; write a key of the settings as TABLE.KEY=VALUE, such as training.seed=7')
         self.refused(["plan"], "plan: file is required; see `bascule plan --help`")
-        everything = "commands: run, plan, doctor, settings, list, stop, reproduce, diff, verify, bench, bringup, tokenize, decode, search, classify, fill, embed, generate, draw, help"
+        everything = "commands: run, plan, doctor, settings, list, stop, reproduce, diff, verify, bench, bringup, tokenize, decode, search, classify, fill, embed, serve, generate, draw, help"
         self.refused(["verify"], "verify: missing folder of reference cases; name one, or check the bits of this machine with --bits")
         self.refused(["verify", "--bits", "."], "verify: folders excludes --bits; see `bascule verify --help`")
         self.refused(["quantise"], f'unknown command "quantise"; {everything}')

@@ -15,6 +15,7 @@ import unittest
 from bascule_run import EMOJI, PROGRAM, ROOT, has_onednn, patient, run
 from drawing import PIPELINES, drawing, rows
 from small_run import DATA, ROWS, TOKENIZER, copy_model, outcome, write_rows
+from test_serve import SERVING_KEYS
 
 PARAMETERS, EVALUATION, EXIT_CODE, NOTHING, REFUSED = "parameters", "evaluation", "exit code", "nothing", "refused"
 
@@ -368,7 +369,7 @@ class EveryKey(unittest.TestCase):
                 self.assertEqual(drawn(number, {**base, name: value}) != known[start], changes == PICTURES)
 
     def test_is_in_this_table(self):
-        known = [*KEYS, *(f"training.groups.{name}" for name in GROUP_KEYS), *(f"draw.{name}" for name in DRAWING_KEYS)]
+        known = [*KEYS, *(f"training.groups.{name}" for name in GROUP_KEYS), *(f"draw.{name}" for name in DRAWING_KEYS), *(f"serve.{name}" for name in SERVING_KEYS)]
         self.assertEqual(sorted(documented_keys()), sorted(known), "say in KEYS what the key changes")
 
 

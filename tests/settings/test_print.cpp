@@ -30,12 +30,14 @@ std::string other_value(const Key& key, const Settings& defaults) {
 }
 
 bool is_of_drawing(const Key& key) { return key.table == std::string_view(kDrawTable); }
+bool is_of_serving(const Key& key) { return key.table == std::string_view(kServeTable); }
 
 // A folder that holds what the key's table needs.
 std::string model_of(const Key& key) { return is_of_drawing(key) ? "sd-model" : "m"; }
 
 // The least settings of the run that the key belongs to.
 Settings least_of(const Key& key) {
+  if (is_of_serving(key)) return settings_of("model.model_name_or_path = \"m\"\n[serve]\n");
   if (!is_of_drawing(key)) return settings_of(kLeast);
   return settings_of("model.model_name_or_path = \"sd-model\"\ndraw.output_dir = \"o\"\ndraw.prompts = [\"a\"]\n");
 }
@@ -51,6 +53,10 @@ std::string drawing_text_with(const Key& key) {
 // The least file with one key changed, and what that key needs.
 std::string text_with(const Key& key) {
   if (is_of_drawing(key)) return drawing_text_with(key);
+  if (is_of_serving(key))
+    return "model.model_name_or_path = \"m\"\n[serve]\n" + std::string(key.name) + " = " +
+           other_value(key, Settings{}) + "\n" +
+           (key.name == std::string_view("access_log_requests") ? "access_log = \"a\"\n" : "");
   const std::string name = qualified_name(key);
   const bool is_of_corpus =
       name == "data.text_layout" || name == "data.dupe_factor" || name == "data.short_seq_probability";
@@ -177,7 +183,7 @@ TEST(PrintSettings, EveryKeyIsPrintedOnceInTheOrderOfTheReference) {
   const std::string printed = print_settings(settings_of(least_with("media_engine.simulation", "")));
   std::size_t at = 0;
   for (const Key& key : all_keys()) {
-    if (is_of_drawing(key)) continue;  // tests/settings/test_drawing.cpp
+    if (is_of_drawing(key) || is_of_serving(key)) continue;  // test_drawing.cpp, test_serving.cpp
     const std::size_t found = printed.find("\n" + std::string(key.name) + " = ", at);
     ASSERT_NE(found, std::string::npos) << key.name;
     at = found + 1;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+#include "src/answer/results.h"
+#include "src/base/error.h"
+#include "src/base/messages.h"
+#include "src/base/systemd.h"
+#include "src/commands/commands.h"
+#include "src/commands/report_error.h"
+#include "src/commands/stop_signal.h"
+#include "src/finish/contracts.h"
+#include "src/json/json.h"
+#include "src/logs/readable.h"
+#include "src/record/opened_model.h"
+#include "src/runtime/arena.h"
+#include "src/runtime/choose_isa.h"
+#include "src/runtime/guard.h"
+#include "src/serve/recorded_service.h"
+#include "src/serve/service.h"
+
+namespace bascule {
+namespace {
+
+std::string ready_line(const RecordedService& recorded, const Service& service) {
+  char rows[80];
+  const TextRoom& room = service.batch_room();
+  std::snprintf(rows, sizeof rows, "%.4g ms for a batch of %lld rows",
+                1e-6 * service.row_ns() * static_cast<double>(room.tokens), static_cast<long long>(room.tokens));
+  return "bascule: serve: READY: " + recorded.name + " at " + service.address() + ", " + rows + ", " +
+         service.digest() + "\n";
+}
+
+std::vector<ContractResult> contracts_of(const RecordedService& recorded) {
+  ContractFigures figures;
+  figures.planned_bytes = recorded.plan.peak_bytes();
+  figures.resident_bytes = resident_bytes();
+  figures.guarded = guard_is_active();
+  ForeignAllocations foreign[64];
+  const std::size_t count = foreign_allocations(foreign, std::size(foreign));
+  for (std::size_t i = 0; i < count; ++i) {
+    figures.foreign_calls += foreign[i].calls;
+    figures.foreign_bytes += foreign[i].bytes;
+  }
+  open_memory();
+  return judge_contracts(figures, ServedRequests{});
+}
+
+std::optional<Error> why_too_large(const RecordedService& service, bool is_asked) {
+  try {
+    check_service_fits(service, read_process_limits(), is_asked ? "--memory-gib" : "machine.memory_limit_gib");
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void refuse_serving(const Settings& settings) {
+  if (settings.serve.is_given)
+    throw Error(ErrorKind::kSettings, where_written(settings, "serve"), "[serve] is for `bascule serve`",
+                "start it with that command, or write [training] in place of [serve]");
+}
+
+int serve_command(const ServeArguments& arguments) {
+  const Settings settings = settings_of_service(arguments.what, arguments.keys, model_words);
+  if (!settings.serve.is_given)
+    throw Error(ErrorKind::kSettings, settings.origin.file, "has no table [serve]",
+                "write one, or name the model's folder");
+  refuse_unsupported(settings);
+  const Isa isa = choose_isa(settings);
+  const std::unique_ptr<RecordedService> recorded = record_service(settings);
+  check_service_fits(*recorded, read_process_limits());
+  say("plan: " + std::string(readable_bytes(recorded->plan.peak_bytes()).c_str()) + " in total");
+  if (const std::string note = note_on_bf16(settings); !note.empty()) say(note);
+  catch_stop_signals(false);
+  const NotifySocket notify = NotifySocket::from_environment();
+  Service service(*recorded, isa);
+  say("seal: " + isa_text(isa, settings) + ", " + count_of(recorded->threads, "thread") +
+      "; from here on Bascule allocates nothing, and allocations by libraries are counted");
+  const std::string ready = ready_line(*recorded, service);
+  seal_memory();
+  std::fputs(ready.c_str(), stderr);
+  service.serve(stop_signal(), notify);
+  const std::vector<ContractResult> contracts = contracts_of(*recorded);
+  std::printf("%s", contract_table(contracts).c_str());
+  say("serve: " + count_of(service.answered(), "request") + " answered; batches: " + std::to_string(service.batches()) +
+      (service.lost_lines() > 0
+           ? "; " + count_of(service.lost_lines(), "line") + " of the access log could not be written"
+           : ""));
+  return 0;
+}
+
+int plan_service(const PlanArguments& arguments, const Settings& settings) {
+  for (const auto& [is_given, option] : {std::pair{arguments.frontier, "--frontier"},
+                                         {!arguments.svg.empty(), "--svg"},
+                                         {!arguments.unit.empty(), "--unit"},
+                                         {arguments.inputs, "--inputs"}}) {
+    if (is_given) throw Error(ErrorKind::kSettings, option, "is not supported for a file with [serve]", "leave it out");
+  }
+  const std::unique_ptr<RecordedService> service = record_service(settings);
+  const std::optional<Error> too_large = why_too_large(*service, arguments.memory_gib.has_value());
+  if (arguments.json) {
+    std::printf("%s\n", json_text(plan_json(service->plan, too_large), 2).c_str());
+  } else {
+    std::printf("%sbatches of at most %lld rows of %lld inputs; inputs of at most %lld tokens, %lld at a time\n",
+                print_memory_plan(service->plan).c_str(), static_cast<long long>(service->room.tokens),
+                static_cast<long long>(service->room.texts), static_cast<long long>(service->model->longest()),
+                static_cast<long long>(settings.serve.max_concurrent_requests));
+  }
+  return too_large ? report_error(*too_large, false) : 0;
+}
+
+}  // namespace bascule

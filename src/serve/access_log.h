@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The access log: a JSON line for each answer, with the SHA-256 of request and answer, and in each line the SHA-256 of
+// the line before it, so that none can be changed or taken out unseen. open() belongs before the seal; the rest
+// allocates nothing. Each line is one write(2).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/descriptor.h"
+#include "src/base/digest.h"
+
+namespace bascule {
+
+struct AccessRecord {
+  std::string_view path;
+  std::string_view request, answer;  // bodies
+  int status = 0;
+  std::int64_t inputs = 0, batch_inputs = 0;
+  double unix_seconds = 0.0;
+  double queue_ms = 0.0, inference_ms = 0.0, total_ms = 0.0;
+};
+
+// As digests are written in headers and in the log: "sha256:" and 64 hexadecimal digits.
+class Sha256Text {
+ public:
+  Sha256Text() noexcept = default;  // of nothing: empty
+  explicit Sha256Text(Sha256* sum) noexcept;
+  std::string_view text() const noexcept { return {text_, bytes_}; }
+
+ private:
+  char text_[72] = {};
+  std::size_t bytes_ = 0;
+};
+
+class AccessLog {
+ public:
+  AccessLog() = default;  // keeps nothing
+  // Appends to the file, whose last line the next one continues. keeps_requests: the bodies of requests, of at most
+  // most_bytes. model: of every line. Throws Error kDisk.
+  AccessLog(const std::string& path, bool keeps_requests, std::size_t most_bytes, std::string model);
+
+  // The memory of a log that keeps requests, or not.
+  static std::size_t bytes(bool keeps_requests, std::size_t most_bytes);
+
+  void add(const AccessRecord& record) noexcept;
+  // Lines that could not be written.
+  std::uint64_t lost() const noexcept { return lost_; }
+
+ private:
+  void continue_file(const std::string& path);
+
+  Descriptor file_;
+  bool keeps_requests_ = false;
+  std::string model_;
+  std::vector<char> line_;
+  Sha256Text previous_;
+  std::uint64_t sequence_ = 0, lost_ = 0;
+};
+
+}  // namespace bascule

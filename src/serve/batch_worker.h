@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that computes: takes inputs from the queue, as many as a batch holds, without waiting for more, and runs
+// them. Its constructor belongs before the seal; the rest allocates nothing.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "src/base/futex.h"
+#include "src/base/span.h"
+#include "src/serve/input_queue.h"
+#include "src/serve/served_model.h"
+
+namespace bascule {
+
+class BatchWorker {
+ public:
+  // inputs: of the service, by number; outlive this. wake: called by the thread when answers are there.
+  BatchWorker(ServedModel& model, Span<ServedInput> inputs, std::int64_t queue_timeout_ns, std::function<void()> wake);
+  // All inputs have been answered.
+  ~BatchWorker();
+  BatchWorker(const BatchWorker&) = delete;
+  BatchWorker& operator=(const BatchWorker&) = delete;
+
+  // Before the seal, and before anything is admitted: runs batches of that room, and sets how large they may be, where
+  // the answers to a batch shall come within bound_ms (0: no bound). Returns the nanoseconds of a row.
+  double measure(const TextRoom& room, double bound_ms);
+  const TextRoom& room() const { return room_; }
+
+  // The service's thread.
+
+  // Nanoseconds until rows that come now would be computed.
+  double predicted_wait_ns(std::int64_t rows) noexcept;
+  // The inputs of a request, for which there is room.
+  void admit(ServedInput* first) noexcept;
+  // Those that have not begun are left out.
+  void drop(ServedInput* first) noexcept;
+  // Moves finished inputs, those that were left out among them. Returns how many.
+  std::size_t take_done(Span<std::uint32_t> numbers) noexcept;
+  std::size_t waiting() noexcept;
+  // For how long the batch that runs has been running; 0: none is.
+  std::int64_t running_ms() const noexcept;
+  std::uint64_t batches() const noexcept { return batches_.load(std::memory_order_relaxed); }
+
+ private:
+  void work() noexcept;
+  void run(std::unique_lock<std::mutex>* lock) noexcept;
+
+  ServedModel& model_;
+  const Span<ServedInput> inputs_;
+  const std::int64_t queue_timeout_ns_;
+  const std::function<void()> wake_;
+  TextRoom room_;
+  double row_ns_ = 0.0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  InputQueue queue_;
+  TakenInputs taken_;
+  std::vector<ServedInput*> batch_;
+  std::vector<std::uint32_t> done_;
+  std::int64_t running_rows_ = 0;
+  std::atomic<std::uint64_t> batches_{0};
+  std::atomic<std::int64_t> running_since_ms_{0};
+  bool stops_ = false;
+  std::thread thread_;
+};
+
+}  // namespace bascule

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/serve/recorded_service.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/paths.h"
+#include "src/logs/readable.h"
+#include "src/runtime/choose_isa.h"
+#include "src/runtime/threads.h"
+#include "src/serve/answer_text.h"
+#include "src/serve/service_memory.h"
+#include "src/settings/command_line_keys.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::int64_t kMostTextBytes = 262'144;
+constexpr std::int64_t kMostKeyBytes = 4096;
+constexpr std::int64_t kTypicalTokens = 64, kTypicalGuesses = 5;
+
+std::string key_of_file(const Settings& settings) {
+  const PathSetting& path = settings.serve.api_key_file;
+  if (!path.is_given()) return "";
+  const std::string where = where_written(settings, "serve.api_key_file");
+  std::ifstream file(path.resolved);
+  std::string key;
+  if (!file || !std::getline(file, key))
+    throw Error(ErrorKind::kSettings, where, "serve.api_key_file: " + path.shown() + " cannot be read, or is empty",
+                "write the key on its first line");
+  while (!key.empty() && (key.back() == '\r' || key.back() == ' ')) key.pop_back();
+  const bool is_visible = std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (key.empty() || !is_visible || key.size() > kMostKeyBytes)
+    throw Error(ErrorKind::kSettings, where, "serve.api_key_file: the first line of " + path.shown() + " is no key",
+                "write visible ASCII characters without spaces");
+  return key;
+}
+
+void add_endpoints(RecordedService* service) {
+  const auto add = [&](HttpMethod method, const char* path, ServedEndpoint endpoint, bool needs_key = true) {
+    service->http.endpoints.push_back({method, path, needs_key});
+    service->endpoints.push_back(endpoint);
+  };
+  add(HttpMethod::kGet, "/", ServedEndpoint::kHealth, false);
+  add(HttpMethod::kGet, "/health", ServedEndpoint::kHealth, false);
+  add(HttpMethod::kGet, "/ready", ServedEndpoint::kReady, false);
+  add(HttpMethod::kGet, "/metrics", ServedEndpoint::kMetrics, false);
+  add(HttpMethod::kGet, "/info", ServedEndpoint::kInfo);
+  add(HttpMethod::kGet, "/v1/models", ServedEndpoint::kModels);
+  add(HttpMethod::kPost, "/tokenize", ServedEndpoint::kTokenize);
+  add(HttpMethod::kPost, "/", ServedEndpoint::kNative);
+  add(HttpMethod::kPost, "/v1", ServedEndpoint::kNative);
+  switch (service->model->task()) {
+    case ServedTask::kVectors:
+      add(HttpMethod::kPost, "/embed", ServedEndpoint::kNative);
+      add(HttpMethod::kPost, "/embeddings", ServedEndpoint::kOpenAi);
+      add(HttpMethod::kPost, "/v1/embeddings", ServedEndpoint::kOpenAi);
+      break;
+    case ServedTask::kWords: add(HttpMethod::kPost, "/fill-mask", ServedEndpoint::kNative); break;
+    case ServedTask::kClasses:
+    case ServedTask::kValues: add(HttpMethod::kPost, "/predict", ServedEndpoint::kPredict); break;
+  }
+}
+
+// Room for the answers to all inputs that may be admitted, as they usually are, and for some bodies of the largest
+// size.
+std::int64_t pool_bytes(const RecordedService& service) {
+  constexpr std::int64_t kBodies = 4;
+  const ServeSettings& serve = service.settings.serve;
+  ServedInput typical;
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(service.model->longest()), 0);
+  typical.ids = ids.data();
+  typical.tokens = std::min(service.model->longest(), kTypicalTokens);
+  typical.selected = 1;
+  typical.top = kTypicalGuesses;
+  AnswerOptions options;
+  const ServedTask task = service.model->task();
+  options.form = task == ServedTask::kVectors ? AnswerForm::kOpenAiVectors
+                 : task == ServedTask::kWords ? AnswerForm::kWords
+                                              : AnswerForm::kClasses;
+  const std::size_t each = AnswerWriter(*service.model, service.name).most_bytes(options, &typical);
+  return serve.max_concurrent_requests * static_cast<std::int64_t>(each) + kBodies * serve.payload_limit +
+         (std::int64_t{1} << 20);
+}
+
+std::int64_t milliseconds(double seconds) { return static_cast<std::int64_t>(1e3 * seconds); }
+
+void plan_connections(RecordedService* service) {
+  const ServeSettings& serve = service->settings.serve;
+  HttpSettings& http = service->http;
+  http.listen = serve.listen;
+  http.max_connections = serve.max_connections;
+  http.payload_limit = serve.payload_limit;
+  http.request_timeout_ms = milliseconds(serve.request_timeout_seconds);
+  http.idle_timeout_ms = milliseconds(serve.idle_timeout_seconds);
+  http.drain_timeout_ms = milliseconds(serve.drain_timeout_seconds);
+  http.api_key = key_of_file(service->settings);
+  http.allow_remote_without_key = serve.allow_remote_without_key;
+  http.cors_allow_origin = serve.cors_allow_origin;
+  http.pool_bytes = pool_bytes(*service);
+  add_endpoints(service);
+}
+
+// A batch that could never hold the longest input would let it wait forever.
+void check_batch(const RecordedService& service) {
+  const std::int64_t tokens = service.settings.serve.max_batch_tokens, longest = service.model->longest();
+  if (tokens >= longest) return;
+  throw Error(ErrorKind::kSettings, where_written(service.settings, "serve.max_batch_tokens"),
+              "serve.max_batch_tokens = " + std::to_string(tokens) + " is less than the longest input, " +
+                  std::to_string(longest) + " tokens",
+              "write " + std::to_string(longest) + " or more");
+}
+
+}  // namespace
+
+std::unique_ptr<RecordedService> record_service(const Settings& settings) {
+  auto service = std::make_unique<RecordedService>();
+  service->settings = settings;
+  const ModelSettings& model = settings.model;
+  const std::string& folder = model.model_name_or_path.resolved;
+  service->model =
+      std::make_unique<ServedModel>(folder, model.tokenizer_name.is_given() ? model.tokenizer_name.resolved : "");
+  service->name = settings.serve.served_model_name;
+  if (service->name.empty()) service->name = std::filesystem::path(absolute_path(folder)).filename().string();
+  check_batch(*service);
+  service->threads = settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads)
+                                                  : threads_within(read_process_limits(), usable_cores(), 1);
+  const std::int64_t texts = std::min(settings.serve.max_batch_requests, settings.serve.max_batch_tokens);
+  service->room = {texts, settings.serve.max_batch_tokens,
+                   service->model->task() == ServedTask::kWords ? std::max(kMostMasks, 2 * texts) : 0};
+  service->text_bytes = static_cast<std::size_t>(std::min(settings.serve.payload_limit, kMostTextBytes));
+  service->model->record(&service->session, service->room, model.precision);
+  plan_connections(service.get());
+  std::vector<PlannedRange> ranges = service->session.plan(service->threads);
+  ranges.push_back({kRequestMemory, ServiceMemory(*service, nullptr).bytes()});
+  service->plan = make_memory_plan(std::move(ranges), kProcessBytes);
+  service->plan.program_bytes = kProgramBytes;
+  service->plan.server_bytes = HttpServer::memory_bytes(service->http);
+  service->plan.workspace_lower_bound_bytes = service->session.workspace_lower_bound_bytes();
+  service->plan.largest = service->session.largest(8);
+  return service;
+}
+
+Settings settings_of_service(const std::string& folder_or_file, const std::vector<std::string>& keys,
+                             const FindModelWords& find) {
+  if (!std::filesystem::is_directory(folder_or_file)) return settings_of_run({folder_or_file, keys}, find);
+  std::string path = std::filesystem::absolute(folder_or_file).lexically_normal().string(), quoted_path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  for (const char c : path) quoted_path += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return read_settings_text("[model]\nmodel_name_or_path = \"" + quoted_path + "\"\n[serve]\n", folder_or_file, "",
+                            keys, find);
+}
+
+void check_service_fits(const RecordedService& service, const ProcessLimits& limits, const std::string& own_limit) {
+  const double gib = service.settings.machine.memory_limit_gib;
+  const std::size_t limit = gib > 0.0 ? static_cast<std::size_t>(gib * 1073741824.0) : limits.memory_bytes;
+  const std::size_t needed = service.plan.peak_bytes();
+  if (needed <= limit) return;
+  throw Error(ErrorKind::kMemory, where_written(service.settings, "machine.memory_limit_gib"),
+              "needs " + std::string(readable_bytes(needed).c_str()) + ", and " +
+                  (gib > 0.0 ? own_limit : limits.memory_owner) + " has " + readable_bytes(limit).c_str(),
+              "lower serve.max_batch_tokens, serve.max_concurrent_requests or serve.payload_limit");
+}
+
+}  // namespace bascule

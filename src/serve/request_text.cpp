@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/serve/request_text.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <iterator>
+
+namespace bascule {
+
+Refusal refusal(int status, const char* type, const char* format, ...) noexcept {
+  Refusal made{status, type, {}};
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(made.message, sizeof made.message, format, arguments);
+  va_end(arguments);
+  return made;
+}
+
+namespace {
+
+Refusal wrong_type(const char* member, const char* wanted) noexcept {
+  return refusal(422, kValidation, "`%s` must be %s", member, wanted);
+}
+
+bool is_null(const JsonView& value) noexcept { return !value.is_there() || value.is(JsonKind::kNull); }
+
+// The members of an object in turn, until one is refused.
+class MemberReader {
+ public:
+  explicit MemberReader(const JsonView& object) noexcept : object_(object) {}
+
+  void boolean(const char* name, std::optional<bool>* value) noexcept {
+    const JsonView member = take(name);
+    if (is_null(member) || refused_.is_given()) return;
+    if (!member.is(JsonKind::kTrue) && !member.is(JsonKind::kFalse)) refused_ = wrong_type(name, "true or false");
+    *value = member.is(JsonKind::kTrue);
+  }
+  void count(const char* name, std::int64_t most, std::optional<std::int64_t>* value) noexcept {
+    const JsonView member = take(name);
+    if (is_null(member) || refused_.is_given()) return;
+    *value = member.integer();
+    if (!*value || **value < 1 || **value > most)
+      refused_ =
+          refusal(422, kValidation, "`%s` must be an integer from 1 to %lld", name, static_cast<long long>(most));
+  }
+  // One of two words, which may be missing: whether it is the second.
+  bool word(const char* name, const char* first, const char* second) noexcept {
+    const JsonView member = take(name);
+    if (is_null(member) || refused_.is_given() || member.equals(first)) return false;
+    if (!member.equals(second)) refused_ = refusal(422, kValidation, "`%s` must be `%s` or `%s`", name, first, second);
+    return true;
+  }
+  // Only this word is possible.
+  void only(const char* name, const char* word) noexcept {
+    const JsonView member = take(name);
+    if (!is_null(member) && !member.equals(word) && !refused_.is_given())
+      refused_ = refusal(422, kValidation, "`%s` must be `%s`", name, word);
+  }
+  JsonView string(const char* name) noexcept {
+    const JsonView member = take(name);
+    if (is_null(member)) return {};
+    if (!member.is(JsonKind::kString) && !refused_.is_given()) refused_ = wrong_type(name, "a string");
+    return member;
+  }
+  // The member, which counts as read.
+  JsonView take(const char* name) noexcept {
+    const JsonView member = object_.member(name);
+    read_ += member.is_there() ? 1 : 0;
+    return member;
+  }
+  // A member that changes nothing here.
+  void ignore(const char* name) noexcept { take(name); }
+  void refuse(const Refusal& refused) noexcept {
+    if (!refused_.is_given()) refused_ = refused;
+  }
+  // After all: refuses an object with members that were not read.
+  const Refusal& end() noexcept {
+    if (!refused_.is_given() && object_.count() > read_)
+      refused_ = refusal(422, kValidation, "the request has a member that is not known here");
+    return refused_;
+  }
+
+ private:
+  const JsonView object_;
+  std::size_t read_ = 0;
+  Refusal refused_;
+};
+
+constexpr std::int64_t kMostTop = 100;
+constexpr std::int64_t kMostDimensions = 1 << 20;
+
+void read_parameters(MemberReader* reader, RequestOptions* options) noexcept {
+  reader->count("top_k", kMostTop, &options->top);
+  reader->boolean("truncate", &options->truncate);
+  reader->boolean("normalize", &options->normalize);
+  reader->only("truncation_direction", "Right");
+  options->prompt_name = reader->string("prompt_name");
+}
+
+// `inputs`, or OpenAI's `input`.
+Refusal check_inputs(const char* name, RequestOptions* options) noexcept {
+  const JsonView& inputs = options->inputs;
+  if (!inputs.is_there()) return refusal(422, kValidation, "`%s` is missing", name);
+  const JsonView first = inputs.first();
+  options->is_one = inputs.is(JsonKind::kString) || inputs.is(JsonKind::kObject) || first.is(JsonKind::kNumber);
+  if (inputs.is(JsonKind::kArray) && !first.is_there()) return refusal(400, kEmptyInput, "`%s` is empty", name);
+  return options->is_one || inputs.is(JsonKind::kArray) ? Refusal() : wrong_type(name, "a string or an array");
+}
+
+}  // namespace
+
+Refusal read_request(std::string_view body, RequestForm form, RequestOptions* options) noexcept {
+  if (const JsonProblem problem = check_json(body); problem.what != nullptr)
+    return refusal(400, kValidation, "the body is not JSON: byte %zu: %s", problem.byte, problem.what);
+  const JsonView document(body);
+  if (!document.is(JsonKind::kObject)) return refusal(422, kValidation, "the body must be a JSON object");
+  MemberReader reader(document);
+  const bool is_native = form == RequestForm::kNative;
+  const char* const name = is_native ? "inputs" : "input";
+  options->inputs = reader.take(name);
+  reader.refuse(check_inputs(name, options));
+  reader.string("model");
+  if (is_native) {
+    std::optional<bool> special_tokens;
+    reader.boolean("add_special_tokens", &special_tokens);
+    options->special_tokens = special_tokens.value_or(true);
+    reader.ignore("options");
+    const JsonView parameters = reader.take("parameters");
+    if (!is_null(parameters) && !parameters.is(JsonKind::kObject)) reader.refuse(wrong_type("parameters", "an object"));
+    if (parameters.is(JsonKind::kObject)) {
+      MemberReader inner(parameters);
+      read_parameters(&inner, options);
+      inner.only("function_to_apply", "softmax");
+      reader.refuse(inner.end());
+    }
+  } else {
+    options->base64 = reader.word("encoding_format", "float", "base64");
+    reader.count("dimensions", kMostDimensions, &options->dimensions);
+    reader.only("modality", "text");
+    reader.ignore("user");
+  }
+  // At the top, too, as clients send them; those of `parameters` have been read.
+  RequestOptions top;
+  read_parameters(&reader, &top);
+  if (top.top) options->top = top.top;
+  if (top.truncate) options->truncate = top.truncate;
+  if (top.normalize) options->normalize = top.normalize;
+  if (top.prompt_name.is_there()) options->prompt_name = top.prompt_name;
+  return reader.end();
+}
+
+Refusal read_input(const JsonView& item, RequestInput* input) noexcept {
+  *input = {};
+  if (item.is(JsonKind::kString)) {
+    input->first = item;
+    return {};
+  }
+  if (item.is(JsonKind::kObject)) {
+    MemberReader reader(item);
+    input->first = reader.string("text");
+    input->second = reader.string("text_pair");
+    if (!input->first.is_there()) reader.refuse(refusal(422, kValidation, "an input has no `text`"));
+    return reader.end();
+  }
+  if (!item.is(JsonKind::kArray))
+    return refusal(422, kValidation,
+                   "an input must be a string, an object of `text` and `text_pair` or an array of token ids");
+  for (JsonView id = item.first(); id.is_there(); id = id.next()) {
+    if (!id.integer()) return refusal(422, kValidation, "an array that is an input must hold token ids: integers");
+  }
+  if (!item.first().is_there()) return refusal(400, kEmptyInput, "an input is empty");
+  input->ids = item;
+  return {};
+}
+
+}  // namespace bascule

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON of a request: what is asked about, and how. Sealed: nothing allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "src/base/span.h"
+#include "src/json/json_scan.h"
+
+namespace bascule {
+
+// Why a request is refused; status 0: it is not. type: the word that clients read.
+struct Refusal {
+  int status = 0;
+  const char* type = "";
+  char message[256] = {};
+
+  bool is_given() const noexcept { return status != 0; }
+};
+// printf's format.
+[[gnu::format(printf, 3, 4)]] Refusal refusal(int status, const char* type, const char* format, ...) noexcept;
+inline constexpr char kValidation[] = "Validation", kEmptyInput[] = "Empty", kOverloaded[] = "Overloaded",
+                      kUnhealthy[] = "Unhealthy", kTokenizerError[] = "Tokenizer", kBackend[] = "Backend";
+
+// The forms of requests: of text-embeddings-inference and huggingface_hub, and of OpenAI.
+enum class RequestForm : std::uint8_t { kNative, kOpenAi };
+
+struct RequestOptions {
+  std::optional<bool> truncate, normalize;
+  std::optional<std::int64_t> top;
+  std::optional<std::int64_t> dimensions;
+  bool base64 = false;
+  bool special_tokens = true;  // of /tokenize
+  JsonView prompt_name;        // a string, or no value
+  JsonView inputs;             // a string, or an array that is not empty
+  bool is_one = false;         // `inputs` as a whole is one input
+};
+
+// Reads a body into `options`, which refers to it. Members that no form knows are refused, so that nothing that is
+// asked for is left out unsaid.
+Refusal read_request(std::string_view body, RequestForm form, RequestOptions* options) noexcept;
+
+// One input: a text, a pair of texts, or the ids of tokens.
+struct RequestInput {
+  JsonView first, second;  // strings; second: no value where it is no pair
+  JsonView ids;            // an array of integers; no value where it is a text
+};
+// item: `inputs` itself where it is one input, else one of its items.
+Refusal read_input(const JsonView& item, RequestInput* input) noexcept;
+
+}  // namespace bascule

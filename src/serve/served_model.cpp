@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/serve/served_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "src/ask/ask.h"
+#include "src/base/error.h"
+#include "src/graph/element_types.h"
+#include "src/json/json.h"
+#include "src/text/tokenizer_kinds.h"
+
+namespace bascule {
+namespace {
+
+// The command that asks the folder's model: of the head that config.json names. A body alone makes vectors.
+std::string asking_command(const std::string& folder) {
+  const std::string body = body_folder(folder), path = body + "/config.json";
+  if (!std::filesystem::exists(path))
+    throw Error(ErrorKind::kData, folder, "holds no model: no config.json", "name the folder of a finished run");
+  if (body != folder || std::filesystem::exists(folder + "/" + kModulesFile)) return "embed";
+  const Family& family = family_of(path);
+  const Json json = read_json_file(path);
+  std::vector<std::string> classes;
+  if (find_member(json, "architectures", path) != nullptr) classes = get_strings(json, "architectures", path);
+  std::string command = family.heads.front().command;
+  for (const FamilyHead& head : family.heads) {
+    if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end()) return head.command;
+    if (head.words.embeds_texts) command = head.command;
+  }
+  return command;
+}
+
+bool are_finite(const float* numbers, std::int64_t count) noexcept {
+  return std::all_of(numbers, numbers + count, [](float x) { return std::isfinite(x); });
+}
+
+}  // namespace
+
+ServedModel::ServedModel(const std::string& folder, const std::string& tokenizer_folder) : folder_(folder) {
+  const std::string command = asking_command(folder);
+  if (command == "embed") {
+    model_ = open_sentence_model(folder, &sentence_);
+  } else if (command == "fill" || command == "classify") {
+    model_ = open_finished_model(folder, command);
+  } else {
+    throw Error(ErrorKind::kData, folder, "holds a model that `bascule serve` cannot ask",
+                "name one that makes vectors of texts, fills in words or classifies texts");
+  }
+  const ModelInputs inputs = model_->inputs();
+  const TextShape& shape = inputs.texts[0];
+  if (shape.vocabulary_size == 0 || inputs.reads_words)
+    throw Error(ErrorKind::kData, folder,
+                inputs.reads_words ? "tags words, which `bascule serve` cannot do"
+                                   : "reads pictures, which `bascule serve` cannot do",
+                "use `bascule classify`");
+  tokenizer_ = load_tokenizer(tokenizer_folder.empty() ? body_folder(folder) : tokenizer_folder);
+  if (tokenizer_->vocabulary_size() > shape.vocabulary_size)
+    throw Error(ErrorKind::kData, tokenizer_folder.empty() ? folder : tokenizer_folder,
+                "its tokenizer has " + std::to_string(tokenizer_->vocabulary_size()) + " tokens, the model " +
+                    std::to_string(shape.vocabulary_size),
+                "use the tokenizer of the model");
+  longest_ = shape.max_positions - shape.positions.first;
+  outputs_ = shape.vocabulary_size;
+  if (command == "embed") {
+    longest_ = sentence_.max_seq_length;
+    outputs_ = model_->embedding_width();
+    if (sentence_.lower_case) tokenizer_ = lower_cased(std::move(tokenizer_));
+  } else if (command == "fill") {
+    task_ = ServedTask::kWords;
+    if (tokenizer_->mask_id() < 0) throw Error(ErrorKind::kData, folder, "its tokenizer has no mask token");
+  } else {
+    open_classes();
+  }
+  tokens_ = load_shown_tokens(tokenizer_folder.empty() ? body_folder(folder) : tokenizer_folder);
+  for (const std::vector<std::string>* texts : {&names_, &tokens_}) {
+    for (const std::string& text : *texts) longest_name_ = std::max(longest_name_, text.size());
+  }
+  fields_ = model_->fields({});
+}
+
+void ServedModel::open_classes() {
+  const ModelInputs inputs = model_->inputs();
+  const RunInputs run = read_run_inputs(folder_);
+  task_ = inputs.has_values ? ServedTask::kValues : ServedTask::kClasses;
+  names_ = class_names(folder_, inputs.classes);
+  outputs_ = inputs.has_values ? 1 : inputs.classes;
+  reads_pairs_ = run.reads_pairs;
+  if (run.are_of_run) longest_ = std::min(longest_, run.max_seq_length);
+}
+
+std::int64_t ServedModel::numbers() const {
+  return task_ == ServedTask::kVectors || task_ == ServedTask::kValues ? outputs_ : 0;
+}
+
+std::int64_t ServedModel::guesses() const {
+  if (task_ == ServedTask::kWords) return kMostMasks * std::min(outputs_, kMostGuesses);
+  return task_ == ServedTask::kClasses ? std::min(outputs_, kMostGuesses) : 0;
+}
+
+void ServedModel::record(Session* session, const TextRoom& room, Precision precision) {
+  room_ = room;
+  Graph& graph = session->add_graph(TextBatch::bounds(fields_, room, longest_), fields_);
+  output_ = task_ == ServedTask::kVectors ? model_->record(graph, Use::kEmbedText, {}).output(kSentenceEmbedding)
+                                          : reference_logits(model_->record(graph, Use::kReference, {}));
+  if (precision == Precision::kBf16) choose_element_types(graph);
+}
+
+void ServedModel::seal(Session* session, Threads* threads) {
+  session_ = session;
+  threads_ = threads;
+  batch_ = std::make_unique<TextBatch>(model_->inputs(), fields_, room_,
+                                       task_ == ServedTask::kWords ? tokenizer_->mask_id() : -1);
+}
+
+EncodedAs ServedModel::encode(const Texts& texts, bool cuts, Span<std::byte> scratch,
+                              ServedInput* input) const noexcept {
+  // One id more than may be, so that a text that is too long shows.
+  Encoded encoded;
+  const std::size_t most = static_cast<std::size_t>(longest_);
+  if (!tokenizer_->encode_into(texts, {input->ids, most + 1}, &encoded, scratch).ok()) return EncodedAs::kTooLong;
+  EncodedAs as = EncodedAs::kWhole;
+  if (encoded.tokens > longest_) {
+    if (!cuts) return EncodedAs::kTooLong;
+    as = EncodedAs::kCut;
+    if (!tokenizer_->encode_into(texts, {input->ids, most}, &encoded, scratch).ok()) return EncodedAs::kTooLong;
+  }
+  if (encoded.tokens == tokenizer_->special_tokens(texts.second.has_value())) return EncodedAs::kEmpty;
+  input->tokens = encoded.tokens;
+  input->second_begin = encoded.second_begin;
+  input->selected =
+      task_ != ServedTask::kWords ? 0 : std::count(input->ids, input->ids + encoded.tokens, tokenizer_->mask_id());
+  if (task_ == ServedTask::kWords && input->selected == 0) return EncodedAs::kNoMask;
+  return input->selected > kMostMasks ? EncodedAs::kManyMasks : as;
+}
+
+void ServedModel::answer_words(ServedInput* input, const float* logits) const noexcept {
+  input->guesses_each = std::min(input->top, outputs_);
+  for (std::int64_t mask = 0; mask < input->selected && input->is_finite; ++mask, logits += outputs_) {
+    input->is_finite = are_finite(logits, outputs_);
+    if (input->is_finite)
+      most_probable(logits, outputs_,
+                    {input->guesses + mask * input->guesses_each, static_cast<std::size_t>(input->guesses_each)});
+  }
+}
+
+void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
+  batch_->clear();
+  for (std::size_t i = 0; i < count; ++i)
+    batch_->add({inputs[i]->ids, static_cast<std::size_t>(inputs[i]->tokens)}, inputs[i]->second_begin,
+                tokenizer_->second_type());
+  Replay replay;
+  replay.batch = batch_->batch();
+  session_->tape(0).replay(*threads_, replay);
+  const float* output = session_->tape(0).at(output_);
+  for (std::size_t i = 0; i < count; ++i) {
+    ServedInput& input = *inputs[i];
+    input.is_finite = true;
+    if (task_ == ServedTask::kWords) {
+      answer_words(&input, output);
+      output += input.selected * outputs_;
+      continue;
+    }
+    input.is_finite = are_finite(output, outputs_);
+    if (task_ == ServedTask::kClasses && input.is_finite) {
+      input.guesses_each = std::min({input.top, outputs_, kMostGuesses});
+      most_probable(output, outputs_, {input.guesses, static_cast<std::size_t>(input.guesses_each)});
+    } else if (task_ != ServedTask::kClasses) {
+      std::copy_n(output, outputs_, input.numbers);
+    }
+    output += outputs_;
+  }
+}
+
+}  // namespace bascule

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that is served: what a folder answers, its graph for a batch of requests, and the answers to one. Everything
+// but run() and encode() belongs before the seal and may throw Error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/ask/finished_model.h"
+#include "src/base/span.h"
+#include "src/serve/text_batch.h"
+#include "src/session/session.h"
+#include "src/settings/settings.h"
+#include "src/text/tokenizer.h"
+
+namespace bascule {
+
+enum class ServedTask : std::uint8_t { kVectors, kWords, kClasses, kValues };
+
+// The most masks of a text, and the most guesses that a request may ask for, of each mask or text.
+inline constexpr std::int64_t kMostMasks = 8;
+inline constexpr std::int64_t kMostGuesses = 100;
+
+// One input of a request: the tokens of a text, and, once its batch has run, the answer to it. The memory is the
+// service's, made before the seal.
+struct ServedInput {
+  std::int32_t* ids = nullptr;      // (longest)
+  std::int64_t tokens = 0;          // rows of the batch
+  std::int64_t second_begin = 0;    // of the second text of a pair: its first token; of one text: `tokens`
+  std::int64_t selected = 0;        // masks among them
+  std::int64_t top = 0;             // guesses that are asked for
+  float* numbers = nullptr;         // kVectors: the vector; kValues: the value
+  TokenOrClass* guesses = nullptr;  // kClasses: the best; kWords: those of each mask, one mask behind the other
+  std::int64_t guesses_each = 0;
+  bool is_finite = true;        // false: the model's numbers for this input are not
+  ServedInput* next = nullptr;  // of the same request
+  std::uint32_t request = 0;    // its number
+  // Nobody waits for the answer any more, or it did not come in time.
+  bool is_dropped = false, is_late = false;
+  std::int64_t queued_ns = 0, begun_ns = 0, ended_ns = 0;  // monotonic
+  std::int64_t batch_inputs = 0, batch_rows = 0;           // of the batch that it ran in
+};
+
+// What became of a text that was to be tokens.
+enum class EncodedAs : std::uint8_t { kWhole, kCut, kTooLong, kEmpty, kNoMask, kManyMasks };
+
+class ServedModel {
+ public:
+  // Reads the folder's configuration and its tokenizer, and no weights. Throws Error kData where nothing there is
+  // served.
+  ServedModel(const std::string& folder, const std::string& tokenizer_folder);
+
+  ServedTask task() const { return task_; }
+  const std::string& folder() const { return folder_; }
+  std::string weights_folder() const { return task_ == ServedTask::kVectors ? sentence_.body : folder_; }
+  const Model& model() const { return *model_; }
+  const SentenceFolder& sentence() const { return sentence_; }  // of kVectors
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  std::int64_t longest() const { return longest_; }  // tokens of an input
+  bool reads_pairs() const { return reads_pairs_; }
+  // Numbers of an answer, and its guesses at most.
+  std::int64_t numbers() const;
+  std::int64_t guesses() const;
+  const std::vector<std::string>& names() const { return names_; }    // of classes
+  const std::vector<std::string>& tokens() const { return tokens_; }  // by id, for people
+  std::size_t longest_name() const { return longest_name_; }          // bytes, of both
+
+  // Adds the graph for batches with that room.
+  void record(Session* session, const TextRoom& room, Precision precision);
+  std::size_t batch_bytes() const { return TextBatch::bytes(room_); }
+  // After the session's seal: the memory of batches.
+  void seal(Session* session, Threads* threads);
+
+  // Sealed.
+
+  // Writes the tokens of a text or a pair into the input. cuts: a longer one is cut, else kTooLong. Both texts are
+  // UTF-8. scratch: scratch_bytes() of the tokenizer for the longer one.
+  EncodedAs encode(const Texts& texts, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
+  // Answers all inputs, for which the planned room suffices.
+  void run(ServedInput* const* inputs, std::size_t count) noexcept;
+
+ private:
+  void open_classes();
+  void answer_words(ServedInput* input, const float* logits) const noexcept;
+
+  const std::string folder_;
+  ServedTask task_ = ServedTask::kVectors;
+  SentenceFolder sentence_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::vector<std::string> names_, tokens_;
+  std::size_t longest_name_ = 0;
+  std::int64_t longest_ = 0;
+  std::int64_t outputs_ = 0;  // numbers that the model computes for a text, or for a mask
+  bool reads_pairs_ = false;
+  Fields fields_;
+  TextRoom room_;
+  Tensor output_;
+  Session* session_ = nullptr;
+  Threads* threads_ = nullptr;
+  std::unique_ptr<TextBatch> batch_;
+};
+
+}  // namespace bascule

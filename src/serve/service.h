@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sealed service: reads requests, hands their inputs to the worker, writes answers. The constructor belongs before
+// the seal and may throw Error; from start() on nothing allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/systemd.h"
+#include "src/http/http_server.h"
+#include "src/runtime/arena.h"
+#include "src/runtime/threads.h"
+#include "src/serve/access_log.h"
+#include "src/serve/answer_text.h"
+#include "src/serve/batch_worker.h"
+#include "src/serve/recorded_service.h"
+#include "src/serve/request_text.h"
+#include "src/serve/service_memory.h"
+#include "src/serve/service_metrics.h"
+
+namespace bascule {
+
+class Service final : public HttpHandler {
+ public:
+  // Maps the memory, loads the weights, measures a batch, answers a first text, and listens. service: outlives this.
+  // Throws Error.
+  Service(RecordedService& service, Isa isa);
+  ~Service() override;
+
+  const std::string& address() const { return server_->address(); }
+  const std::string& digest() const { return digest_; }  // of weights, tokenizer and settings
+  double row_ns() const { return row_ns_; }
+  const TextRoom& batch_room() const { return worker_->room(); }
+  std::uint64_t answered() const { return metrics_.requests(); }
+  std::uint64_t batches() const { return worker_->batches(); }
+  std::uint64_t lost_lines() const { return log_.lost(); }
+
+  // Sealed. Serves until *stop is not 0 and what was admitted has been answered.
+  void serve(const volatile int* stop, const NotifySocket& notify) noexcept;
+
+  void request(const HttpRequest& request) noexcept override;
+  void gone(HttpTicket ticket) noexcept override;
+  void refused(int status, std::string_view path) noexcept override;
+  void sent(int status, std::size_t bytes, bool whole) noexcept override;
+
+ private:
+  // A request that waits for answers to its inputs: of a ticket's slot.
+  struct Job {
+    HttpRequest request;
+    bool is_open = false;
+    ServedInput* first = nullptr;
+    std::size_t inputs = 0, remaining = 0;
+    AnswerOptions options;
+    char* room = nullptr;
+    std::size_t room_bytes = 0;
+  };
+
+  void load(Isa isa);
+  void make_digest();
+  void answer_warm_text();
+  void finish_done() noexcept;
+  void finish(Job* job) noexcept;
+  void free_inputs(ServedInput* first) noexcept;
+
+  Refusal admit(const HttpRequest& request, Job* job) noexcept;
+  Refusal encode_inputs(const RequestOptions& options, Job* job) noexcept;
+  Refusal encode_input(const JsonView& item, const RequestOptions& options, ServedInput* input) noexcept;
+  Refusal encode_text(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept;
+  Refusal find_prompt(const RequestOptions& options, std::string_view* prompt) noexcept;
+  Refusal encode_ids(const JsonView& ids, const RequestOptions& options, ServedInput* input) noexcept;
+  Refusal check_options(const RequestOptions& options, Job* job) noexcept;
+  Refusal reserve(Job* job) noexcept;
+  Refusal check_wait(Job* job) noexcept;
+
+  void answer_metrics(const HttpRequest& request) noexcept;
+  void answer(const HttpRequest& request, int status, std::string_view body, std::string_view headers,
+              const Job* job) noexcept;
+  void refuse(const HttpRequest& request, const Refusal& refused) noexcept;
+
+  RecordedService& service_;
+  const ServeSettings& serve_;
+  std::unique_ptr<Arena> arena_;
+  Threads threads_;
+  ServiceMemory memory_;
+  AnswerWriter writer_;
+  std::string digest_, default_prompt_;
+  double row_ns_ = 0.0;
+  double longest_wait_ns_ = 0.0;
+  std::unique_ptr<BatchWorker> worker_;
+  std::unique_ptr<HttpServer> server_;
+  std::vector<Job> jobs_;            // by slot
+  std::vector<std::uint32_t> free_;  // inputs
+  std::vector<std::uint32_t> done_;
+  std::vector<std::string_view> paths_;  // of endpoints
+  std::string info_, models_;
+  ServiceMetrics metrics_;
+  AccessLog log_;
+};
+
+}  // namespace bascule

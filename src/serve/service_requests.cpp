@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a request to inputs in the queue, or to the reason why it is refused.
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "src/base/clock.h"
+#include "src/runtime/guard.h"
+#include "src/serve/service.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kHealthy[] = "{\"status\": \"ok\"}", kReady[] = "{\"status\": \"ready\"}";
+constexpr char kDrains[] = "the server is being stopped";
+
+bool is_json_type(std::string_view type) noexcept {
+  constexpr std::string_view kJson = "application/json";
+  const std::string_view name = type.substr(0, std::min(type.find(';'), type.size()));
+  const std::string_view trimmed = name.substr(0, name.find_last_not_of(' ') + 1);
+  return type.empty() || (trimmed.size() == kJson.size() &&
+                          std::equal(trimmed.begin(), trimmed.end(), kJson.begin(), [](char a, char b) {
+                            return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + ('a' - 'A')) : a) == b;
+                          }));
+}
+
+}  // namespace
+
+void Service::request(const HttpRequest& request) noexcept {
+  switch (service_.endpoints[request.endpoint]) {
+    case ServedEndpoint::kHealth: return answer(request, 200, kHealthy, {}, nullptr);
+    case ServedEndpoint::kReady:
+      if (server_->is_draining()) return refuse(request, refusal(503, kUnhealthy, "%s", kDrains));
+      return answer(request, 200, kReady, {}, nullptr);
+    case ServedEndpoint::kInfo: return answer(request, 200, info_, {}, nullptr);
+    case ServedEndpoint::kModels: return answer(request, 200, models_, {}, nullptr);
+    case ServedEndpoint::kMetrics: return answer_metrics(request);
+    default: break;
+  }
+  Job& job = jobs_[request.ticket.slot];
+  job = Job();
+  job.request = request;
+  const Refusal refused = admit(request, &job);
+  if (!refused.is_given()) return;
+  free_inputs(job.first);
+  if (refused.status == 503) metrics_.refused(RefusedFor::kDrain);
+  refuse(request, refused);
+}
+
+void Service::answer_metrics(const HttpRequest& request) noexcept {
+  char* const room = server_->reserve(request.ticket, ServiceMetrics::kMostTextBytes);
+  if (room == nullptr) return refuse(request, refusal(429, kOverloaded, "no memory is free for the answer"));
+  ServiceFigures figures;
+  figures.waiting_inputs = worker_->waiting();
+  figures.connections = server_->connections();
+  figures.planned_bytes = service_.plan.peak_bytes();
+  ForeignAllocations foreign[64];
+  const std::size_t count = foreign_allocations(foreign, std::size(foreign));
+  for (std::size_t i = 0; i < count; ++i) figures.foreign_allocations += foreign[i].calls;
+  const std::size_t bytes =
+      metrics_.write(figures, Span<const std::string_view>(paths_), {room, ServiceMetrics::kMostTextBytes});
+  answer(request, 200, {room, bytes}, {}, nullptr);
+}
+
+Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
+  if (server_->is_draining()) return refusal(503, kUnhealthy, "%s", kDrains);
+  if (!is_json_type(request.content_type)) return refusal(415, kValidation, "the body must be application/json");
+  const ServedEndpoint endpoint = service_.endpoints[request.endpoint];
+  const bool is_tokenize = endpoint == ServedEndpoint::kTokenize;
+  // Before any work is done for it.
+  if (!is_tokenize) {
+    if (const Refusal refused = check_wait(job); refused.is_given()) return refused;
+  }
+  RequestOptions options;
+  const bool is_openai = endpoint == ServedEndpoint::kOpenAi;
+  Refusal refused = read_request(request.body, is_openai ? RequestForm::kOpenAi : RequestForm::kNative, &options);
+  if (!refused.is_given()) refused = check_options(options, job);
+  if (!refused.is_given()) refused = encode_inputs(options, job);
+  if (!refused.is_given() && !is_tokenize) refused = check_wait(job);
+  if (!refused.is_given()) refused = reserve(job);
+  if (refused.is_given()) return refused;
+  if (is_tokenize) {
+    answer(request, 200, {job->room, writer_.write(job->options, job->first, {job->room, job->room_bytes})}, {}, job);
+    free_inputs(job->first);
+    return {};
+  }
+  job->is_open = true;
+  const std::int64_t now = monotonic_ns();
+  for (ServedInput* input = job->first; input != nullptr; input = input->next) input->queued_ns = now;
+  worker_->admit(job->first);
+  return {};
+}
+
+Refusal Service::check_wait(Job* job) noexcept {
+  std::int64_t rows = 0;
+  for (const ServedInput* input = job->first; input != nullptr; input = input->next) rows += input->tokens;
+  if (worker_->predicted_wait_ns(rows) <= longest_wait_ns_) return {};
+  metrics_.refused(RefusedFor::kWait);
+  return refusal(429, kOverloaded, "the request would wait for too long");
+}
+
+Refusal Service::reserve(Job* job) noexcept {
+  job->room_bytes = writer_.most_bytes(job->options, job->first);
+  job->room = server_->reserve(job->request.ticket, job->room_bytes);
+  if (job->room != nullptr) return {};
+  metrics_.refused(RefusedFor::kMemory);
+  return refusal(429, kOverloaded, "no memory is free for the answer");
+}
+
+Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept {
+  const ServedModel& model = *service_.model;
+  const ServedTask task = model.task();
+  const bool makes_vectors = task == ServedTask::kVectors;
+  const ServedEndpoint endpoint = service_.endpoints[job->request.endpoint];
+  if (options.top && (makes_vectors || task == ServedTask::kValues))
+    return refusal(422, kValidation, "`top_k` has no meaning with this model");
+  if (!makes_vectors && (options.normalize || options.prompt_name.is_there()))
+    return refusal(422, kValidation, "`normalize` and `prompt_name` have no meaning with this model");
+  if (options.normalize && !*options.normalize && model.sentence().normalize)
+    return refusal(422, kValidation, "`normalize` cannot be false: the model's vectors have the length 1");
+  if (options.dimensions && *options.dimensions != model.numbers())
+    return refusal(422, kValidation, "`dimensions` must be %lld", static_cast<long long>(model.numbers()));
+  AnswerOptions& form = job->options;
+  form.base64 = options.base64;
+  form.is_one = options.is_one;
+  form.normalizes = options.normalize.value_or(false) && !model.sentence().normalize;
+  form.is_nested = endpoint != ServedEndpoint::kPredict;
+  if (endpoint == ServedEndpoint::kTokenize) {
+    form.form = AnswerForm::kTokens;
+  } else if (endpoint == ServedEndpoint::kOpenAi) {
+    form.form = AnswerForm::kOpenAiVectors;
+  } else {
+    form.form = makes_vectors                ? AnswerForm::kVectors
+                : task == ServedTask::kWords ? AnswerForm::kWords
+                                             : AnswerForm::kClasses;
+  }
+  return {};
+}
+
+Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept {
+  const std::size_t count = options.is_one ? 1 : options.inputs.count();
+  const std::size_t most = static_cast<std::size_t>(serve_.max_client_batch_size);
+  if (count > most)
+    return refusal(422, kValidation, "the request has %zu inputs; max_client_batch_size is %zu", count, most);
+  if (count > free_.size()) {
+    metrics_.refused(RefusedFor::kQueue);
+    return refusal(429, kOverloaded, "too many inputs are waiting");
+  }
+  ServedInput** end = &job->first;
+  for (JsonView item = options.is_one ? options.inputs : options.inputs.first(); job->inputs < count;
+       item = options.is_one ? item : item.next()) {
+    ServedInput& input = memory_.input[free_.back()];
+    free_.pop_back();
+    input.next = nullptr;
+    input.request = job->request.ticket.slot;
+    input.is_dropped = input.is_late = false;
+    *end = &input;
+    end = &input.next;
+    ++job->inputs;
+    const std::int64_t usual = service_.model->task() == ServedTask::kWords ? 5 : kMostGuesses;
+    input.top = options.top.value_or(usual);
+    if (const Refusal refused = encode_input(item, options, &input); refused.is_given()) return refused;
+    if (job->options.form == AnswerForm::kTokens && !options.special_tokens) {
+      const Tokenizer& tokenizer = service_.model->tokenizer();
+      const std::int64_t before = static_cast<std::int64_t>(tokenizer.before().size());
+      input.tokens -= before + static_cast<std::int64_t>(tokenizer.after().size());
+      std::copy_n(input.ids + before, input.tokens, input.ids);
+    }
+  }
+  job->remaining = job->inputs;
+  return {};
+}
+
+Refusal Service::encode_input(const JsonView& item, const RequestOptions& options, ServedInput* input) noexcept {
+  RequestInput asked;
+  if (const Refusal refused = read_input(item, &asked); refused.is_given()) return refused;
+  return asked.ids.is_there() ? encode_ids(asked.ids, options, input) : encode_text(asked, options, input);
+}
+
+Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept {
+  const ServedModel& model = *service_.model;
+  if (asked.second.is_there() && !model.reads_pairs())
+    return refusal(422, kValidation, "the model does not read pairs of texts");
+  for (const JsonView& text : {asked.first, asked.second}) {
+    if (text.raw_string().size() > service_.text_bytes)
+      return refusal(413, kValidation, "a text has more than %zu bytes", service_.text_bytes);
+  }
+  std::string_view prompt;
+  if (const Refusal refused = find_prompt(options, &prompt); refused.is_given()) return refused;
+  char* const room = memory_.texts[0];
+  Texts texts{asked.first.string({room + prompt.size(), service_.text_bytes})};
+  if (!prompt.empty()) {
+    std::memmove(room + prompt.size(), texts.first.data(), texts.first.size());
+    std::memcpy(room, prompt.data(), prompt.size());
+    texts.first = {room, prompt.size() + texts.first.size()};
+  }
+  if (asked.second.is_there()) texts.second = asked.second.string({memory_.texts[1], service_.text_bytes});
+  const bool cuts = options.truncate.value_or(serve_.auto_truncate);
+  switch (model.encode(texts, cuts, {memory_.scratch, memory_.scratch_bytes}, input)) {
+    case EncodedAs::kWhole:
+    case EncodedAs::kCut: return {};
+    case EncodedAs::kEmpty: return refusal(400, kEmptyInput, "an input is empty");
+    case EncodedAs::kNoMask:
+      if (service_.endpoints[jobs_[input->request].request.endpoint] == ServedEndpoint::kTokenize) return {};
+      return refusal(422, kValidation, "an input has no mask token");
+    case EncodedAs::kManyMasks:
+      return refusal(422, kValidation, "an input has more than %lld mask tokens", static_cast<long long>(kMostMasks));
+    case EncodedAs::kTooLong: break;
+  }
+  return refusal(422, kTokenizerError, "an input has more than %lld tokens", static_cast<long long>(model.longest()));
+}
+
+// Of the folder's prompts the one that is named, else the default one.
+Refusal Service::find_prompt(const RequestOptions& options, std::string_view* prompt) noexcept {
+  if (!options.prompt_name.is_there()) {
+    *prompt = default_prompt_;
+    return {};
+  }
+  const SentenceFolder& sentence = service_.model->sentence();
+  for (const auto& [name, text] : sentence.prompts) {
+    if (!options.prompt_name.equals(name)) continue;
+    if (!sentence.include_prompt && !text.empty())
+      return refusal(422, kValidation, "the model leaves prompts out of its vectors, which is not supported");
+    *prompt = text;
+    return {};
+  }
+  if (options.prompt_name.equals("query") || options.prompt_name.equals("document")) return {};
+  return refusal(422, kValidation, "the model has no prompt of that name");
+}
+
+Refusal Service::encode_ids(const JsonView& ids, const RequestOptions& options, ServedInput* input) noexcept {
+  const ServedModel& model = *service_.model;
+  if (model.task() != ServedTask::kVectors)
+    return refusal(422, kValidation, "token ids are taken for vectors only: write texts");
+  input->tokens = 0;
+  for (JsonView id = ids.first(); id.is_there(); id = id.next()) {
+    const std::int64_t number = *id.integer();
+    if (number < 0 || number >= model.model().inputs().texts[0].vocabulary_size)
+      return refusal(422, kValidation, "a token id is outside the vocabulary");
+    if (input->tokens == model.longest()) {
+      if (options.truncate.value_or(serve_.auto_truncate)) break;
+      return refusal(422, kTokenizerError, "an input has more than %lld tokens",
+                     static_cast<long long>(model.longest()));
+    }
+    input->ids[input->tokens++] = static_cast<std::int32_t>(number);
+  }
+  input->second_begin = input->tokens;
+  input->selected = 0;
+  return {};
+}
+
+}  // namespace bascule

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A served model: starts the program, asks it over HTTP, ends it; and small models that answer."""
+import http.client
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+
+from bascule_run import PROGRAM, patient, run, settings
+from relatives import DATA, SETTINGS, write_relatives
+
+KEYWORDS = DATA / "emoji-keywords"
+
+
+def write_models(folder):
+    """Folders of a BERT that makes vectors of at most 16 tokens, fills in words, and classifies the emoji keywords' rows: "vectors", "words", "classes"."""
+    folder = pathlib.Path(folder)
+    write_relatives(folder)
+    names = {f"model__{key}": value.replace('"bert"', f'"{folder}/bert"') for key, value in SETTINGS["bert"].items()}
+    data = {"data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "1", "training__save_steps": "0", "training__seed": "3"}
+    rows = [json.loads(line) for line in (KEYWORDS / "train.jsonl").read_text().splitlines()[:60]]
+    (folder / "classes.jsonl").write_text("".join(json.dumps({"text": row["text"], "label": ("short", "middle", "long \"x\"")[len(row["text"]) % 3]}) + "\n" for row in rows))
+    for name, head, more in (("words", "masked_lm", {"data__train_file": f'"{KEYWORDS}/train.jsonl"'}),
+                             ("classes", "sequence_classification", {"data__train_file": f'"{folder}/classes.jsonl"', "data__label_column": '"label"'})):
+        (folder / f"{name}-run").mkdir()
+        done = run("run", settings(folder / f"{name}-run", **{**names, **data, **more, "model__head": f'"{head}"', "data__text_column": '"text"'}))
+        assert done.returncode == 0, done.stderr
+        shutil.move(folder / f"{name}-run" / "run", folder / name)
+    shutil.copytree(folder / "words", folder / "vectors")
+    library = "sentence_transformers.models."
+    (folder / "vectors" / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": library + "Transformer"}, {"idx": 1, "name": "1", "path": "1_Pooling", "type": library + "Pooling"}]))
+    (folder / "vectors" / "1_Pooling").mkdir()
+    (folder / "vectors" / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 64, "pooling_mode_mean_tokens": True}))
+    (folder / "vectors" / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 16, "do_lower_case": False}))
+    (folder / "vectors" / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "find ", "other": "other "}, "default_prompt_name": None}))
+
+
+class Served:
+    """A running `bascule serve`; its output once it has ended."""
+
+    def __init__(self, what, *keys, environment=None):
+        self.log = subprocess.Popen([str(PROGRAM), "serve", str(what), "serve.listen=127.0.0.1:0", *keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        self.lines = []
+        for line in self.log.stderr:
+            self.lines.append(line)
+            if "READY" in line:
+                break
+        assert self.lines and "READY" in self.lines[-1], "".join(self.lines)
+        self.address = self.lines[-1].split(" at ")[1].split(",")[0]
+
+    def connect(self):
+        host, port = self.address.rsplit(":", 1)
+        return http.client.HTTPConnection(host, int(port), timeout=patient(60))
+
+    def ask(self, path, body=None, headers=None, connection=None):
+        """Status, headers and body; a body that is no bytes is sent as JSON."""
+        one = connection or self.connect()
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        one.request("GET" if body is None else "POST", path, content, {**({} if body is None else {"Content-Type": "application/json"}), **(headers or {})})
+        answer = one.getresponse()
+        result = answer.status, dict(answer.getheaders()), answer.read()
+        if connection is None:
+            one.close()
+        return result
+
+    def resident_kib(self):
+        return int(next(line.split()[1] for line in pathlib.Path(f"/proc/{self.log.pid}/status").read_text().splitlines() if line.startswith("VmRSS")))
+
+    def end(self, number=signal.SIGTERM):
+        """The exit code, standard output and standard error."""
+        if number:
+            self.log.send_signal(number)
+        out, error = self.log.communicate(timeout=patient(60))
+        return self.log.returncode, out, "".join(self.lines) + error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.log.poll() is None:
+            self.log.kill()
+            self.log.communicate()
+        for stream in (self.log.stdout, self.log.stderr):
+            stream.close()
