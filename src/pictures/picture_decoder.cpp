@@ -128,11 +128,33 @@ MediaSettings media_settings_of(const std::string& model_folder, Preprocessing p
 }
 
 PictureDecoder::PictureDecoder(const MediaSettings& settings, bool raw) : raw_(raw) {
-  const media_engine_config config = media_config(settings);
-  const std::size_t bytes = align_up(media_engine_memory_needed(&config), kCacheLine);
+  const std::size_t bytes = memory_bytes(settings);
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes)));
   if (memory_ == nullptr) throw Error(ErrorKind::kMemory, "media engine", "out of memory");
   media_ = std::make_unique<Media>(settings, Span<std::byte>(memory_.get(), bytes));
+}
+
+PictureDecoder::PictureDecoder(const MediaSettings& settings, Span<std::byte> memory)
+    : media_(std::make_unique<Media>(settings, memory)) {}
+
+std::size_t PictureDecoder::memory_bytes(const MediaSettings& settings) {
+  const media_engine_config config = media_config(settings);
+  return align_up(media_engine_memory_needed(&config), kCacheLine);
+}
+
+media_engine_status PictureDecoder::decode(Span<const std::uint8_t> encoded, float* pixels,
+                                           media_engine_completion* completion) noexcept {
+  media_engine_job job = media_->job_form();
+  job.raw = raw_ ? 1 : 0;
+  job.encoded = encoded.data();
+  job.encoded_bytes = encoded.size();
+  job.pixels = pixels;
+  media_engine_status status = media_engine_submit(media_->engine(), &job);
+  if (status != MEDIA_ENGINE_OK) return status;
+  do {
+    status = media_engine_wait(media_->engine(), completion, kWaitNs);
+  } while (status == MEDIA_ENGINE_TIMED_OUT);  // a device at work
+  return status == MEDIA_ENGINE_OK ? static_cast<media_engine_status>(completion->status) : status;
 }
 
 std::string PictureDecoder::decode(const std::string& path, float* pixels, Size* size) {
@@ -142,22 +164,10 @@ std::string PictureDecoder::decode(const std::string& path, float* pixels, Size*
   } catch (const Error& error) {
     return error.problem();
   }
-  media_engine_job job = media_->job_form();
-  job.raw = raw_ ? 1 : 0;
-  job.encoded = encoded.data();
-  job.encoded_bytes = encoded.size();
-  job.pixels = pixels;
   media_engine_completion completion = {};
-  media_engine_status status = media_engine_submit(media_->engine(), &job);
-  if (status == MEDIA_ENGINE_OK) {
-    do {
-      status = media_engine_wait(media_->engine(), &completion, kWaitNs);
-    } while (status == MEDIA_ENGINE_TIMED_OUT);  // a device at work
-  }
-  if (status == MEDIA_ENGINE_OK) {
-    status = static_cast<media_engine_status>(completion.status);
-    if (size != nullptr) *size = {completion.width, completion.height};
-  }
+  const media_engine_status status = decode(Span<const std::uint8_t>(encoded), pixels, &completion);
+  if (size != nullptr && (status == MEDIA_ENGINE_OK || media_engine_is_bad_picture(status) != 0))
+    *size = {completion.width, completion.height};
   if (status == MEDIA_ENGINE_OK) return "";
   if (media_engine_is_bad_picture(status) == 0)
     throw Error(ErrorKind::kData, path, std::string("the media engine failed: ") + media_engine_status_text(status));

@@ -21,8 +21,8 @@ namespace bascule {
 std::string media_options(const SimulationSettings& simulation, const SettingsOrigin& origin,
                           const media_engine_driver* engine);
 
-// Picture files that are read and decoded one at a time, outside a loader. Not for the sealed phase: allocates, throws
-// Error.
+// Picture files that are read and decoded one at a time, outside a loader. Where nothing else is said: not for the
+// sealed phase, allocates, throws Error.
 
 // "data/shard-003.tar" of "data/shard-003.tar/000017.jpg", the name of a picture in a shard; "" for others.
 std::string shard_of_picture(const std::string& path);
@@ -40,6 +40,9 @@ MediaSettings media_settings_of(const std::string& model_folder, Preprocessing p
 class PictureDecoder {
  public:
   explicit PictureDecoder(const MediaSettings& settings, bool raw = false);  // raw: 0..255, not normalised
+  // In memory of memory_bytes(), 64-byte aligned, that outlives this.
+  PictureDecoder(const MediaSettings& settings, Span<std::byte> memory);
+  static std::size_t memory_bytes(const MediaSettings& settings);
 
   struct Size {
     std::int64_t width = 0, height = 0;  // upright; 0 where unknown
@@ -47,6 +50,9 @@ class PictureDecoder {
   // (3, side, side) floats. Returns an empty text, or why the picture is refused. Throws Error kData if the device is
   // bad. size may be null.
   std::string decode(const std::string& path, float* pixels, Size* size);
+  // The same of a file's bytes. After the seal: allocates nothing. The status is that of the picture, or the device's.
+  media_engine_status decode(Span<const std::uint8_t> encoded, float* pixels,
+                             media_engine_completion* completion) noexcept;
 
  private:
   struct Free {

@@ -8,6 +8,18 @@
 
 namespace bascule {
 
+namespace {
+
+// A PNG of one grey pixel, for batches that are measured.
+constexpr unsigned char kOnePixelBytes[] = {
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00,
+    0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00, 0x00, 0x00, 0x00, 0x3a, 0x7e, 0x9b, 0x55, 0x00,
+    0x00, 0x00, 0x0a, 0x49, 0x44, 0x41, 0x54, 0x78, 0x9c, 0x63, 0x68, 0x00, 0x00, 0x00, 0x82, 0x00, 0x81,
+    0x77, 0xcd, 0x72, 0xb6, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+const char* const kOnePixel = reinterpret_cast<const char*>(kOnePixelBytes);
+
+}  // namespace
+
 BatchWorker::BatchWorker(ServedModel& model, Span<ServedInput> inputs, std::int64_t queue_timeout_ns,
                          std::function<void()> wake)
     : model_(model),
@@ -36,12 +48,14 @@ double BatchWorker::measure(const TextRoom& room, double bound_ms) {
   std::int64_t rows = 0, selected = 0;
   batch_.clear();
   for (ServedInput& input : inputs_) {
-    input.tokens = std::min(model_.longest(), room.tokens - rows);
+    input.tokens = model_.reads_pictures() ? model_.longest() : std::min(model_.longest(), room.tokens - rows);
     if (static_cast<std::int64_t>(batch_.size()) == room.texts || input.tokens < 1) break;
     input.second_begin = input.tokens;
     input.top = 1;
     const bool has_mask = model_.task() == ServedTask::kWords && selected < room.selected;
-    std::fill(input.ids, input.ids + input.tokens, std::max(0, model_.tokenizer().pad_id()));
+    input.picture = {kOnePixel, sizeof kOnePixelBytes};
+    if (!model_.reads_pictures())
+      std::fill(input.ids, input.ids + input.tokens, std::max(0, model_.tokenizer().pad_id()));
     if (has_mask) input.ids[0] = model_.tokenizer().mask_id();
     input.selected = has_mask ? 1 : 0;
     selected += input.selected;
@@ -116,6 +130,7 @@ void BatchWorker::run(std::unique_lock<std::mutex>* lock) noexcept {
     input->ended_ns = ended;
     input->batch_inputs = static_cast<std::int64_t>(batch_.size());
     input->batch_rows = running_rows_;
+    input->is_first_of_batch = input == batch_.front();
   }
   running_rows_ = 0;
   running_since_ms_ = 0;

@@ -50,7 +50,7 @@ void add_endpoints(RecordedService* service) {
   add(HttpMethod::kGet, "/metrics", ServedEndpoint::kMetrics, false);
   add(HttpMethod::kGet, "/info", ServedEndpoint::kInfo);
   add(HttpMethod::kGet, "/v1/models", ServedEndpoint::kModels);
-  add(HttpMethod::kPost, "/tokenize", ServedEndpoint::kTokenize);
+  if (!service->model->reads_pictures()) add(HttpMethod::kPost, "/tokenize", ServedEndpoint::kTokenize);
   add(HttpMethod::kPost, "/", ServedEndpoint::kNative);
   add(HttpMethod::kPost, "/v1", ServedEndpoint::kNative);
   switch (service->model->task()) {
@@ -61,6 +61,7 @@ void add_endpoints(RecordedService* service) {
       break;
     case ServedTask::kWords: add(HttpMethod::kPost, "/fill-mask", ServedEndpoint::kNative); break;
     case ServedTask::kClasses:
+    case ServedTask::kPictureClasses:
     case ServedTask::kValues: add(HttpMethod::kPost, "/predict", ServedEndpoint::kPredict); break;
   }
 }
@@ -110,7 +111,7 @@ void check_batch(const RecordedService& service) {
   if (tokens >= longest) return;
   throw Error(ErrorKind::kSettings, where_written(service.settings, "serve.max_batch_tokens"),
               "serve.max_batch_tokens = " + std::to_string(tokens) + " is less than the longest input, " +
-                  std::to_string(longest) + " tokens",
+                  std::to_string(longest) + (service.model->reads_pictures() ? " rows" : " tokens"),
               "write " + std::to_string(longest) + " or more");
 }
 
@@ -128,7 +129,10 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   check_batch(*service);
   service->threads = settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads)
                                                   : threads_within(read_process_limits(), usable_cores(), 1);
-  const std::int64_t texts = std::min(settings.serve.max_batch_requests, settings.serve.max_batch_tokens);
+  const bool reads_pictures = service->model->reads_pictures();
+  const std::int64_t texts =
+      std::min(settings.serve.max_batch_requests,
+               settings.serve.max_batch_tokens / (reads_pictures ? service->model->longest() : 1));
   service->room = {texts, settings.serve.max_batch_tokens,
                    service->model->task() == ServedTask::kWords ? std::max(kMostMasks, 2 * texts) : 0};
   service->text_bytes = static_cast<std::size_t>(std::min(settings.serve.payload_limit, kMostTextBytes));

@@ -150,6 +150,30 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
   return reader.end();
 }
 
+std::optional<std::size_t> read_base64(std::string_view text, char* room) noexcept {
+  for (int padding = 0; padding < 2 && !text.empty() && text.back() == '='; ++padding) text.remove_suffix(1);
+  const auto value = [](char c) -> int {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+  };
+  if (text.empty() || text.size() % 4 == 1) return std::nullopt;
+  std::size_t bytes = 0;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char c : text) {
+    const int six = value(c);
+    if (six < 0) return std::nullopt;
+    bits = bits << 6 | static_cast<std::uint32_t>(six);
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    room[bytes++] = static_cast<char>(bits >> held & 0xff);
+  }
+  return bytes;
+}
+
 Refusal read_input(const JsonView& item, RequestInput* input) noexcept {
   *input = {};
   if (item.is(JsonKind::kString)) {

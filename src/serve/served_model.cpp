@@ -47,18 +47,28 @@ ServedModel::ServedModel(const std::string& folder, const std::string& tokenizer
     model_ = open_finished_model(folder, command);
   } else {
     throw Error(ErrorKind::kData, folder, "holds a model that `bascule serve` cannot ask",
-                "name one that makes vectors of texts, fills in words or classifies texts");
+                "name one that makes vectors of texts, fills in words, or classifies texts or pictures");
   }
+  fields_ = model_->fields({});
+  if (model_->inputs().texts[0].vocabulary_size > 0) {
+    open_texts(command, tokenizer_folder);
+  } else {
+    open_pictures();
+  }
+  for (const std::vector<std::string>* texts : {&names_, &tokens_}) {
+    for (const std::string& text : *texts) longest_name_ = std::max(longest_name_, text.size());
+  }
+}
+
+void ServedModel::open_texts(const std::string& command, const std::string& tokenizer_folder) {
+  const std::string own = tokenizer_folder.empty() ? body_folder(folder_) : tokenizer_folder;
   const ModelInputs inputs = model_->inputs();
   const TextShape& shape = inputs.texts[0];
-  if (shape.vocabulary_size == 0 || inputs.reads_words)
-    throw Error(ErrorKind::kData, folder,
-                inputs.reads_words ? "tags words, which `bascule serve` cannot do"
-                                   : "reads pictures, which `bascule serve` cannot do",
-                "use `bascule classify`");
-  tokenizer_ = load_tokenizer(tokenizer_folder.empty() ? body_folder(folder) : tokenizer_folder);
+  if (inputs.reads_words)
+    throw Error(ErrorKind::kData, folder_, "tags words, which `bascule serve` cannot do", "use `bascule classify`");
+  tokenizer_ = load_tokenizer(own);
   if (tokenizer_->vocabulary_size() > shape.vocabulary_size)
-    throw Error(ErrorKind::kData, tokenizer_folder.empty() ? folder : tokenizer_folder,
+    throw Error(ErrorKind::kData, own,
                 "its tokenizer has " + std::to_string(tokenizer_->vocabulary_size()) + " tokens, the model " +
                     std::to_string(shape.vocabulary_size),
                 "use the tokenizer of the model");
@@ -70,15 +80,26 @@ ServedModel::ServedModel(const std::string& folder, const std::string& tokenizer
     if (sentence_.lower_case) tokenizer_ = lower_cased(std::move(tokenizer_));
   } else if (command == "fill") {
     task_ = ServedTask::kWords;
-    if (tokenizer_->mask_id() < 0) throw Error(ErrorKind::kData, folder, "its tokenizer has no mask token");
+    if (tokenizer_->mask_id() < 0) throw Error(ErrorKind::kData, folder_, "its tokenizer has no mask token");
   } else {
     open_classes();
   }
-  tokens_ = load_shown_tokens(tokenizer_folder.empty() ? body_folder(folder) : tokenizer_folder);
-  for (const std::vector<std::string>* texts : {&names_, &tokens_}) {
-    for (const std::string& text : *texts) longest_name_ = std::max(longest_name_, text.size());
-  }
-  fields_ = model_->fields({});
+  tokens_ = load_shown_tokens(own);
+}
+
+void ServedModel::open_pictures() {
+  constexpr std::size_t kDecoderBytes = std::size_t{128} << 20;
+  const ModelInputs inputs = model_->inputs();
+  const std::string config = folder_ + "/config.json";
+  if (inputs.image_channels != 3) throw Error(ErrorKind::kData, config, "num_channels is not 3: pictures are RGB");
+  task_ = ServedTask::kPictureClasses;
+  names_ = class_names(folder_, inputs.classes);
+  outputs_ = inputs.classes;
+  media_ = media_settings_of_model(folder_, inputs.image_side);
+  media_.max_pixels = std::min(kMostPixels, media_.max_pixels);
+  media_.memory_bytes = kDecoderBytes;
+  const std::int64_t side = inputs.image_side / get_int(read_json_file(config), "patch_size", config, 16);
+  longest_ = side * side + 1;
 }
 
 void ServedModel::open_classes() {
@@ -97,22 +118,26 @@ std::int64_t ServedModel::numbers() const {
 
 std::int64_t ServedModel::guesses() const {
   if (task_ == ServedTask::kWords) return kMostMasks * std::min(outputs_, kMostGuesses);
-  return task_ == ServedTask::kClasses ? std::min(outputs_, kMostGuesses) : 0;
+  return task_ == ServedTask::kClasses || reads_pictures() ? std::min(outputs_, kMostGuesses) : 0;
 }
 
 void ServedModel::record(Session* session, const TextRoom& room, Precision precision) {
   room_ = room;
   Graph& graph = session->add_graph(TextBatch::bounds(fields_, room, longest_), fields_);
+  no_labels_.assign(static_cast<std::size_t>(room.texts), 0);
   output_ = task_ == ServedTask::kVectors ? model_->record(graph, Use::kEmbedText, {}).output(kSentenceEmbedding)
                                           : reference_logits(model_->record(graph, Use::kReference, {}));
   if (precision == Precision::kBf16) choose_element_types(graph);
 }
 
-void ServedModel::seal(Session* session, Threads* threads) {
+void ServedModel::seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels) {
   session_ = session;
   threads_ = threads;
-  batch_ = std::make_unique<TextBatch>(model_->inputs(), fields_, room_,
-                                       task_ == ServedTask::kWords ? tokenizer_->mask_id() : -1);
+  decoder_ = decoder;
+  pixels_ = pixels;
+  if (!reads_pictures())
+    batch_ = std::make_unique<TextBatch>(model_->inputs(), fields_, room_,
+                                         task_ == ServedTask::kWords ? tokenizer_->mask_id() : -1);
 }
 
 EncodedAs ServedModel::encode(const Texts& texts, bool cuts, Span<std::byte> scratch,
@@ -146,28 +171,57 @@ void ServedModel::answer_words(ServedInput* input, const float* logits) const no
   }
 }
 
-void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
-  batch_->clear();
-  for (std::size_t i = 0; i < count; ++i)
-    batch_->add({inputs[i]->ids, static_cast<std::size_t>(inputs[i]->tokens)}, inputs[i]->second_begin,
-                tokenizer_->second_type());
+// The pictures that can be decoded, one behind the other. Returns how many.
+std::size_t ServedModel::decode(ServedInput* const* inputs, std::size_t count) noexcept {
+  std::size_t decoded = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    ServedInput& input = *inputs[i];
+    const void* const bytes = input.picture.data();
+    media_engine_completion completion = {};
+    input.refused = decoder_->decode({static_cast<const std::uint8_t*>(bytes), input.picture.size()},
+                                     pixels_ + static_cast<std::int64_t>(decoded) * picture_numbers(), &completion);
+    input.refused_detail = completion.detail;
+    if (input.refused == MEDIA_ENGINE_OK) ++decoded;
+  }
+  return decoded;
+}
+
+// Returns the numbers of the inputs that are there, one behind the other.
+const float* ServedModel::replay(ServedInput* const* inputs, std::size_t count) noexcept {
   Replay replay;
-  replay.batch = batch_->batch();
+  if (reads_pictures()) {
+    replay.batch.counts[kSamples] = static_cast<std::int64_t>(decode(inputs, count));
+    replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_;
+    replay.batch.fields[field_from(fields_, FieldSource::kClassLabels)] = no_labels_.data();
+    if (replay.batch.counts[kSamples] == 0) return nullptr;
+  } else {
+    batch_->clear();
+    for (std::size_t i = 0; i < count; ++i)
+      batch_->add({inputs[i]->ids, static_cast<std::size_t>(inputs[i]->tokens)}, inputs[i]->second_begin,
+                  tokenizer_->second_type());
+    replay.batch = batch_->batch();
+  }
   session_->tape(0).replay(*threads_, replay);
-  const float* output = session_->tape(0).at(output_);
+  return session_->tape(0).at(output_);
+}
+
+void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
+  const float* output = replay(inputs, count);
+  const bool guesses = task_ == ServedTask::kClasses || reads_pictures();
   for (std::size_t i = 0; i < count; ++i) {
     ServedInput& input = *inputs[i];
     input.is_finite = true;
+    if (input.refused != MEDIA_ENGINE_OK) continue;
     if (task_ == ServedTask::kWords) {
       answer_words(&input, output);
       output += input.selected * outputs_;
       continue;
     }
     input.is_finite = are_finite(output, outputs_);
-    if (task_ == ServedTask::kClasses && input.is_finite) {
+    if (guesses && input.is_finite) {
       input.guesses_each = std::min({input.top, outputs_, kMostGuesses});
       most_probable(output, outputs_, {input.guesses, static_cast<std::size_t>(input.guesses_each)});
-    } else if (task_ != ServedTask::kClasses) {
+    } else if (!guesses) {
       std::copy_n(output, outputs_, input.numbers);
     }
     output += outputs_;

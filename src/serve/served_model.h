@@ -12,6 +12,7 @@
 
 #include "src/ask/finished_model.h"
 #include "src/base/span.h"
+#include "src/pictures/picture_decoder.h"
 #include "src/serve/text_batch.h"
 #include "src/session/session.h"
 #include "src/settings/settings.h"
@@ -19,15 +20,20 @@
 
 namespace bascule {
 
-enum class ServedTask : std::uint8_t { kVectors, kWords, kClasses, kValues };
+enum class ServedTask : std::uint8_t { kVectors, kWords, kClasses, kValues, kPictureClasses };
 
 // The most masks of a text, and the most guesses that a request may ask for, of each mask or text.
 inline constexpr std::int64_t kMostMasks = 8;
 inline constexpr std::int64_t kMostGuesses = 100;
+// The largest picture: larger ones are refused by their header.
+inline constexpr std::uint32_t kMostPixels = 33'554'432;
 
-// One input of a request: the tokens of a text, and, once its batch has run, the answer to it. The memory is the
-// service's, made before the seal.
+// One input of a request: the tokens of a text, or a picture, and, once its batch has run, the answer to it. The memory
+// is the service's, made before the seal.
 struct ServedInput {
+  std::string_view picture;                       // kPictureClasses: the bytes of a file
+  media_engine_status refused = MEDIA_ENGINE_OK;  // why it was not decoded, and what the engine adds
+  std::uint32_t refused_detail = 0;
   std::int32_t* ids = nullptr;      // (longest)
   std::int64_t tokens = 0;          // rows of the batch
   std::int64_t second_begin = 0;    // of the second text of a pair: its first token; of one text: `tokens`
@@ -43,6 +49,7 @@ struct ServedInput {
   bool is_dropped = false, is_late = false;
   std::int64_t queued_ns = 0, begun_ns = 0, ended_ns = 0;  // monotonic
   std::int64_t batch_inputs = 0, batch_rows = 0;           // of the batch that it ran in
+  bool is_first_of_batch = false;
 };
 
 // What became of a text that was to be tokens.
@@ -60,7 +67,8 @@ class ServedModel {
   const Model& model() const { return *model_; }
   const SentenceFolder& sentence() const { return sentence_; }  // of kVectors
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  std::int64_t longest() const { return longest_; }  // tokens of an input
+  std::int64_t longest() const { return longest_; }  // rows of an input
+  bool reads_pictures() const { return task_ == ServedTask::kPictureClasses; }
   bool reads_pairs() const { return reads_pairs_; }
   // Numbers of an answer, and its guesses at most.
   std::int64_t numbers() const;
@@ -71,9 +79,12 @@ class ServedModel {
 
   // Adds the graph for batches with that room.
   void record(Session* session, const TextRoom& room, Precision precision);
-  std::size_t batch_bytes() const { return TextBatch::bytes(room_); }
-  // After the session's seal: the memory of batches.
-  void seal(Session* session, Threads* threads);
+  // Of pictures: how they are decoded, the memory of their decoder, and a batch of pixels.
+  const MediaSettings& media() const { return media_; }
+  std::size_t decoder_bytes() const { return reads_pictures() ? PictureDecoder::memory_bytes(media_) : 0; }
+  std::int64_t pixel_numbers() const { return reads_pictures() ? room_.texts * picture_numbers() : 0; }
+  // After the session's seal. decoder, pixels: of pictures; outlive every call of run().
+  void seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels);
 
   // Sealed.
 
@@ -84,7 +95,12 @@ class ServedModel {
   void run(ServedInput* const* inputs, std::size_t count) noexcept;
 
  private:
+  void open_texts(const std::string& command, const std::string& tokenizer_folder);
   void open_classes();
+  void open_pictures();
+  std::int64_t picture_numbers() const { return 3 * media_.image_side * media_.image_side; }
+  std::size_t decode(ServedInput* const* inputs, std::size_t count) noexcept;
+  const float* replay(ServedInput* const* inputs, std::size_t count) noexcept;
   void answer_words(ServedInput* input, const float* logits) const noexcept;
 
   const std::string folder_;
@@ -103,6 +119,10 @@ class ServedModel {
   Session* session_ = nullptr;
   Threads* threads_ = nullptr;
   std::unique_ptr<TextBatch> batch_;
+  MediaSettings media_;
+  PictureDecoder* decoder_ = nullptr;
+  float* pixels_ = nullptr;
+  std::vector<std::int32_t> no_labels_;
 };
 
 }  // namespace bascule

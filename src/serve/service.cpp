@@ -69,7 +69,6 @@ Service::Service(RecordedService& service, Isa isa)
       writer_(*service.model, service.name),
       jobs_(static_cast<std::size_t>(serve_.max_connections)) {
   load(isa);
-  memory_ = ServiceMemory(service, arena_->at(service.plan[kRequestMemory]));
   const std::size_t inputs = memory_.input.size();
   done_.resize(inputs);
   for (std::size_t i = inputs; i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
@@ -103,7 +102,9 @@ void Service::load(Isa isa) {
   work.touch(arena_->memory(), arena_->huge_pages(), false);
   load_weights(&service_.session, model.model(), model.weights_folder(), &work, threads_);
   if (service_.settings.machine.lock_memory) arena_->lock();
-  service_.model->seal(&service_.session, &threads_);
+  memory_ = ServiceMemory(service_, arena_->at(service_.plan[kRequestMemory]));
+  if (model.reads_pictures()) decoder_ = std::make_unique<PictureDecoder>(model.media(), memory_.decoder);
+  service_.model->seal(&service_.session, &threads_, decoder_.get(), memory_.pixels);
 }
 
 // Of what decides on the bits of an answer, wherever it lies.
@@ -116,7 +117,7 @@ void Service::make_digest() {
   add(memory.trained, memory.layout->trained_elements);
   add(memory.fixed, memory.layout->fixed_elements);
   add(memory.rounded, memory.layout->rounded_elements);
-  const std::uint64_t tokenizer = service_.model->tokenizer().digest();
+  const std::uint64_t tokenizer = service_.model->reads_pictures() ? 0 : service_.model->tokenizer().digest();
   add(&tokenizer, 1);
   const std::string facts = sentence_facts(service_.model->sentence()) + settings_digest(service_.settings);
   add(facts.data(), static_cast<std::int64_t>(facts.size()));
@@ -158,7 +159,7 @@ void Service::finish_done() noexcept {
     for (std::size_t i = 0; i < count; ++i) {
       ServedInput& input = memory_.input[done_[i]];
       Job& job = jobs_[input.request];
-      if (!input.is_dropped && !input.is_late && i + 1 == count)
+      if (input.is_first_of_batch)
         metrics_.batch(1e-3 * milliseconds(input.queued_ns, input.begun_ns),
                        1e-3 * milliseconds(input.begun_ns, input.ended_ns), input.batch_rows);
       if (--job.remaining == 0) finish(&job);
@@ -172,7 +173,12 @@ void Service::finish(Job* job) noexcept {
     is_late = is_late || input->is_late;
     is_finite = is_finite && (input->is_dropped || input->is_finite);
   }
-  if (is_late) {
+  const ServedInput& first = *job->first;
+  if (first.refused != MEDIA_ENGINE_OK && !first.is_dropped && !is_late) {
+    refuse(job->request, refusal(422, kValidation, "the picture cannot be read: %s",
+                                 media_engine_picture_text(first.refused, first.refused_detail)));
+  } else if (is_late) {
+    metrics_.refused(RefusedFor::kWait);
     refuse(job->request, refusal(429, kOverloaded, "the request waited for longer than queue_timeout_seconds"));
   } else if (!is_finite) {
     refuse(job->request, refusal(424, kBackend, "the model's numbers for this request are not finite"));

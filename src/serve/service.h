@@ -68,6 +68,7 @@ class Service final : public HttpHandler {
   Refusal admit(const HttpRequest& request, Job* job) noexcept;
   Refusal encode_inputs(const RequestOptions& options, Job* job) noexcept;
   Refusal encode_input(const JsonView& item, const RequestOptions& options, ServedInput* input) noexcept;
+  Refusal take_picture(const JsonView& item, ServedInput* input) noexcept;
   Refusal encode_text(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept;
   Refusal find_prompt(const RequestOptions& options, std::string_view* prompt) noexcept;
   Refusal encode_ids(const JsonView& ids, const RequestOptions& options, ServedInput* input) noexcept;
@@ -83,6 +84,7 @@ class Service final : public HttpHandler {
   RecordedService& service_;
   const ServeSettings& serve_;
   std::unique_ptr<Arena> arena_;
+  std::unique_ptr<PictureDecoder> decoder_;  // of pictures, in the arena
   Threads threads_;
   ServiceMemory memory_;
   AnswerWriter writer_;

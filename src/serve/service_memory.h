@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the requests of a service need, cut from one range of the plan: inputs with their answers, and room for one text
-// that becomes tokens.
+// that becomes tokens, or for the pictures of a batch and their decoder.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class ServiceMemory {
     const ServedModel& model = *service.model;
     const std::int64_t inputs = service.settings.serve.max_concurrent_requests;
     // One id more than the longest input has, so that a text that is too long shows.
-    const std::int64_t tokens = model.longest() + 1;
+    const std::int64_t tokens = model.reads_pictures() ? 0 : model.longest() + 1;
     std::int32_t* ids = nullptr;
     float* numbers = nullptr;
     TokenOrClass* guesses = nullptr;
@@ -34,8 +34,12 @@ class ServiceMemory {
     cutter.cut(&numbers, inputs * model.numbers());
     cutter.cut(&guesses, inputs * model.guesses());
     for (char*& text : texts) cutter.cut(&text, text_room);
-    scratch_bytes = model.tokenizer().scratch_bytes(text_room);
+    scratch_bytes = model.reads_pictures() ? 0 : model.tokenizer().scratch_bytes(text_room);
     cutter.cut(&scratch, scratch_bytes);
+    cutter.cut(&pixels, model.pixel_numbers());
+    std::byte* decoder_begin = nullptr;
+    cutter.cut(&decoder_begin, model.decoder_bytes());
+    decoder = {decoder_begin, model.decoder_bytes()};
     bytes_ = cutter.used_bytes();
     if (memory == nullptr) return;
     input = {first, static_cast<std::size_t>(inputs)};
@@ -53,6 +57,8 @@ class ServiceMemory {
   std::size_t text_room = 0;
   std::byte* scratch = nullptr;
   std::size_t scratch_bytes = 0;
+  Span<std::byte> decoder;  // of pictures
+  float* pixels = nullptr;  // of a batch of them
 
  private:
   std::size_t bytes_ = 0;

@@ -24,6 +24,13 @@ bool is_json_type(std::string_view type) noexcept {
                           }));
 }
 
+// Whether it is the bytes of a picture: some clients send them without a type.
+bool is_picture_body(const HttpRequest& request) noexcept {
+  const std::string_view body = request.body;
+  return request.content_type.substr(0, 6) == "image/" ||
+         (request.content_type.empty() && !body.empty() && body[0] != '{');
+}
+
 }  // namespace
 
 void Service::request(const HttpRequest& request) noexcept {
@@ -64,7 +71,9 @@ void Service::answer_metrics(const HttpRequest& request) noexcept {
 
 Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
   if (server_->is_draining()) return refusal(503, kUnhealthy, "%s", kDrains);
-  if (!is_json_type(request.content_type)) return refusal(415, kValidation, "the body must be application/json");
+  const bool reads_pictures = service_.model->reads_pictures();
+  const bool is_json = is_json_type(request.content_type) && !(reads_pictures && is_picture_body(request));
+  if (!is_json && !reads_pictures) return refusal(415, kValidation, "the body must be application/json");
   const ServedEndpoint endpoint = service_.endpoints[request.endpoint];
   const bool is_tokenize = endpoint == ServedEndpoint::kTokenize;
   // Before any work is done for it.
@@ -73,7 +82,12 @@ Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
   }
   RequestOptions options;
   const bool is_openai = endpoint == ServedEndpoint::kOpenAi;
-  Refusal refused = read_request(request.body, is_openai ? RequestForm::kOpenAi : RequestForm::kNative, &options);
+  Refusal refused;
+  if (is_json) {
+    refused = read_request(request.body, is_openai ? RequestForm::kOpenAi : RequestForm::kNative, &options);
+  } else {
+    options.is_one = true;
+  }
   if (!refused.is_given()) refused = check_options(options, job);
   if (!refused.is_given()) refused = encode_inputs(options, job);
   if (!refused.is_given() && !is_tokenize) refused = check_wait(job);
@@ -114,6 +128,8 @@ Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept
   const ServedEndpoint endpoint = service_.endpoints[job->request.endpoint];
   if (options.top && (makes_vectors || task == ServedTask::kValues))
     return refusal(422, kValidation, "`top_k` has no meaning with this model");
+  if (task == ServedTask::kPictureClasses && !options.is_one)
+    return refusal(422, kValidation, "a request has one picture");
   if (!makes_vectors && (options.normalize || options.prompt_name.is_there()))
     return refusal(422, kValidation, "`normalize` and `prompt_name` have no meaning with this model");
   if (options.normalize && !*options.normalize && model.sentence().normalize)
@@ -124,7 +140,7 @@ Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept
   form.base64 = options.base64;
   form.is_one = options.is_one;
   form.normalizes = options.normalize.value_or(false) && !model.sentence().normalize;
-  form.is_nested = endpoint != ServedEndpoint::kPredict;
+  form.is_nested = endpoint != ServedEndpoint::kPredict && task != ServedTask::kPictureClasses;
   if (endpoint == ServedEndpoint::kTokenize) {
     form.form = AnswerForm::kTokens;
   } else if (endpoint == ServedEndpoint::kOpenAi) {
@@ -153,11 +169,13 @@ Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept
     free_.pop_back();
     input.next = nullptr;
     input.request = job->request.ticket.slot;
-    input.is_dropped = input.is_late = false;
+    input.is_dropped = input.is_late = input.is_first_of_batch = false;
+    input.refused = MEDIA_ENGINE_OK;
     *end = &input;
     end = &input.next;
     ++job->inputs;
-    const std::int64_t usual = service_.model->task() == ServedTask::kWords ? 5 : kMostGuesses;
+    const ServedTask task = service_.model->task();
+    const std::int64_t usual = task == ServedTask::kWords || task == ServedTask::kPictureClasses ? 5 : kMostGuesses;
     input.top = options.top.value_or(usual);
     if (const Refusal refused = encode_input(item, options, &input); refused.is_given()) return refused;
     if (job->options.form == AnswerForm::kTokens && !options.special_tokens) {
@@ -172,9 +190,28 @@ Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept
 }
 
 Refusal Service::encode_input(const JsonView& item, const RequestOptions& options, ServedInput* input) noexcept {
+  if (service_.model->reads_pictures()) return take_picture(item, input);
   RequestInput asked;
   if (const Refusal refused = read_input(item, &asked); refused.is_given()) return refused;
   return asked.ids.is_there() ? encode_ids(asked.ids, options, input) : encode_text(asked, options, input);
+}
+
+// The body as a whole, or base64 in JSON, which is decoded where it stands: nothing reads the document afterwards.
+Refusal Service::take_picture(const JsonView& item, ServedInput* input) noexcept {
+  const HttpRequest& request = jobs_[input->request].request;
+  input->tokens = service_.model->longest();
+  input->selected = 0;
+  input->picture = request.body;
+  if (!item.is_there()) return {};
+  std::string_view text = item.raw_string();
+  if (text.substr(0, 7) == "http://" || text.substr(0, 8) == "https://")
+    return refusal(422, kValidation, "no address is fetched: send the bytes of the picture");
+  if (text.substr(0, 5) == "data:") text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
+  char* const room = request.body_bytes + (text.data() - request.body.data());
+  const std::optional<std::size_t> bytes = read_base64(text, room);
+  if (!bytes) return refusal(422, kValidation, "a picture must be base64, without line breaks");
+  input->picture = {room, *bytes};
+  return {};
 }
 
 Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept {

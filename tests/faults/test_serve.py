@@ -4,18 +4,18 @@ import base64
 import hashlib
 import importlib.util
 import json
-import os
 import pathlib
 import random
 import shutil
-import signal
+import socket
 import struct
 import tempfile
 import threading
 import time
 import unittest
 
-from bascule_run import run
+from bascule_run import run, settings
+from relatives import DATA
 from serving import KEYWORDS, Served, write_models
 
 NOTHING, ANSWERS = "nothing", "answers"
@@ -101,6 +101,49 @@ class Serve(unittest.TestCase):
             self.assertEqual(self.answer(server, "/predict", {"inputs": self.texts[0]}), wanted[0])
             self.assertEqual(self.answer(server, "/", {"inputs": self.texts[0]}), wanted[:1])
             self.assertEqual(self.answer(server, "/predict", {"inputs": self.texts[0], "parameters": {"top_k": 1}}), wanted[0][:1])
+
+    def test_classes_of_pictures_are_those_of_classify(self):
+        """Bytes with and without a type, and base64; 40 at a time, bad ones among them."""
+        data = DATA / "emoji-classes"
+        done = run("run", settings(self.folder, **{"model__model_name_or_path": f'"{data}/model"', "model__tokenizer_name": None, "data__train_file": f'"{data}/test.jsonl"', "data__max_seq_length": None,
+                                                   "data__label_column": '"label"', "training__max_steps": "1", "training__save_steps": "0", "training__output_dir": f'"{self.folder}/pictures"'}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        paths = [data / json.loads(line)["image"] for line in (data / "test.jsonl").read_text().splitlines()[:10]]
+        wanted = [[{"label": one["label"], "score": one["probability"]} for one in row["labels"]] for row in json.loads(run("classify", self.folder / "pictures", "--json", *paths).stdout)]
+        pictures = [path.read_bytes() for path in paths]
+        with Served(self.folder / "pictures", "serve.max_batch_requests=4") as server:
+            for picture, classes in zip(pictures, wanted):
+                coded = base64.b64encode(picture).decode()
+                self.assertEqual(self.answer(server, "/", picture, headers={"Content-Type": "image/png"}), classes)
+                self.assertEqual(self.answer(server, "/predict", {"inputs": coded, "parameters": {"top_k": 2}}), classes[:2])
+                self.assertEqual(self.answer(server, "/", {"inputs": "data:image/png;base64," + coded}), classes)
+            connection = server.connect()
+            connection.putrequest("POST", "/")
+            connection.putheader("Content-Length", str(len(pictures[0])))
+            connection.endheaders(pictures[0])
+            self.assertEqual(json.loads(connection.getresponse().read()), wanted[0])
+            connection.close()
+            for body, said in ((b"no picture", "the picture cannot be read: is text, not a picture"), (pictures[0][:100], "the picture cannot be read"), (b"", "the picture cannot be read")):
+                status, _, text = server.ask("/", body, headers={"Content-Type": "image/png"})
+                self.assertEqual((status, said in json.loads(text)["error"]), (422, True), text)
+            for body, said in (({"inputs": "https://a.example/a.png"}, "no address is fetched"), ({"inputs": "a b"}, "must be base64"), ({"inputs": ["", ""]}, "one picture")):
+                status, _, text = server.ask("/", body)
+                self.assertEqual((status, said in json.loads(text)["error"]), (422, True), text)
+            self.assertEqual(server.ask("/tokenize", {"inputs": "a"})[0], 404)
+            results = []
+            threads = [threading.Thread(target=lambda n=n: results.append((n, *server.ask("/", pictures[n % 10] if n % 4 else b"bad", headers={"Content-Type": "image/png"})))) for n in range(40)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for number, status, _, text in results:
+                self.assertEqual((status, json.loads(text) if number % 4 else 0), (200, wanted[number % 10]) if number % 4 else (422, 0))
+            done = run("serve", self.folder / "pictures", f"serve.listen={server.address}")  # a start that fails at its end
+            self.assertEqual(done.returncode, 2, done.stderr)
+            code, out, error = server.end()
+            self.assertEqual(code, 0, error)
+            self.assertIn("Sealed          kept", out)
+            self.assertIn("Memory          kept", out)
 
     def test_any_load_gives_the_bytes_of_a_request_alone(self):
         """500 requests of 1 to 16 clients, with a restart in the middle."""
@@ -289,6 +332,9 @@ class Serve(unittest.TestCase):
         self.assertIn("serve.api_key_file", refusal(vectors, "serve.api_key_file=/nowhere"))
         self.assertIn("unknown key", refusal(vectors, "serve.port=3"))
         self.assertIn("holds no model", refusal(self.folder, code=3))
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            done = run("serve", vectors, f"serve.listen=127.0.0.1:{taken.getsockname()[1]}")
+            self.assertEqual((done.returncode, "READY" in done.stderr), (2, False), done.stderr)
         toml = self.folder / "serve.toml"
         toml.write_text('[model]\nmodel_name_or_path = "vectors"\n')
         self.assertEqual(run("serve", toml).returncode, 2)

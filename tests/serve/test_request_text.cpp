@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bascule {
@@ -74,6 +75,23 @@ TEST(RequestText, EachHostileBodyHasOneReason) {
     if (one.said != nullptr) {
       EXPECT_STREQ(refused.message, one.said) << one.body.substr(0, 60);
     }
+  }
+}
+
+TEST(RequestText, Base64IsReadWhereItStands) {
+  for (const auto& [text, bytes] : {std::pair<std::string, const char*>{"Zg==", "f"},
+                                    {"Zm8=", "fo"},
+                                    {"Zm9v", "foo"},
+                                    {"Zm9vYg", "foob"},
+                                    {"//79", "\xff\xfe\xfd"}}) {
+    std::string room = text;
+    const std::optional<std::size_t> count = read_base64(room, room.data());
+    ASSERT_TRUE(count) << text;
+    EXPECT_EQ(room.substr(0, *count), bytes);
+  }
+  for (const char* wrong : {"", "=", "A", "Zm9v Zg==", "Zm9\n", "Z===", "Zm_v", "Zm9vA"}) {
+    std::string room = wrong;
+    EXPECT_FALSE(read_base64(room, room.data())) << wrong;
   }
 }
 
