@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 
 from bascule_run import PROGRAM, patient, run, settings
@@ -39,8 +40,8 @@ def write_models(folder):
 class Served:
     """A running `bascule serve`; its output once it has ended."""
 
-    def __init__(self, what, *keys, environment=None):
-        self.log = subprocess.Popen([str(PROGRAM), "serve", str(what), "serve.listen=127.0.0.1:0", *keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    def __init__(self, what, *keys, listen="127.0.0.1:0", environment=None):
+        self.log = subprocess.Popen([str(PROGRAM), "serve", str(what), f"serve.listen={listen}", *keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         self.lines = []
         for line in self.log.stderr:
             self.lines.append(line)
@@ -50,6 +51,11 @@ class Served:
         self.address = self.lines[-1].split(" at ")[1].split(",")[0]
 
     def connect(self):
+        if self.address.startswith("unix:"):
+            connection = http.client.HTTPConnection("localhost")
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(self.address[5:])
+            return connection
         host, port = self.address.rsplit(":", 1)
         return http.client.HTTPConnection(host, int(port), timeout=patient(60))
 

@@ -279,6 +279,13 @@ class Serve(unittest.TestCase):
                 if status == 429:
                     self.assertGreaterEqual(int(headers["Retry-After"]), 1)
                     self.assertEqual(json.loads(body)["error_type"], "Overloaded")
+        # No wait at all is allowed.
+        with Served(self.folder / "vectors", "serve.latency_bound_ms=1e-6") as server:
+            for body in ({"inputs": "cat"}, b"{"):
+                status, headers, text = server.ask("/embed", body)
+                self.assertEqual((status, json.loads(text)["error_type"]), (429, "Overloaded") if body != b"{" else (400, "Validation"))
+            self.assertEqual(server.ask("/tokenize", {"inputs": "cat"})[0], 200)
+            self.assertIn('bascule_refused_total{reason="wait"} 1', server.ask("/metrics")[2].decode())
 
     def test_the_log_is_a_chain(self):
         log = self.folder / "log.jsonl"
@@ -303,8 +310,8 @@ class Serve(unittest.TestCase):
         (self.folder / "key").write_text("secret\n")
         asked = [("/v1/embeddings", {"input": self.texts[:3]}), ("/embed", {"inputs": "cat " * 30})]
 
-        def bodies(*keys):
-            with Served(self.folder / "vectors", *keys) as server:
+        def bodies(*keys, **options):
+            with Served(self.folder / "vectors", *keys, **options) as server:
                 headers = {"Authorization": "Bearer secret"}
                 if keys and keys[0].startswith("serve.api_key_file"):
                     self.assertEqual([server.ask(*asked[0])[0], server.ask("/health")[0], server.ask("/info")[0]], [401, 200, 401])
@@ -312,9 +319,10 @@ class Serve(unittest.TestCase):
 
         start = bodies()
         for name, (changes, value) in SERVING_KEYS.items():
-            if name == "listen":
-                continue
             with self.subTest(key=name):
+                if name == "listen":
+                    self.assertEqual(bodies(listen=value.replace("{f}", str(self.folder))), start)
+                    continue
                 keys = [f"serve.{name}={value.replace('{f}', str(self.folder))}"]
                 if name == "access_log_requests":
                     keys.append(f"serve.access_log={self.folder}/b.jsonl")
