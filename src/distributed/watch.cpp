@@ -25,7 +25,7 @@ constexpr int kLookMs = 50;
 constexpr std::int64_t kLongestLookMs = 4 * kLookMs;
 // Work shows as so much time on a core within so long; less is the trickle of threads that only wait.
 constexpr std::int64_t kCpuOfWorkMs = 5, kCpuWindowMs = 1000;
-constexpr long kAfterTheFirstNs = 200'000'000;
+constexpr int kLooksAfterTheFirst = 40;
 constexpr long kLineNs = 500'000'000;  // that a line is given to get to the launcher, through MPI's daemon
 // In this time the ranks of another machine may find out, and report better, what is wrong there.
 constexpr std::int64_t kOthersWordsMs = 1000;
@@ -75,9 +75,14 @@ void end_process(ControlPage& page) noexcept {
     nanosleep(&line_passes, nullptr);
     kill(page.parent, SIGKILL);
   }
-  // mpirun tells how the first process ended that it sees ending: that shall not be this one.
-  const timespec pause{0, failure.kind == FailureKind::kEnded ? kAfterTheFirstNs : 0};
-  nanosleep(&pause, nullptr);
+  // mpirun tells how the first process ended that it sees ending: that shall not be this one. Once it has seen that
+  // one, on whichever machine, it ends all others by SIGTERM. On a busy machine that takes long; a pause in pieces also
+  // outlasts one in which nothing of the run had a core.
+  if (failure.kind == FailureKind::kEnded) {
+    signal(SIGTERM, SIG_DFL);
+    const timespec pause{0, kLookMs * 1'000'000L};
+    for (int look = 0; look < kLooksAfterTheFirst; ++look) nanosleep(&pause, nullptr);
+  }
   _exit(failure.exit_code);
 }
 

@@ -63,6 +63,19 @@ class RanksFail(unittest.TestCase):
                         self.assertEqual((said["kind"], said["exit_code"], lines[0]), ("rank", 5, f"bascule: {said['what']}; {said['what_to_do']}"))
                         self.expect_nothing_left(folder, toml)
 
+    def test_a_launcher_that_sees_late_how_a_rank_ended_still_tells_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process, toml = self.started(folder)
+            ranks, launcher, _ = ranks_and_launcher(toml)
+            os.kill(launcher, signal.SIGSTOP)
+            os.kill(ranks[1], signal.SIGKILL)
+            time.sleep(1)
+            os.kill(launcher, signal.SIGCONT)
+            error = process.communicate(timeout=patient(30))[1]
+            self.assertEqual(process.returncode, 5, error)
+            self.assertRegex(error, r"bascule: rank 1 \(process [0-9]+\) was killed by signal 9")
+            self.expect_nothing_left(folder, toml)
+
     def test_a_rank_stopped_while_it_starts_ends_the_run_with_one_line_and_code_five(self):
         for delay in (0.0, 0.01, 0.05):
             with self.subTest(delay=delay), tempfile.TemporaryDirectory() as folder:
