@@ -393,6 +393,8 @@ class CommandLine(unittest.TestCase):
                     self.refused([command, f"{option}={text}"], f'{command}: {option}: "{text}" is not a decimal integer from {least} to {most}; see `bascule {command} --help`')
         for text in ("0", "1e1", "+5", "5.0", "-5"):
             self.refused(["search", f"--top={text}"], f'search: --top: "{text}" is not a decimal integer from 1 to 1000; see `bascule search --help`')
+        done = run("tokenize", "--model", ROOT / "tests/data/tokenizer/wordpiece", "--max-length=010", "--padding=max_length", input='["a"]')
+        self.assertEqual(len(json.loads(done.stdout)[0]), 10, done.stderr)
         self.refused(["draw", "--guidance-scale=nan"], "draw: --guidance-scale: Value nan is not a number; see `bascule draw --help`")
 
     def test_a_file_of_another_format_is_not_searched_as_a_text(self):

@@ -100,6 +100,9 @@ class DoctorOfTexts(DoctorTest):
         others = [{"text": ["cats"], "class": ["B-ANIMALS"]}] * 10 + [{"text": ["them"], "class": ["B-ANIMELS"]}]  # too frequent, too different
         found = self.findings(self.doctor(self.texts(rows + others, rows, model__head='"token_classification"')))
         self.assertNotIn("typing error", found["classes_missing", "validation"]["what"])
+        inside = [{"text": ["cat"], "class": ["I-ANIMAL"]}]  # the tag of a word that goes on is another one
+        found = self.findings(self.doctor(self.texts(rows, rows + inside, model__head='"token_classification"'), code=DATA_ERROR))
+        self.assertNotIn("typing error", found["classes_not_in_training", "validation"]["what"])
 
     def test_every_fault_of_sources_and_targets_is_found(self):
         train, validation = rows_of(KEYWORDS / "train.jsonl")[:60], rows_of(KEYWORDS / "validation.jsonl")[:20]

@@ -411,6 +411,14 @@ class Refused(Drawing):
         self.assertEqual({name: after[name] for name in before}, before)
         self.assertEqual(len(after), 6)
 
+    def test_pictures_of_another_negative_prompt(self):
+        path = self.folder / "p.jsonl"
+        path.write_text('{"prompt": "a cat", "negative_prompt": "a dog"}\n')
+        guided = {"prompts_file": '"p.jsonl"', "guidance_scale": "2.0", "num_images_per_prompt": "1"}
+        self.run_well("run", drawing(self.folder, **guided))
+        path.write_text('{"prompt": "a cat", "negative_prompt": "a hen"}\n')
+        self.assert_refused(SETTINGS, "of another prompt or seed", "images.jsonl:1", **guided)
+
     def test_damaged_weights_cost_no_picture(self):
         model = copy_pipeline(self.folder / "m")
         self.run_well("run", drawing(self.folder, model=model))

@@ -57,6 +57,9 @@ TEST(TaggedWords, AreInEveryRowOrInNone) {
   columns.optional_labels = true;
   const std::string rows = std::string(kRows) + "{\"tokens\": [\"Bob\"]}\n";
   EXPECT_THROW(Manifest::load(folder.write("rows.jsonl", rows), columns), Error);
+  const std::string empty = folder.write("empty.jsonl", "{\"tokens\": [\"Bob\"], \"ner_tags\": []}\n");
+  EXPECT_TRUE(Manifest::load(empty, columns).lacks_labels());
+  EXPECT_THROW(Manifest::load(empty, word_columns()), Error);
 }
 
 TEST(TaggedWords, AreReadFromLinesAndFromAnArray) {

@@ -62,5 +62,10 @@ TEST(Readable, PercentOfWhatIsNotFiniteIsNotANumber) {
   EXPECT_STREQ(readable_percent(std::numeric_limits<double>::quiet_NaN()).c_str(), "n/a");
 }
 
+TEST(Readable, ARateOfLoadingThatWasNotMeasuredIsNoNumber) {
+  EXPECT_STREQ(can_deliver(1234.5).c_str(), "can deliver 1,234.5 samples/s");
+  EXPECT_STREQ(can_deliver(std::numeric_limits<double>::quiet_NaN()).c_str(), "loading was not measured");
+}
+
 }  // namespace
 }  // namespace bascule

@@ -40,6 +40,10 @@ TEST(MemoryPlan, WhatRanksShareIsCountedOnceAndLiesApart) {
 
 TEST(MemoryPlan, TheLowerBoundCountsTheWorkspaceAtItsBound) {
   EXPECT_EQ(some_plan().lower_bound_bytes(), 5000u + 90000u + 1u + 3000u);
+  MemoryPlan plan = make_memory_plan({{"parameters", 3 * kPage, true}, {"workspace", kPage}}, 100, 10, 4);
+  plan.workspace_lower_bound_bytes = 50;
+  plan.program_bytes = 1000;
+  EXPECT_EQ(plan.lower_bound_bytes(), 3 * kPage + 4 * (50 + 100 + 10) + 1000) << "of four ranks";
 }
 
 TEST(MemoryPlan, PrintsEveryCategoryAndTheSum) {
