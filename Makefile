@@ -11,7 +11,7 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick bench emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-sentences demo-t5 demo-draw install deb deb-check image image-check power-cuts reproducible clean
+.PHONY: help build setup tests test quick bench emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-sentences demo-embeddings demo-t5 demo-draw install deb deb-check image image-check power-cuts reproducible clean
 
 help: ## List the verbs
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -76,6 +76,9 @@ demo-bert: build ## Train a small BERT on documentation of Python, evaluate, fil
 
 demo-sentences: build ## Train a small BERT to say which module of Python a sentence is about, classify; then open report.html
 	tools/demo $(PROGRAM) bert_sentences_demo
+
+demo-embeddings: build ## Train a small BERT to find the function of Python that does what a sentence says, compare with BM25, search; then open report.html
+	tools/demo $(PROGRAM) bert_embeddings_demo
 
 demo-t5: build ## Train a small T5 to write keywords for the names of emoji, evaluate; then open report.html
 	tools/demo $(PROGRAM) t5_demo

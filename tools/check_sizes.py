@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A file holds one topic: warns above 400 lines, fails above 600; fails on names that say nothing, on a missing SPDX line, on more than
-46 MB of test data, and on more lines or smaller files than the budget has: growth is a decision, made in BUDGET by the commit that needs it.
+47 MB of test data, and on more lines or smaller files than the budget has: growth is a decision, made in BUDGET by the commit that needs it.
 
   tools/check_sizes.py
 """
@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARN_LINES, FAIL_LINES = 400, 600
-MOST_TEST_DATA = 46_000_000  # bytes
+MOST_TEST_DATA = 47_000_000  # bytes
 # The product by storey: its folders (of src/ where no other is named), the most lines, with meson.build, and the least mean of lines a file.
 BUDGET = {
     "engine": ("/kernels /firmware_shims base files json machine settings graph plan models runtime text index corpus loader pictures distributed "

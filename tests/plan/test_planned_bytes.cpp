@@ -36,6 +36,7 @@ const std::map<std::string, Planned> kPlanned = {
     {"bert_base_sequence_classification.toml", {1638613440, 75497472}},
     {"bert_base_token_classification.toml", {1777303616, 75497472}},
     {"bert_demo.toml", {92219776, 12582912}},
+    {"bert_embeddings_demo.toml", {235536448, 84148224}},
     {"bert_large_phase1.toml", {8855179392, 25165824}},
     {"bert_large_phase2.toml", {4426998720, 100663296}},
     {"bert_sentences_demo.toml", {58983360, 42074112}},

@@ -22,7 +22,7 @@ inline ModelWords test_words(const std::string& folder = "") {
   if (name.rfind("vit-", 0) == 0 || folder.find("emoji-classes") != std::string::npos)
     return {{{"image_classification", true, false, true, {}, true}}, {"vit"}, {}, {}};
   if (name.rfind("bert-", 0) == 0 || folder.find("text-corpus") != std::string::npos ||
-      folder.find("module-sentences") != std::string::npos)
+      folder.find("module-sentences") != std::string::npos || folder.find("library-names") != std::string::npos)
     return {{{"masked_lm", false, false, true, {}, false, true},
              {"pretraining", true, false, true, {}, false, true},
              {"sequence_classification", true, false, true, {}, false, true},

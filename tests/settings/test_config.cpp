@@ -52,18 +52,22 @@ TEST(Config, EveryFileIsReadAndThisBuildCanDoWhatItSays) {
 
 TEST(Config, TheDemosNameFilesThatABareCloneHas) {
   for (const char* name : {"demo", "smoke", "demo_matching", "demo_masked_lm", "vit_demo", "vit_demo_pooled",
-                           "bert_demo", "bert_sentences_demo", "t5_demo"}) {
+                           "bert_demo", "bert_sentences_demo", "bert_embeddings_demo", "t5_demo"}) {
     const Settings s = read_settings(std::string(BASCULE_CONFIG_DIR) + "/" + name + ".toml", test_words);
     if (std::string(name) != "demo_matching") {  // it starts from what the demo leaves
       EXPECT_TRUE(std::filesystem::exists(s.model.model_name_or_path.resolved + "/config.json")) << name;
       const bool reads_texts = std::string(name).rfind("vit_", 0) != 0;
-      const std::map<std::string, std::string> others = {
-          {"bert_demo", "/vocab.txt"}, {"bert_sentences_demo", "/vocab.txt"}, {"t5_demo", "/spiece.model"}};
+      const std::map<std::string, std::string> others = {{"bert_demo", "/vocab.txt"},
+                                                         {"bert_sentences_demo", "/vocab.txt"},
+                                                         {"bert_embeddings_demo", "/vocab.txt"},
+                                                         {"t5_demo", "/spiece.model"}};
       const auto other = others.find(name);
       const std::string vocabulary = other == others.end() ? "/vocab.json" : other->second;
       EXPECT_EQ(std::filesystem::exists(s.model.tokenizer_name.resolved + vocabulary), reads_texts) << name;
     }
-    for (const PathsSetting& file : {s.data.train_file, s.data.validation_file, s.data.test_file}) {
+    for (const PathsSetting& file : {s.data.train_file, s.data.validation_file, s.data.test_file,
+                                     s.data.validation_corpus, s.data.validation_queries, s.data.validation_relevance,
+                                     s.data.test_corpus, s.data.test_queries, s.data.test_relevance}) {
       EXPECT_TRUE(std::filesystem::exists(file.start + "/" + file.text())) << file.text();
     }
   }
