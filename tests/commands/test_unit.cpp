@@ -119,6 +119,7 @@ TEST(Unit, WhatItReadsOfTemporaryFilesIsMountedIntoItsOwn) {
       EXPECT_NE(unit.find("\nPrivateTmp=yes\nBindReadOnlyPaths=" + folder + "a\\ b\n"), std::string::npos) << unit;
   }
   EXPECT_EQ(unit_reading("/tmpfiles/model").find("BindReadOnlyPaths"), std::string::npos);
+  EXPECT_EQ(line_of(unit_reading("/tmp/a:b\\c%/model"), "BindReadOnlyPaths"), R"(BindReadOnlyPaths=/tmp/a\:b\\c%%)");
   EXPECT_NE(template_unit_text("/tmp/tree/bin/bascule").find("\nBindReadOnlyPaths=/tmp/tree\n"), std::string::npos);
 }
 
