@@ -69,13 +69,15 @@ TEST(LoaderDevice, GivesTheHostsRandomCrops) {
 TEST(LoaderDevice, GivesTheHostsBitsUnderEachFault) {
   const Manifest manifest = emoji();
   const std::vector<std::uint64_t> expected = fingerprints(host_settings(manifest), 0, kBatches);
+  // A picture is given up after six attempts. Which picture meets which fault depends on the threads: the rates are so
+  // low that six in a row practically never meet one.
   const char* const faults[] = {"lost_completion@9",
-                                "duplicated_completion:0.2",
+                                "duplicated_completion:0.1",
                                 "late_completion@12",
-                                "corrupted_completion:0.2",
-                                "corrupted_descriptor:0.2",
-                                "short_dma:0.2",
-                                "decode_error:0.2",
+                                "corrupted_completion:0.1",
+                                "corrupted_descriptor:0.1",
+                                "short_dma:0.1",
+                                "decode_error:0.1",
                                 "stalled_unit@7",
                                 "queue_overrun:0.1",
                                 "wrong_firmware@2 fault=surprise_reset@5",
@@ -83,7 +85,7 @@ TEST(LoaderDevice, GivesTheHostsBitsUnderEachFault) {
                                 "reset_storm@6",
                                 "hung_reset@8",
                                 "spurious_interrupt:0.3",
-                                "lost_doorbell:0.2"};
+                                "lost_doorbell:0.1"};
   for (const char* const fault : faults) {
     for (const std::int64_t workers : {0, 1, 2, 4}) {
       LoaderSettings settings = device_settings(manifest, std::string("timeout_ms=60 fault=") + fault);
