@@ -125,6 +125,7 @@ class DoctorOfTexts(DoctorTest):
         self.assertNotIn("fails", [finding["level"] for finding in self.doctor(toml, 'data.on_bad_sample="skip"')["findings"]])
         # Of the targets of an evaluation, the one in another script.
         write_rows(self.folder / "validation.jsonl", [*validation, {"text": "face", "summary": "\u4f60\u597d"}])
+        write_rows(self.folder / "train.jsonl", [*train, {"text": "face", "summary": "\u4f60\u597d"}])  # nobody judges those
         keys = ('data.on_bad_sample="skip"', "training.predict_with_generate=true", 'training.metric_for_best_model="rouge1"', 'training.eval_strategy="epoch"')
         self.assertNotIn("targets_without_rouge", [finding["check"] for finding in self.doctor(toml, keys[0])["findings"]])
         without = [finding for finding in self.doctor(toml, *keys)["findings"] if finding["check"] == "targets_without_rouge"]

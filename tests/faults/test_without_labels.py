@@ -140,6 +140,8 @@ class WithoutLabels(unittest.TestCase):
                  "data__max_source_length": "12", "data__max_target_length": "6", "data__max_seq_length": None, "training__predict_with_generate": "true"}
         lines = self.predicted(rows, self.write("test.jsonl", [{"text": row["text"]} for row in rows]), **texts)
         self.assertEqual(set(lines[0]), {"row", "text", "generated", "tokens", "score"})
+        said = self.predict("test.jsonl", **{**texts, "training__predict_with_generate": None})[1].stderr
+        self.assertIn("test.jsonl has no targets: set training.predict_with_generate = true to write texts for it\n", said)
 
 
 if __name__ == "__main__":

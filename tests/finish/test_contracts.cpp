@@ -73,6 +73,8 @@ TEST(Contracts, MemoryIsBrokenThreePercentAnd64MibAboveOrBelowThePlan) {
             "resident 905.0 MiB, planned 1000.0 MiB: 95.0 MiB apart, where 94.0 MiB are allowed");
   figures.resident_bytes = 0;
   EXPECT_EQ(line(figures, "Memory").state, ContractState::kNotChecked);
+  EXPECT_EQ(memory_tolerance(1000 * kMib), 94U * kMib);
+  EXPECT_EQ(memory_tolerance(1000 * kMib, 3), 222U * kMib);  // 64 MiB for each process
 }
 
 TEST(Contracts, OfARunThatDrawsAreThoseOfItsPictures) {
