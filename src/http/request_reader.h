@@ -84,6 +84,7 @@ class RequestReader {
   bool reads_into_room() const noexcept;
   ReadState scan_head() noexcept;
   ReadState parse_head() noexcept;
+  bool has_chunk_line() noexcept;
   ReadState advance() noexcept;
   std::size_t parse(const char* bytes, std::size_t count) noexcept;
   bool take_target(char* target, std::size_t bytes) noexcept;
@@ -99,7 +100,7 @@ class RequestReader {
   RequestHead head_;
   // The body, in memory_ or in the room that the caller gave.
   char* body_ = nullptr;
-  std::size_t body_bytes_ = 0, framing_bytes_ = 0;
+  std::size_t body_bytes_ = 0, framing_bytes_ = 0, chunk_left_ = 0;
   Span<char> room_;
   int refusal_ = 0;
   const char* reason_ = "";
