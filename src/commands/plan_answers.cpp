@@ -5,6 +5,7 @@
 
 #include "src/base/messages.h"
 #include "src/base/span.h"
+#include "src/record/replayed_graphs.h"
 
 namespace bascule {
 namespace {
@@ -17,17 +18,28 @@ std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
   const RunVariant variant(run, std::move(settings));
   const RecordedRun& off = variant.run();
   const Graph& graph = off.session.graph(off.graphs[Use::kTrain].number);
-  const double step_flops = flops_of(graph);
-  const std::size_t evaluation =
-      off.graphs.has(Use::kEvaluate) ? off.session.workspace(off.graphs[Use::kEvaluate].number).bytes : std::size_t{0};
+  const double step_flops = flops_of_batch(off);
+  const double replays =
+      static_cast<double>(pieces_of(off, off.session.graph(off.graphs.of_loss().number).bounds().samples()));
+  std::size_t others = 0;
+  for (const auto& [use, recorded] : off.graphs.by_use) {
+    if (use != Use::kTrain) others = std::max(others, off.session.workspace(recorded.number).bytes);
+  }
   const auto peak_with = [&](std::size_t workspace) {
     const std::size_t now = align_up(off.plan["workspace"].bytes, kPage);
-    return off.plan.peak_bytes() - off.plan.ranks * (now - align_up(std::max(workspace, evaluation), kPage));
+    return off.plan.peak_bytes() - off.plan.ranks * (now - align_up(std::max(workspace, others), kPage));
   };
   std::vector<FrontierPoint> points;
   for (const RecomputePlan& plan : RecomputePlanner(graph, off.session.layout_with_room()).frontier(kFrontierPoints))
-    points.push_back({peak_with(plan.workspace_bytes), plan.flops, plan.flops / step_flops});
+    points.push_back({peak_with(plan.workspace_bytes), plan.flops * replays, plan.flops * replays / step_flops});
   return points;
+}
+
+// The plan of the same run without training.mini_batch_size.
+std::size_t whole_batch_bytes(RecordedRun& run) {
+  Settings settings = run.settings;
+  settings.training.mini_batch_size = 0;
+  return RunVariant(run, std::move(settings)).run().plan.peak_bytes();
 }
 
 double mib(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
@@ -42,6 +54,9 @@ std::string PlanAnswers::text() const {
     text += formatted("  %-64.64s %10.2f %9.2f %9.2f\n", name.c_str(), mib(layers.forward_bytes),
                       mib(layers.again_bytes), mib(layers.backward_bytes));
   }
+  if (pieces > 0)
+    text += formatted("a batch in %s: without training.mini_batch_size %34.2f MiB\n", count_of(pieces, "piece").c_str(),
+                      mib(whole_batch_bytes));
   if (!batches.empty()) text += "largest training batch of a rank that fits\n";
   for (const Batch& batch : batches) {
     const std::string samples = batch.largest.samples == 0 ? "none" : std::to_string(batch.largest.samples);
@@ -72,6 +87,7 @@ void PlanAnswers::add_to(Json* document) const {
         {{"peak_bytes", point.peak_bytes}, {"repeated_flops", point.flops}, {"share_of_step", point.share}});
   }
   (*document)["alive_at_peak"] = layers;
+  if (pieces > 0) (*document)["pieces"] = {{"count", pieces}, {"peak_bytes_without", whole_batch_bytes}};
   if (!batches.empty()) (*document)["largest_batch"] = largest;
   if (!frontier.empty()) (*document)["frontier"] = points;
 }
@@ -89,6 +105,10 @@ PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::v
     answers.batches.push_back({type, "selective", found.selective});
     answers.batches.push_back({type, "fit", found.fit});
     answers.batches.push_back({type, "full", found.full});
+  }
+  if (run.graphs.has_pieces()) {
+    answers.pieces = pieces_of(run, run.session.graph(run.graphs.of_loss().number).bounds().samples());
+    answers.whole_batch_bytes = whole_batch_bytes(run);
   }
   if (with_frontier) answers.frontier = frontier_of(run);
   return answers;

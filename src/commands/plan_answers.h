@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct PlanAnswers {
   std::vector<Batch> batches;  // by precision and gradient_checkpointing; none where nothing is trained
   std::vector<AliveLayers> alive;
   std::vector<FrontierPoint> frontier;
+  // With training.mini_batch_size: of the largest batch, and the plan's peak without them. 0: batches are whole.
+  std::int64_t pieces = 0;
+  std::size_t whole_batch_bytes = 0;
 
   std::string text() const;
   void add_to(Json* document) const;

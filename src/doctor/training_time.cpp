@@ -6,6 +6,7 @@
 
 #include "src/loader/loader_parts.h"
 #include "src/record/check_fits.h"
+#include "src/record/replayed_graphs.h"
 #include "src/update/optimizer.h"
 
 namespace bascule {
@@ -56,12 +57,15 @@ double rows_of_sample(const RecordedRun& run, const Field& field, const MeanSamp
 }
 
 double seconds_of_batch(const RecordedRun& run, const MeanSample& sample, const MachineLimits& limits) {
-  const Graph& graph = run.session.graph(run.graphs[Use::kTrain].number);
   const BatchCounts counts = mean_batch(run, sample);
   double seconds = 0.0;
-  for (const Node& node : graph.nodes()) {
-    const Cost cost = cost_of(graph, node, counts);
-    seconds += seconds_at_limits(cost.flops, cost.bytes, node.bf16_products, limits);
+  for (const ReplayedGraph& replayed :
+       replayed_graphs(run, counts, static_cast<double>(pieces_of(run, counts.samples())))) {
+    const Graph& graph = run.session.graph(replayed.number);
+    for (const Node& node : graph.nodes()) {
+      const Cost cost = cost_of(graph, node, replayed.counts);
+      seconds += replayed.replays * seconds_at_limits(cost.flops, cost.bytes, node.bf16_products, limits);
+    }
   }
   return seconds / kReached;
 }
@@ -115,8 +119,7 @@ ProcessLimits limits_of_machine(const BringUp* profile) {
 }
 
 BatchCounts mean_batch(const RecordedRun& run, const MeanSample& sample) {
-  const Graph& graph = run.session.graph(run.graphs[Use::kTrain].number);
-  const BatchCounts bounds = graph.bounds();
+  const BatchCounts bounds = run.session.graph(run.graphs.of_loss().number).bounds();
   const double samples = std::min(
       static_cast<double>(bounds.samples()),
       static_cast<double>(run.pace.length.samples_per_epoch) /

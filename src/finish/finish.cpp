@@ -30,6 +30,7 @@
 #include "src/machine/process_limits.h"
 #include "src/pictures/picture_bytes.h"
 #include "src/plan/draw_arena.h"
+#include "src/record/replayed_graphs.h"
 
 namespace bascule {
 namespace {
@@ -125,7 +126,7 @@ double flops_of_run(SealedRun& sealed) {
   BatchCounts mean;
   for (int i = 0; i < kMaxStreams; ++i) mean[i] = static_cast<std::int64_t>(totals.rows[i] / totals.micro_batches);
   double flops = 0.0;
-  for (const NodeTime& node : run.session.tape(run.graphs[Use::kTrain].number).node_times(mean)) {
+  for (const NodeTime& node : training_nodes(run, mean, 1.0)) {
     if (!node.again) flops += node.flops * totals.micro_batches;
   }
   return flops * totals.samples / std::max(1.0, totals.rows[kSamples]);
@@ -142,10 +143,11 @@ void add_operations(Report* report, SealedRun& sealed) {
   BatchCounts mean;
   for (int i = 0; i < kMaxStreams; ++i) mean[i] = times.rows[i] / count;
   std::map<std::string, OperationTime> by_kind;
-  for (const NodeTime& node : run.session.tape(run.graphs[Use::kTrain].number).node_times(mean)) {
+  const double pieces = std::max(1.0, static_cast<double>(times.pieces) / replays);
+  for (const NodeTime& node : training_nodes(run, mean, pieces)) {
     OperationTime& kind = by_kind[node.kind];
     kind.name = node.kind;
-    kind.calls += count;
+    kind.calls += std::llround(node.replays * replays);
     kind.seconds += node.seconds;
     kind.gflops_per_second += node.flops * replays * 1e-9;
     if (run.settings.report.profile) {

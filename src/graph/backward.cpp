@@ -5,18 +5,19 @@
 
 namespace bascule {
 
-Backward::Backward(Graph& graph) : graph_(graph), forward_tensors_(graph.tensors().size()) {
+Backward::Backward(Graph& graph, Tensor input) : graph_(graph), forward_tensors_(graph.tensors().size()) {
   wanted_.resize(forward_tensors_, false);
   producer_.resize(forward_tensors_, 0);
   gradients_.resize(forward_tensors_);
-  find_wanted();
+  find_wanted(input);
 }
 
-void Backward::find_wanted() {
+void Backward::find_wanted(Tensor input) {
   for (std::size_t i = 0; i < forward_tensors_; ++i) {
     const TensorInfo& info = graph_.tensors()[i];
     wanted_[i] = info.storage == Storage::kParameter && graph_.parameters()[info.parameter].trained;
   }
+  if (input) wanted_[index_of(input)] = true;
   const std::vector<Node>& nodes = graph_.nodes();
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     bool wanted = false;
@@ -70,8 +71,8 @@ void Backward::share(Tensor x, Tensor gradient) {
   }
 }
 
-void derive_backward(Graph& graph) {
-  Backward backward(graph);
+Tensor derive_backward(Graph& graph, Tensor input) {
+  Backward backward(graph, input);
   const std::size_t forward_nodes = graph.nodes().size();
   graph.set_backward(true);
   for (std::size_t n = forward_nodes; n-- > 0;) {
@@ -82,6 +83,9 @@ void derive_backward(Graph& graph) {
     node.kind->derive(NodeView(graph, node), backward);
   }
   graph.set_backward(false);
+  const Tensor gradient = input ? backward.gradient(input) : Tensor{};
+  if (gradient) graph.keep(gradient);
+  return gradient;
 }
 
 }  // namespace bascule

@@ -13,10 +13,10 @@ namespace bascule {
 
 class Backward {
  public:
-  explicit Backward(Graph& graph);
+  Backward(Graph& graph, Tensor input);
 
   Graph& graph() { return graph_; }
-  // Whether anything that is trained lies at or below x. Where nothing does, no gradient is made.
+  // Whether anything that is trained, or the wanted input, lies at or below x. Where nothing does, no gradient is made.
   bool wants(Tensor x) const { return wanted_[index_of(x)]; }
   // The finished gradient of something the current node wrote; none if nobody used it.
   Tensor gradient(Tensor y) const;
@@ -33,8 +33,8 @@ class Backward {
   }
 
  private:
-  friend void derive_backward(Graph& graph);
-  void find_wanted();
+  friend Tensor derive_backward(Graph& graph, Tensor input);
+  void find_wanted(Tensor input);
 
   Graph& graph_;
   std::size_t node_ = 0;  // being walked
@@ -46,7 +46,7 @@ class Backward {
 };
 
 // Appends the backward operations. The graph's loss operations are the roots: their derive() needs no gradient of the
-// loss.
-void derive_backward(Graph& graph);
+// loss. input: one whose gradient is wanted beside those of the parameters; returns it, kept, or none.
+Tensor derive_backward(Graph& graph, Tensor input = {});
 
 }  // namespace bascule

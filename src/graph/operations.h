@@ -291,7 +291,7 @@ struct LogSums {
 LogSums log_sums(Graph& graph, Tensor logits);
 
 // sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph;
-// no weight reaches it. For verification.
+// no weight reaches it. For a part of a model whose loss is elsewhere, and for verification.
 Tensor cotangent_loss(Graph& graph, const std::vector<std::pair<Tensor, Tensor>>& outputs_and_cotangents);
 
 }  // namespace bascule

@@ -156,10 +156,15 @@ struct ModelCode {
 
 // The vectors of texts, (samples * texts in a row, embedding_width()): those of a sample one after another.
 inline constexpr char kSentenceEmbedding[] = "sentence_embedding";
+// The gradients of the loss by them, where a batch is trained in pieces.
+inline constexpr char kEmbeddingGradients[] = "embedding_gradients";
 
 // The purpose of a graph of a model. The parameters are the same in every one.
 enum class Use {
   kTrain,         // the loss; derive_backward(graph) then makes it a training graph
+  kTrainPiece,    // the same of some samples of a batch, whose loss is another graph's: outputs: kSentenceEmbedding,
+                  // and kEmbeddingGradients, an input
+  kTrainLoss,     // that loss, over all samples of the batch; outputs: kSentenceEmbedding, an input
   kEvaluate,      // the loss, and what the judge keeps
   kReference,     // the loss, and whatever else the reference computes
   kEmbedText,     // outputs: "text_embeds", or kSentenceEmbedding, (samples, embedding_width()), of a text alone
@@ -176,7 +181,7 @@ enum class Use {
 
 struct RecordOptions {
   std::vector<std::string> frozen;  // parts that are not trained
-  bool dropout = false;             // kTrain: as config.json says
+  bool dropout = false;             // where a batch is trained: as config.json says
   float label_smoothing = 0.0f;     // of losses over classes
   bool predictions = false;         // kEvaluate: what the judge keeps of each row can be read
   bool mixed_labels = false;        // samples have two labels each, and the share of the first

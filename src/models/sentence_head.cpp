@@ -21,7 +21,8 @@ FamilyHead embedding_head() {
 }
 
 EmbeddingHead::EmbeddingHead(const ModelSource& source, std::int64_t width, const std::string& body_prefix)
-    : pooling_(source.pooling),
+    : width_(width),
+      pooling_(source.pooling),
       normalizes_(source.normalize),
       texts_in_a_row_(source.texts_in_a_row),
       loss_(source.loss),
@@ -60,12 +61,26 @@ Tensor EmbeddingHead::pooled(BertRecorder& r, const RowStream& last) const {
   return first_rows_of(r, name, last);
 }
 
-Tensor EmbeddingHead::loss(Graph& graph, Tensor embeddings, std::int64_t texts) const {
-  if (!reads_labels()) return ranking_loss(graph, embeddings, texts, scale_, loss_ == EmbeddingLoss::kSymmetricRanking);
-  BASCULE_CHECK(texts == 2);
-  const Tensor cosines = pair_cosines(graph, "cosines", embeddings), labels = graph.field(kLabels);
-  return loss_ == EmbeddingLoss::kCosent ? cosent_loss(graph, cosines, labels, scale_)
-                                         : squared_error_loss(graph, cosines, labels);
+void EmbeddingHead::add_loss(Graph& graph, Tensor embeddings, std::int64_t texts, Recording* recording) const {
+  const auto of_scores = [&] {
+    BASCULE_CHECK(texts == 2);
+    const Tensor cosines = pair_cosines(graph, "cosines", embeddings), labels = graph.field(kLabels);
+    return loss_ == EmbeddingLoss::kCosent ? cosent_loss(graph, cosines, labels, scale_)
+                                           : squared_error_loss(graph, cosines, labels);
+  };
+  const Tensor loss = reads_labels()
+                          ? of_scores()
+                          : ranking_loss(graph, embeddings, texts, scale_, loss_ == EmbeddingLoss::kSymmetricRanking);
+  recording->losses.push_back({"loss", loss, kSamples});
+  if (graph.bounds()[kSamplesOfAllRanks] > 0) recording->gathered_cols = texts * width_;
+}
+
+void EmbeddingHead::record_loss(Graph& graph, const RecordOptions& options, Recording* recording) const {
+  graph.set_scope(kEmbeddingHead);
+  const std::int64_t texts = texts_in_a_row(options);
+  const Tensor embeddings = graph.input(kSentenceEmbedding, rows_per_sample(texts), width_);
+  recording->outputs.push_back({kSentenceEmbedding, embeddings});
+  add_loss(graph, embeddings, texts, recording);
 }
 
 void EmbeddingHead::record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
@@ -78,8 +93,13 @@ void EmbeddingHead::record(BertRecorder& r, const RowStream& last, Use use, cons
   recording->outputs.push_back({kSentenceEmbedding, embeddings});
   const std::int64_t texts = texts_in_a_row(options);
   if (use == Use::kEmbedText || texts == 1) return;
-  recording->losses.push_back({"loss", loss(graph, embeddings, texts), kSamples});
-  if (graph.bounds()[kSamplesOfAllRanks] > 0) recording->gathered_cols = texts * graph[embeddings].cols;
+  if (use == Use::kTrainPiece) {
+    const Tensor gradients = graph.input(kEmbeddingGradients, graph[embeddings].rows, width_);
+    recording->outputs.push_back({kEmbeddingGradients, gradients});
+    cotangent_loss(graph, {{embeddings, gradients}});
+    return;
+  }
+  add_loss(graph, embeddings, texts, recording);
   // The reference has tensors of their own for each column.
   recording->reference.clear();
   for (int column = 0; column < static_cast<int>(texts); ++column) {

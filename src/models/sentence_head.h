@@ -34,12 +34,14 @@ class EmbeddingHead final : public TextHead {
   }
   void record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
               Recording* recording) const override;
+  void record_loss(Graph& graph, const RecordOptions& options, Recording* recording) const override;
 
  private:
   bool reads_labels() const { return loss_ == EmbeddingLoss::kCosent || loss_ == EmbeddingLoss::kCosineSimilarity; }
   Tensor pooled(BertRecorder& r, const RowStream& last) const;
-  Tensor loss(Graph& graph, Tensor embeddings, std::int64_t texts) const;
+  void add_loss(Graph& graph, Tensor embeddings, std::int64_t texts, Recording* recording) const;
 
+  std::int64_t width_;
   Pooling pooling_;
   bool normalizes_;
   std::int64_t texts_in_a_row_;

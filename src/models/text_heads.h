@@ -42,6 +42,8 @@ class TextHead {
   // with rows() or, for the reference, all rows.
   virtual void record(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
                       Recording* recording) const = 0;
+  // Of a head that embeds texts: Use::kTrainLoss.
+  virtual void record_loss(Graph& /*graph*/, const RecordOptions&, Recording*) const {}
 };
 
 // The head with which BERT and its relatives predict masked tokens: decoder(norm(act(dense(row)))) of the rows that

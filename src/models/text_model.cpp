@@ -77,7 +77,7 @@ ModelInputs TextModel::inputs() const {
 
 std::vector<Use> TextModel::uses() const {
   std::vector<Use> uses = Model::uses();
-  if (head_->embeds_texts()) uses.push_back(Use::kEmbedText);
+  if (head_->embeds_texts()) uses.insert(uses.end(), {Use::kTrainPiece, Use::kTrainLoss, Use::kEmbedText});
   return uses;
 }
 
@@ -86,9 +86,13 @@ Fields TextModel::fields(const RecordOptions& options) const {
 }
 
 Recording TextModel::record(Graph& graph, Use use, const RecordOptions& options) const {
+  Recording recording;
+  if (use == Use::kTrainLoss) {
+    head_->record_loss(graph, options, &recording);
+    return recording;
+  }
   BertRecorder r(graph, config_, variant_, options);
   r.texts_in_a_row = head_->texts_in_a_row(options);
-  Recording recording;
   const RowStream last = record_body(r, family_.body, use, head_->rows(), &recording);
   head_->record(r, last, use, options, &recording);
   return recording;

@@ -125,6 +125,21 @@ void note_cut_texts(RecordedRun* run) {
   }
 }
 
+void note_training_texts(RecordedRun* run) {
+  const TrainingSettings& training = run->settings.training;
+  std::string prompts;
+  for (const auto& [name, prompt] : run->opened.sentence->prompts) {
+    if (!prompt.empty()) prompts += (prompts.empty() ? "\"" : ", \"") + name + "\"";
+  }
+  if (run->settings.data.prompts.empty() && !prompts.empty())
+    run->notes.push_back("plan: training puts none of the folder's prompts (" + prompts +
+                         ") before texts: data.prompts does");
+  if (has_negatives(training.loss) && training.gradient_accumulation_steps > 1)
+    run->notes.push_back(
+        "plan: with gradient accumulation a text has the negatives of its micro-batch alone: a larger "
+        "training.per_device_train_batch_size with training.mini_batch_size has more of them in the same memory");
+}
+
 void plan_distinct_batches(RecordedRun* run) {
   const TrainingSettings& training = run->settings.training;
   const RecordedSplit& train = *run->data.find(Split::kTrain);

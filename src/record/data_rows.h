@@ -54,6 +54,9 @@ void note_lengths(RecordedRun* run);
 // The same of texts that are embedded each by itself: a line for each split, by column.
 void note_cut_texts(RecordedRun* run);
 
+// Notes what is easily missed where such texts are trained: prompts that are not used, and negatives of few rows.
+void note_training_texts(RecordedRun* run);
+
 // Plans the training batches of the whole run so that none has a text twice, and notes what that makes of them. The
 // training split is open.
 void plan_distinct_batches(RecordedRun* run);

@@ -379,6 +379,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
   if (reads_text(loader, 1)) note_lengths(run);
   if (loader.reads_words) note_cut_words(run);
   if (loader.takes_texts_in_a_row) note_cut_texts(run);
+  if (loader.takes_texts_in_a_row && run->settings.training.do_train) note_training_texts(run);
 }
 
 }  // namespace bascule

@@ -55,11 +55,18 @@ void record_training(RecordedRun* run, const RecordedSplit& train, const FamilyH
   run->session.set_groups(parameter_groups(run->settings.training), run->opened.model->body_prefix());
   BatchCounts bounds = run->data.plan.streams[train.stream].bounds;
   bounds[kSamplesOfAllRanks] = run->pace.length.gathered_samples;
-  Graph& graph = add_graph(run, Use::kTrain, bounds, options_of(run->settings, Use::kTrain, head));
-  BASCULE_CHECK(static_cast<int>(run->graphs[Use::kTrain].recording.losses.size()) == head.loss_terms);
+  const RecordOptions options = options_of(run->settings, Use::kTrain, head);
+  const bool in_bf16 = run->settings.model.precision == Precision::kBf16;
+  if (const std::int64_t samples = run->settings.training.mini_batch_size; samples > 0) {
+    run->graphs.by_use =
+        record_pieces(&run->session, *run->opened.model, run->opened.fields, bounds, samples, options, in_bf16);
+  } else {
+    Graph& graph = add_graph(run, Use::kTrain, bounds, options);
+    derive_backward(graph);
+    if (in_bf16) choose_element_types(graph);
+  }
+  BASCULE_CHECK(static_cast<int>(run->graphs.of_loss().recording.losses.size()) == head.loss_terms);
   check_parameter_groups(run->settings.training, run->settings.origin, run->session.parameters());
-  derive_backward(graph);
-  if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
 }
 
 // The most rows of a batch of any split that is evaluated, and of the whole split.

@@ -19,6 +19,7 @@
 #include "src/record/plan_data.h"
 #include "src/record/recomputation.h"
 #include "src/record/record_graphs.h"
+#include "src/record/replayed_graphs.h"
 #include "src/record/resume_check.h"
 #include "src/record/unread_settings.h"
 #include "src/runtime/choose_isa.h"
@@ -316,7 +317,8 @@ TrainingOptions training_options(const Settings& settings, int nodes) {
   TrainingOptions options;
   options.optimizer = &optimizer_kind(settings.training.optimizer);
   options.averages = settings.training.ema_decay > 0.0;
-  options.activations_in_gradients = settings.training.gradient_accumulation_steps == 1;
+  options.activations_in_gradients =
+      settings.training.gradient_accumulation_steps == 1 && settings.training.mini_batch_size == 0;
   if (is_sharded && distributed.sharded_stage > 1)
     options.bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
   if (is_sharded) options.state_nodes = nodes;
@@ -341,8 +343,8 @@ void plan_memory(RecordedRun* run) {
   if (run->pace.length.gathered_samples > 0)
     ranges.push_back(
         {kGatheredMemory,
-         GatheredRows::bytes(run->pace.length.gathered_samples, run->graphs[Use::kTrain].recording.gathered_cols),
-         true});
+         GatheredRows::bytes(run->pace.length.gathered_samples, run->graphs.of_loss().recording.gathered_cols), true});
+  if (run->graphs.has_pieces()) ranges.push_back({kPiecesMemory, pieces_bytes(run->session, run->graphs.by_use)});
   if (run->graphs.trains() && run->place.nodes > 1) {
     const bool is_bf16 = run->settings.distributed.wire_type == WireType::kBf16;
     ranges.push_back({kLaneMemory, NodeLane::memory_bytes(run->place.nodes, is_bf16)});
@@ -391,6 +393,7 @@ void plan_run_memory(RecordedRun* run) {
                                           run->session.layout_with_room(), allowed);
     plan_memory(run);
   }
+  if (run->graphs.has_pieces()) count_pieces(*run, &run->recomputation);
   if (run->recomputation.layers > 0 && asked != GradientCheckpointing::kSelective)
     run->notes.push_back("plan: " + run->recomputation.text());
 }

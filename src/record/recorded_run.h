@@ -26,6 +26,7 @@
 #include "src/record/opened_model.h"
 #include "src/record/recomputation.h"
 #include "src/record/training_position.h"
+#include "src/session/batch_pieces.h"
 #include "src/session/session.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
@@ -109,11 +110,6 @@ struct RunData {
   const RecordedSplit* last_judged() const;
 };
 
-struct RecordedGraph {
-  std::size_t number = 0;  // in the session
-  Recording recording;
-};
-
 // The writer of texts in evaluations.
 struct RecordedTexts {
   SearchOptions options;
@@ -137,6 +133,10 @@ struct RecordedGraphs {
 
   bool has(Use use) const { return by_use.count(use) > 0; }
   bool trains() const { return has(Use::kTrain); }
+  // Whether training batches go through the model in pieces: then by_use has the graphs of record_pieces().
+  bool has_pieces() const { return has(Use::kTrainLoss); }
+  // The graph of the training loss, whose samples are those of a batch.
+  const RecordedGraph& of_loss() const { return by_use.at(has_pieces() ? Use::kTrainLoss : Use::kTrain); }
   const RecordedGraph& operator[](Use use) const { return by_use.at(use); }
 };
 
@@ -189,8 +189,9 @@ inline constexpr char kEvaluationMemory[] = "evaluation";
 inline constexpr char kEvaluationScratch[] = "evaluation, of each rank";
 inline constexpr char kGenerationMemory[] = "generation";  // beside the states that keep keys and values
 inline constexpr char kGatheredMemory[] = "gathered embeddings";
-inline constexpr char kReplacedMemory[] = "replaced samples";   // where there are several ranks
-inline constexpr char kLaneMemory[] = "sums between machines";  // where there are several
+inline constexpr char kPiecesMemory[] = "embeddings of a batch";  // with training.mini_batch_size
+inline constexpr char kReplacedMemory[] = "replaced samples";     // where there are several ranks
+inline constexpr char kLaneMemory[] = "sums between machines";    // where there are several
 inline constexpr char kRecordMemory[] = "records";
 // Logs of evaluations: of the weights, and of their average.
 inline std::size_t evaluation_logs(const RecordedRun& run) { return run.settings.training.ema_decay > 0.0 ? 2 : 1; }

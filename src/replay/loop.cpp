@@ -18,13 +18,13 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
       at_(position),
       control_(run.pace.control, position.best),
       agreement_(parts.group),
-      weights_(run.graphs.trains() ? run.graphs[Use::kTrain].recording.losses.size() : 0),
+      weights_(run.graphs.trains() ? run.graphs.of_loss().recording.losses.size() : 0),
       weights_step_(run.resume.finished ? run.resume.finished->step : position.global_step),
       other_rows_until_(run.resume.point && !has_same_validation(run.resume) ? position.global_step : -1),
       saves_first_(saves_first(run.settings.run.output_dir.resolved, run.resume)),
       mlperf_figure_(mlperf_figure(run)) {
   if (!run.graphs.trains()) return;
-  for (const LossTerm& term : run.graphs[Use::kTrain].recording.losses) counts_early_ |= term.stream != kSamples;
+  for (const LossTerm& term : run.graphs.of_loss().recording.losses) counts_early_ |= term.stream != kSamples;
   if (saving.writer == nullptr) return;
   replaced_rows_.resize(static_cast<std::size_t>(run.data.loader.max_replacements));
   bad_rows_.resize(kMostBadRowsKept);
@@ -34,7 +34,7 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
 // are to come: the unit is the first micro-batch, and the update divides. Terms that share a gradient each need the
 // count of the whole update: labelled tokens are counted ahead.
 Status TrainingLoop::begin_weights(const RowsByTerm& first, std::int64_t index, std::int64_t batches) noexcept {
-  const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
+  const std::vector<LossTerm>& losses = run_.graphs.of_loss().recording.losses;
   RowsByTerm units = first;
   for (std::size_t t = 0; losses.size() > 1 && batches > 1 && t < losses.size(); ++t) {
     if (losses[t].stream == kSamples) {
@@ -54,7 +54,7 @@ Status TrainingLoop::begin_weights(const RowsByTerm& first, std::int64_t index, 
 // their gradients are whole, all learn here that one of them has no batch. number: of the update's micro-batches.
 Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::int64_t number,
                                  std::int64_t batches) noexcept {
-  const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
+  const std::vector<LossTerm>& losses = run_.graphs.of_loss().recording.losses;
   if (!meets_early()) BASCULE_TRY(loaded);
   RowsByTerm own = {};
   for (std::size_t t = 0; loaded.ok() && t < losses.size(); ++t)
@@ -80,20 +80,67 @@ bool TrainingLoop::replay_without_samples(bool first) noexcept {
   return true;
 }
 
-// Gradients of one micro-batch, of which the batch is a share.
-Status TrainingLoop::replay(const Batch& batch, bool first) noexcept {
+// The last replay of an update that writes gradients begins: from its steps on they are final.
+void TrainingLoop::begin_last_gradients() noexcept {
+  Training& training = p_.session.training();
+  p_.group.position().begin_gradients(at_.global_step + 1);
+  training.update().begin(at_.global_step + 1);
+  if (FusedUpdate* const fused = training.fused()) fused->begin(update_settings());
+}
+
+// Counts the loss of the batch that its tape was replayed with last: the next replay of any tape may write there.
+void TrainingLoop::add_loss() noexcept {
+  const RecordedGraph& graph = run_.graphs.of_loss();
+  const std::vector<LossTerm>& losses = graph.recording.losses;
+  for (std::size_t t = 0; t < losses.size(); ++t)
+    loss_ +=
+        weights_.of_all(t) * weights_.share(t) * static_cast<double>(*p_.session.tape(graph.number).at(losses[t].loss));
+}
+
+// Replays the training tape, or, where batches go through the model in pieces, their tapes. False: another rank failed.
+bool TrainingLoop::replay_tapes(const Replay& replay, bool last) noexcept {
+  if (BatchPieces* const pieces = p_.pieces) {
+    pieces->find_loss(p_.threads, replay);
+    add_loss();
+    for (std::int64_t i = 0; i < pieces->count(); ++i) {
+      if (last && i == pieces->count() - 1) begin_last_gradients();
+      pieces->add_gradients(i, p_.threads, replay);
+    }
+    times_.pieces += pieces->count();
+    return true;
+  }
+  if (last) begin_last_gradients();
+  if (GradientRing* const ring = p_.session.training().ring()) {
+    if (!ring->replay(p_.threads, replay)) return false;
+  } else {
+    p_.session.tape(run_.graphs[Use::kTrain].number).replay(p_.threads, replay);
+  }
+  add_loss();
+  return true;
+}
+
+// Seconds in the backward steps of all replays so far.
+double TrainingLoop::backward_seconds() const noexcept {
+  const RecordedGraphs& graphs = run_.graphs;
+  const double seconds = p_.session.tape(graphs[Use::kTrain].number).seconds(true);
+  return p_.pieces == nullptr ? seconds : seconds + p_.session.tape(graphs.of_loss().number).seconds(true);
+}
+
+// Gradients of one micro-batch, of which the batch is a share. first, last: of the update.
+Status TrainingLoop::replay(const Batch& batch, bool first, bool last) noexcept {
   const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.run.seed);
   Replay replay;
   if (p_.gathered != nullptr)
     replay.peers = p_.gathered->peers(run_.pace.length.cut, {batch.first_position_of_all, batch.positions_of_all});
   if (batch.counts.samples() == 0) {
+    if (last) begin_last_gradients();
     if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0, 0);
     return replay_without_samples(first) ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
   }
   replay.batch = batch;
   if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = batch.positions_of_all;
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
-  const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
+  const std::vector<LossTerm>& losses = run_.graphs.of_loss().recording.losses;
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const double own = p_.gathered != nullptr ? weights_.of_all(t) : weights_.of_all(t) * weights_.share(t);
     replay.loss_weights[t] = static_cast<float>(own);
@@ -101,15 +148,7 @@ Status TrainingLoop::replay(const Batch& batch, bool first) noexcept {
   replay.add_to_gradients = !first;
   replay.dropout_key[0] = static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(seed >> 32) * 0x9E3779B9u;
   replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
-  const Tape& tape = p_.session.tape(run_.graphs[Use::kTrain].number);
-  if (GradientRing* const ring = p_.session.training().ring()) {
-    if (!ring->replay(p_.threads, replay)) return {StatusCode::kRankFailed, {-1, 0}};
-  } else {
-    tape.replay(p_.threads, replay);
-  }
-  for (std::size_t t = 0; t < losses.size(); ++t)
-    loss_ += weights_.of_all(t) * weights_.share(t) * static_cast<double>(*tape.at(losses[t].loss));
-  return ok_status();
+  return replay_tapes(replay, last) ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
 }
 
 Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std::int64_t* samples) noexcept {
@@ -126,15 +165,9 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
   if (run_.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run_.settings.machine.step_seconds);
   } else {
-    const Tape& tape = p_.session.tape(run_.graphs[Use::kTrain].number);
-    const double backward_before = tape.seconds(true);
-    if (number + 1 == batches) {
-      p_.group.position().begin_gradients(at_.global_step + 1);
-      p_.session.training().update().begin(at_.global_step + 1);
-    }
-    if (FusedUpdate* const fused = p_.session.training().fused()) fused->begin(update_settings());
-    BASCULE_TRY(replay(*batch, number == 0));
-    backward = tape.seconds(true) - backward_before;
+    const double backward_before = backward_seconds();
+    BASCULE_TRY(replay(*batch, number == 0, number + 1 == batches));
+    backward = backward_seconds() - backward_before;
     if (p_.session.training().ring() != nullptr) taken = p_.session.training().ring()->reduction_seconds();
   }
   *samples += batch->counts.samples();

@@ -28,6 +28,7 @@
 #include "src/replay/evaluate.h"
 #include "src/replay/update_weights.h"
 #include "src/runtime/threads.h"
+#include "src/session/batch_pieces.h"
 #include "src/session/tensor_hashes.h"
 #include "src/update/optimizer_states.h"
 
@@ -45,6 +46,7 @@ struct TrainingTimes {
   std::int64_t samples = 0;  // of all ranks
   BatchCounts rows;          // of this rank, summed over all micro-batches
   std::int64_t micro_batches = 0;
+  std::int64_t pieces = 0;  // of those that go through the model in pieces
   std::int64_t updates = 0;
   std::int64_t checkpoints = 0;  // saved
 };
@@ -78,6 +80,7 @@ class TrainingLoop {
     TensorHashes* hashes = nullptr;             // null: none are kept
     Evaluation* averaged_evaluation = nullptr;  // of the averaged weights; null: none
     const StopRequest* ends_early = nullptr;    // null: there are no such requests
+    BatchPieces* pieces = nullptr;              // null: batches go through the model whole
   };
   // Needed for checkpoints; all null where none are written.
   struct Saving {
@@ -131,7 +134,11 @@ class TrainingLoop {
   bool meets_early() const noexcept {
     return counts_early_ || p_.gathered != nullptr || p_.session.training().ring() != nullptr;
   }
-  Status replay(const Batch& batch, bool first) noexcept;
+  void begin_last_gradients() noexcept;
+  void add_loss() noexcept;
+  bool replay_tapes(const Replay& replay, bool last) noexcept;
+  double backward_seconds() const noexcept;
+  Status replay(const Batch& batch, bool first, bool last) noexcept;
   bool replay_without_samples(bool first) noexcept;
   Status sum_over_ranks(const Status& computed, std::int64_t* samples) noexcept;
   double average_share(std::int64_t step) const noexcept;

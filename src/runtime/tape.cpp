@@ -99,7 +99,7 @@ std::vector<NodeTime> Tape::node_times(const BatchCounts& counts) const {
     const Node& node = graph_.nodes()[n];
     const Cost cost = cost_of(graph_, node, counts);
     times[n] = {node.scope, node.kind->name, node.backward, node.again, node.bf16_products,
-                0.0,        cost.flops,      cost.bytes};
+                0.0,        cost.flops,      cost.bytes,    1.0};
   }
   const std::vector<Step>& steps = launch_->steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {

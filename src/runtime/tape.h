@@ -32,7 +32,8 @@ struct NodeTime {
   bool backward = false, again = false;
   bool bf16_products = false;
   double seconds = 0.0;
-  double flops = 0.0, bytes = 0.0;  // of one replay
+  double flops = 0.0, bytes = 0.0;  // of one replay, or of the replays of a batch
+  double replays = 1.0;             // so many
 };
 
 class Tape {

@@ -5,6 +5,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/record/replayed_graphs.h"
 #include "src/replay/evaluate.h"
 #include "src/replay/loop.h"
 #include "src/runtime/guard.h"
@@ -41,14 +42,13 @@ struct Progressed {
   BatchCounts rows;
   std::int64_t tokens = 0;  // generated
   double loss_sum = 0.0;    // of updates
-  std::int64_t batches = 0;
+  std::int64_t batches = 0, pieces = 0;
 };
 
 class TrainingSteps {
  public:
   TrainingSteps(const RecordedRun& run, Sealed& sealed, Session& session)
-      : loop_(run, {session, sealed.alone, sealed.loader.loader(), sealed.tapes.threads(), nullptr, nullptr, &never_},
-              {}, &outputs_, {}) {}
+      : loop_(run, parts_of(sealed, session), {}, &outputs_, {}) {}
 
   void begin(std::int64_t) noexcept { loop_.begin(); }
   Status step() noexcept { return loop_.step(); }
@@ -57,11 +57,19 @@ class TrainingSteps {
     std::copy_n(loop_.interval().seconds, kStepPhases, all.phases);
     all.rows = loop_.times().rows;
     all.batches = loop_.times().micro_batches;
+    all.pieces = loop_.times().pieces;
     all.loss_sum = loop_.position().loss_sum;
     return all;
   }
 
  private:
+  TrainingLoop::Parts parts_of(Sealed& sealed, Session& session) {
+    TrainingLoop::Parts parts{session, sealed.alone, sealed.loader.loader(), sealed.tapes.threads(), nullptr,
+                              nullptr, &never_};
+    parts.pieces = sealed.tapes.pieces();
+    return parts;
+  }
+
   TrainingOutputs outputs_;
   const volatile int never_ = 0;
   TrainingLoop loop_;
@@ -135,6 +143,7 @@ Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<d
   measured->could_deliver = deliverable_samples_per_second(loaded_before, stream.statistics());
   measured->resident_bytes = resident_bytes();
   measured->micro_batches = after.batches;
+  measured->pieces = static_cast<double>(after.pieces) / static_cast<double>(after.batches);
   for (int i = 0; i < kMaxStreams; ++i) measured->rows[i] = after.rows[i] / after.batches;
   return ok_status();
 }
@@ -179,7 +188,6 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   const bool trains = run.graphs.trains();
   if (trains) measured.losses.resize(static_cast<std::size_t>(count));
   const RecordedSplit& split = trains ? *run.data.find(Split::kTrain) : *run.data.last_judged();
-  const Tape& tape = run.session.tape(run.graphs[trains ? Use::kTrain : Use::kEvaluate].number);
   Generator* const generator = run.graphs.texts ? run.graphs.texts->generator.get() : nullptr;
   Stream& stream = sealed.loader.loader().stream(split.stream);
   Status status = ok_status();
@@ -192,7 +200,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
     EvaluationSteps steps(stream, runner, generator, sealed.tapes.threads());
     status = run_sealed(steps, stream, warmup, &measured);
   } else {
-    TapeRunner runner(tape);
+    TapeRunner runner(run.session.tape(run.graphs[Use::kEvaluate].number));
     EvaluationSteps steps(stream, runner, nullptr, sealed.tapes.threads());
     status = run_sealed(steps, stream, warmup, &measured);
   }
@@ -203,8 +211,10 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   }
   if (generator != nullptr) {
     add_nodes_of_texts(run, *generator, &measured);
+  } else if (trains) {
+    measured.nodes = training_nodes(run, measured.rows, std::max(1.0, measured.pieces));
   } else {
-    measured.nodes = tape.node_times(measured.rows);
+    measured.nodes = run.session.tape(run.graphs[Use::kEvaluate].number).node_times(measured.rows);
   }
   measured.stream = stream.statistics();
   return measured;

@@ -29,6 +29,7 @@ struct MeasuredSteps {
   double phases[kStepPhases] = {};    // seconds, summed
   BatchCounts rows;                   // mean of a micro-batch
   std::int64_t micro_batches = 0;     // of nodes: with those before the measurement
+  double pieces = 0.0;                // of a micro-batch, a mean; 0: they are whole
   std::vector<NodeTime> nodes;        // seconds summed over micro_batches; work of a mean one
   MeasuredDecoding decoding;
   StreamStatistics stream;

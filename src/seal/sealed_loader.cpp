@@ -84,6 +84,8 @@ SealedTapes::SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& g
     : threads_(run.threads, run.threads == usable_cores(), &group.heart(), &group.position()) {
   run.session.seal(arena, run.plan, kernels_for(isa, run.settings.machine), run.threads, &group);
   if (!run.graphs.trains()) return;
+  if (run.graphs.has_pieces())
+    pieces_ = std::make_unique<BatchPieces>(run.session, run.graphs.by_use, arena.at(run.plan[kPiecesMemory]));
   const DistributedSettings& distributed = run.settings.distributed;
   Training& training = run.session.training();
   if (group.nodes() > 1) {

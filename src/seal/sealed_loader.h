@@ -57,10 +57,12 @@ class SealedTapes {
   SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& group);
 
   Threads& threads() { return threads_; }
+  BatchPieces* pieces() { return pieces_.get(); }  // null: batches go through the model whole
   void say_unpinned(void (*say)(const std::string& line)) const;
 
  private:
   Threads threads_;
+  std::unique_ptr<BatchPieces> pieces_;
 };
 
 }  // namespace bascule

@@ -80,7 +80,7 @@ void SealedRun::share_samples() {
                                                   arena.at(run_.plan[kReplacedMemory]));
   if (run_.pace.length.gathered_samples > 0)
     gathered_ = std::make_unique<GatheredRows>(group_, arena.at(run_.plan[kGatheredMemory]),
-                                               run_.graphs[Use::kTrain].recording.gathered_cols);
+                                               run_.graphs.of_loss().recording.gathered_cols);
 }
 
 void SealedRun::make_hashes() {
@@ -111,7 +111,8 @@ void SealedRun::make_loop(const volatile int* stop) {
   if (group_.is_first() && run_.graphs.trains()) stop_request_ = StopRequest(run_.settings.run.output_dir.resolved);
   const TrainingLoop::Parts parts{
       run_.session,    group_, loader(),      tapes_->threads(),         evaluation_->of_weights(),
-      gathered_.get(), stop,   hashes_.get(), evaluation_->of_average(), &stop_request_};
+      gathered_.get(), stop,   hashes_.get(), evaluation_->of_average(), &stop_request_,
+      tapes_->pieces()};
   const TrainingLoop::Saving saving{replaced_.get(), writers_->checkpoints(), writers_->state_exchange(),
                                     writers_->best_weights(), loader_->saved_digests()};
   loop_.emplace(run_, parts, saving, &records_->outputs(), records_->position());

@@ -176,9 +176,8 @@ void check_different_columns(const Settings& s) {
 
 // Scores are labels, one of each pair.
 void check_scores(const Settings& s) {
-  const EmbeddingLoss loss = s.training.loss;
   const bool has_scores = !s.data.label_column.empty();
-  if (loss != EmbeddingLoss::kCosent && loss != EmbeddingLoss::kCosineSimilarity) {
+  if (has_negatives(s.training.loss)) {
     if (has_scores)
       refuse(s, "data.label_column", "data.label_column is set, but training.loss ranks texts and reads no scores",
              "remove it, or set training.loss = \"cosent\" or \"cosine_similarity\"");
@@ -224,7 +223,33 @@ void check_retrieval(const Settings& s, const std::string& split, const Retrieva
            "remove the limit on its samples, or shorten the files");
 }
 
+namespace {
+
+void check_pieces(const Settings& s) {
+  const TrainingSettings& t = s.training;
+  const std::string key = "training.mini_batch_size";
+  if (t.mini_batch_size == 0) return;
+  if (!s.head()->embeds_texts) {
+    const std::string heads = heads_that_embed_texts(s);
+    refuse(s, key,
+           key + " is set, but " +
+               (heads.empty() ? "no head of this model embeds texts" : "only the head " + heads + " embeds texts"),
+           heads.empty() ? "use training.gradient_accumulation_steps" : "remove it, or set model.head = " + heads);
+  }
+  if (t.mini_batch_size > t.per_device_train_batch_size)
+    refuse(s, key,
+           key + " = " + std::to_string(t.mini_batch_size) + " is larger than the batch: " +
+               "training.per_device_train_batch_size = " + std::to_string(t.per_device_train_batch_size),
+           "lower it, or remove it");
+  if (t.fused_update)
+    refuse(s, "training.fused_update", "training.fused_update keeps no gradients that the pieces of " + key + " add to",
+           "remove one of them");
+}
+
+}  // namespace
+
 void check_embedded_texts(const Settings& s) {
+  check_pieces(s);
   if (s.head()->embeds_texts) check_scores(s);
   const DataSettings& data = s.data;
   for (const auto& [is_set, key] :
@@ -389,6 +414,10 @@ void refuse_unsupported(const Settings& settings) {
            training.gradient_accumulation_steps > 1,
        "training.gradient_accumulation_steps", "gradient accumulation with stages 2 and 3 of sharded",
        "set it to 1, or distributed.sharded_stage = 1"},
+      {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1 &&
+           training.mini_batch_size > 0,
+       "training.mini_batch_size", "batches in pieces with stages 2 and 3 of sharded",
+       "remove it, or set distributed.sharded_stage = 1"},
   };
   for (const Missing& m : missing) {
     if (m.is_asked_for) {

@@ -111,6 +111,11 @@ constexpr Key kTrainingKeys[] = {
     {"training", "similarity_scale", real_above<&Training::similarity_scale>(0.0, 1e4), kNumbers,
      "by which these losses, but for `cosine_similarity`, multiply cosines: the inverse of a temperature", nullptr,
      "20.0"},
+    {"training", "mini_batch_size", integer<&Training::mini_batch_size>(0, kMany), kNumbers,
+     "of heads that embed texts: samples of a batch that go through the model at a time, in the memory of so many, "
+     "with "
+     "one more forward pass; the loss is that of the whole batch; 0: all at once",
+     nullptr, "0"},
     {"training", "logging_steps", integer<&Training::logging_steps>(1, kMany), kFree, "updates between log lines"},
     {"training", "eval_strategy", choice<&Training::eval_strategy>(kIntervals), kWhileTraining,
      "when to evaluate: every `eval_steps` updates, after every epoch, or only at the end; the end is always evaluated",

@@ -69,6 +69,10 @@ enum class Dropout { kConfig, kOff };
 enum class Pooling { kMean, kCls, kMax };  // of the rows of a text, to its vector
 // Of the vectors of a row's texts. The first two: the second text is to be found among all second ones and negatives.
 enum class EmbeddingLoss { kRanking, kSymmetricRanking, kCosent, kCosineSimilarity };
+// Whether the other texts of a batch are negatives of a text; else scores are compared.
+constexpr bool has_negatives(EmbeddingLoss loss) {
+  return loss == EmbeddingLoss::kRanking || loss == EmbeddingLoss::kSymmetricRanking;
+}
 enum class Preprocessing { kTraining, kProcessor };
 enum class Augment { kNone, kCropFlip };
 enum class Interpolation { kBicubic, kBilinear };
@@ -298,6 +302,7 @@ struct TrainingSettings {
   bool gather_negatives = false;
   EmbeddingLoss loss = EmbeddingLoss::kRanking;  // of heads that embed texts
   double similarity_scale = 20.0;                // by which it multiplies cosines
+  std::int64_t mini_batch_size = 0;              // samples of a batch that go through the model at a time; 0: all
   std::int64_t logging_steps = 10;
   Interval eval_strategy = Interval::kNo;     // not written: kSteps where eval_steps is above 0
   std::int64_t eval_steps = 0;                // above 0 where the strategy is kSteps, else 0

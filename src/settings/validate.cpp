@@ -378,8 +378,7 @@ void resolve_defaults(Settings& settings) {
   resolve_intervals(settings);
   if (!settings.draw.is_given && !settings.serve.is_given) resolve_best(settings);
   resolve_sentence(settings);
-  const bool is_ranking = t.loss == EmbeddingLoss::kRanking || t.loss == EmbeddingLoss::kSymmetricRanking;
-  const bool uses_negatives = settings.head() != nullptr && settings.head()->embeds_texts && is_ranking;
+  const bool uses_negatives = settings.head() != nullptr && settings.head()->embeds_texts && has_negatives(t.loss);
   if (!is_written(settings, "training.batch_sampler") && uses_negatives) t.batch_sampler = BatchSampler::kNoDuplicates;
   resolve_tokenizer(settings);
 }

@@ -168,6 +168,7 @@ KEYS = {
     "training.gradient_checkpointing": (NOTHING, CONTRASTIVE, '"full"'),
     "training.loss": (PARAMETERS, EMBEDDINGS, '"multiple_negatives_symmetric_ranking"'),
     "training.similarity_scale": (PARAMETERS, EMBEDDINGS, "5.0"),
+    "training.mini_batch_size": (PARAMETERS, EMBEDDINGS, "1"),
     "training.gather_negatives": (PARAMETERS, TWO_RANKS, "true"),
     "training.logging_steps": (NOTHING, CONTRASTIVE, "2"),
     "training.eval_strategy": (NOTHING, CONTRASTIVE, '"epoch"'),

@@ -54,7 +54,7 @@ HEADS = {
     "token_classification of RoBERTa": with_model("roberta", {**TAGS, "training__gradient_accumulation_steps": "2", "data__label_all_tokens": "true"}),
     "token_classification of DistilBERT": with_model("distilbert", TAGS),
     "sentence_embedding": PAIRS,
-    "sentence_embedding of RoBERTa, CoSENT": with_model("roberta", {**SCORED, "training__loss": '"cosent"', "training__gradient_accumulation_steps": "2"}),
+    "sentence_embedding of RoBERTa, CoSENT": with_model("roberta", {**SCORED, "training__loss": '"cosent"', "training__gradient_accumulation_steps": "2", "training__mini_batch_size": "3"}),
     "sentence_embedding of DistilBERT, cosines": with_model("distilbert", {**SCORED, "training__loss": '"cosine_similarity"'}),
     "conditional_generation": TARGETS,
     "conditional_generation, padded": {**TARGETS, "data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"},

@@ -72,7 +72,7 @@ std::string text_with(const Key& key) {
   if (name == "training.label_smoothing_factor") text += "model.head = \"masked_lm\"\n";
   if (name == "data.text_pair_column" || name == "data.summary_column" || name == "data.label_all_tokens")
     text += "model.head = \"masked_lm\"\n";
-  if (name == "training.batch_sampler") text += "model.head = \"masked_lm\"\n";
+  if (name == "training.batch_sampler" || name == "training.mini_batch_size") text += "model.head = \"masked_lm\"\n";
   if (name == "data.negative_columns" || name == "data.prompts")
     text += "model.head = \"masked_lm\"\ndata.text_pair_column = \"p\"\n";
 

@@ -205,7 +205,7 @@ Tensor squared_error_loss(Graph& graph, Tensor values, Tensor labels, int term) 
   return loss;
 }
 
-// The loss of verification, whose gradients are inputs of the graph.
+// A loss whose gradients are inputs of the graph.
 
 namespace {
 namespace cotangent_loss_operation {
