@@ -65,7 +65,8 @@ struct JudgeShape {
   std::size_t longest_reference_bytes = 0;
   // Where documents are ranked for queries, by Manifest::relevance(): the most of a split.
   std::int64_t documents = 0, queries = 0;
-  Fields fields;  // of the batches
+  bool compares_by_dot = false;  // else by cosine
+  Fields fields;                 // of the batches
   std::vector<JudgedOutput> outputs;
 };
 

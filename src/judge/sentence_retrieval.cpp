@@ -42,7 +42,8 @@ constexpr Metric kSentenceRetrievalMetrics[] = {kNdcg,          kMrr,           
                                                 kRecalls[1],    kRecalls[2],    kRecalls[3],    kTriplets};
 
 constexpr char kSentenceRetrievalNote[] =
-    "Figures of retrieval are those of sentence-transformers' `InformationRetrievalEvaluator`, by cosine: queries "
+    "Figures of retrieval are those of sentence-transformers' `InformationRetrievalEvaluator`, by cosine or, where the "
+    "model's folder says so, by dot product: queries "
     "without a relevant document are left out, and of documents with equal scores the one with the smaller id ranks "
     "first. `triplet_accuracy` is the share of anchors that are nearer to their positive than to their negative; equal "
     "distances count against it.";
@@ -54,6 +55,7 @@ class SentenceRetrieval final : public Judge {
   explicit SentenceRetrieval(const JudgeShape& shape)
       : Judge(shape),
         width_(output("sentence_embedding").cols),
+        compares_by_dot_(shape.compares_by_dot),
         at_once_(std::min(kDocumentsAtOnce, align_up<std::int64_t>(shape.documents, 16))) {
     read(&of_batch_, "sentence_embedding");
     // A block of documents that begins before the last one ends within the table.
@@ -120,7 +122,7 @@ class SentenceRetrieval final : public Judge {
       }
       for (std::int64_t negative = 2; negative < each; ++negative) {
         const float* const other = texts + negative * width_;
-        if (cosine(texts, texts + width_, width_) > cosine(texts, other, width_)) sums->right += 1.0;
+        if (score(texts, texts + width_) > score(texts, other)) sums->right += 1.0;
       }
     }
   }
@@ -146,11 +148,18 @@ class SentenceRetrieval final : public Judge {
   // The table's row of the first query: behind the documents, and aligned.
   static std::int64_t first_query(std::int64_t documents) noexcept { return align_up<std::int64_t>(documents, 16); }
 
-  // With length 1, so that products are cosines.
+  double score(const float* a, const float* b) const noexcept {
+    if (!compares_by_dot_) return cosine(a, b, width_);
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < width_; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    return sum;
+  }
+
+  // With length 1 where cosines are compared, so that products are cosines.
   void keep(std::int64_t place, const float* embedding) noexcept {
     const std::int64_t query = place - relevance_->documents;
     float* const row = table_ + (query < 0 ? place : first_query(relevance_->documents) + query) * width_;
-    const double length = vector_length(embedding, width_);
+    const double length = compares_by_dot_ ? 1.0 : vector_length(embedding, width_);
     for (std::int64_t i = 0; i < width_; ++i) row[i] = static_cast<float>(static_cast<double>(embedding[i]) / length);
   }
 
@@ -171,11 +180,13 @@ class SentenceRetrieval final : public Judge {
     return figures;
   }
 
-  const std::int64_t width_, at_once_;  // of an embedding; documents that are scored at once
-  const float* of_batch_ = nullptr;     // (samples x texts in a row, width)
-  float* table_ = nullptr;              // (documents and queries, width)
-  float* scores_ = nullptr;             // (queries of a block, documents at once)
-  BestDocuments* best_ = nullptr;       // by query of a block
+  const std::int64_t width_;  // of an embedding
+  const bool compares_by_dot_;
+  const std::int64_t at_once_;       // documents that are scored at once
+  const float* of_batch_ = nullptr;  // (samples x texts in a row, width)
+  float* table_ = nullptr;           // (documents and queries, width)
+  float* scores_ = nullptr;          // (queries of a block, documents at once)
+  BestDocuments* best_ = nullptr;    // by query of a block
   std::unique_ptr<ScoreBlock> block_;
   const Relevance* relevance_ = nullptr;  // of the split that is judged
 };

@@ -161,6 +161,7 @@ void record_evaluation(RecordedRun* run, const FamilyHead& head) {
     shape.documents = std::max(shape.documents, relevance->documents);
     shape.queries = std::max(shape.queries, relevance->queries);
   }
+  shape.compares_by_dot = run->opened.sentence && run->opened.sentence->similarity == Similarity::kDot;
   shape.fields = run->opened.fields;
   shape.classes = run->opened.inputs.class_names;
   shape.outputs = judged_outputs(recording, graph, nullptr);

@@ -25,11 +25,12 @@ constexpr std::int64_t kEmbeddingWidth = 2;
 // Embeds by hand: of each row its texts one after another, in batches of two rows.
 class JudgedTexts {
  public:
-  JudgedTexts(const char* judge, Manifest manifest, bool has_loss, int threads = 1)
+  JudgedTexts(const char* judge, Manifest manifest, bool has_loss, int threads = 1, bool by_dot = false)
       : kind_(judge_named(judge)), manifest_(std::move(manifest)), products_(threads), threads_(threads, false) {
     JudgeShape shape;
     shape.max_rows = shape.predicted_rows = manifest_.rows();
     shape.batch = 2;
+    shape.compares_by_dot = by_dot;
     if (has_loss) shape.losses = {{"loss", kSamples}};
     if (const Relevance* const relevance = manifest_.relevance()) {
       shape.documents = relevance->documents;
@@ -97,6 +98,15 @@ Manifest retrieval_in(const TemporaryFolder& folder) {
                                       "{\"_id\": \"a\", \"text\": \"query a\"}\n"
                                       "{\"_id\": \"b\", \"text\": \"query b\"}\n"),
                          folder.write("qrels.tsv", "a\td2\t1\nb\td10\t1\nb\td3\t1\n")});
+}
+
+// Query a: d2, d1, d10, d3. Query b: d2, d3, d1, d10.
+TEST(SentenceJudges, RanksDocumentsByDotProductWhereTheFolderSaysSo) {
+  const TemporaryFolder folder;
+  JudgedTexts judged(kFinds, retrieval_in(folder), false, 1, true);
+  const EvaluationRecord record = judged.judge({3, 0, 9, 0, 7, 0, 0, 2, 5, 0, 0.25f, 1});
+  EXPECT_DOUBLE_EQ(judged.metric(record, "accuracy_at_1"), 0.5);
+  EXPECT_DOUBLE_EQ(judged.metric(record, "mrr_at_10"), (1.0 + 0.5) / 2);
 }
 
 // Documents d10, d2, d1, d3, then the queries. Query a: d10, d2 and d1 score alike and rank as d1, d10, d2. Query b:
