@@ -93,12 +93,16 @@ SearchAnswer search_texts(const SearchArguments& arguments, Isa isa, int threads
   const std::string of_texts = prompt_of(sentence, "document");
   const std::string of_query =
       arguments.prompt ? prompt_named(sentence, &*arguments.prompt) : prompt_of(sentence, "query");
-  embedder.plan(std::max(kTokensAtOnce, sentence.max_seq_length), 0);
+  const std::int64_t tokens = std::max(kTokensAtOnce, sentence.max_seq_length);
   IndexedVectors vectors(embedder, arguments.texts);
   std::size_t embedded = 0;
   const TextIndex index(
       {arguments.texts, arguments.index.empty() ? arguments.texts + ".index.safetensors" : arguments.index,
        digest_of_model(embedder, of_texts), embedder.width()},
+      [&](std::size_t bytes) {
+        const std::size_t ids = kTextsAtOnce * static_cast<std::size_t>(sentence.max_seq_length) * sizeof(std::int32_t);
+        embedder.plan(tokens, bytes + ids);
+      },
       [&](const std::vector<std::string>& texts, std::vector<float>* all) {
         vectors.append(texts, of_texts, all);
         embedded += texts.size();

@@ -34,7 +34,8 @@ namespace fs = std::filesystem;
 constexpr char kEmbeddings[] = "embeddings", kDigests[] = "digests", kPlaces[] = "places";  // tensors
 constexpr char kModel[] = "model", kState[] = "texts";                                      // metadata
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr std::size_t kTextsAtOnce = 4096;
+constexpr std::size_t kBytesOfText = 64;  // of its row, digest and place, in lists that have grown
+constexpr std::size_t kBytesOfScore = 8;  // and of its place among the others
 constexpr char kHowToRemake[] = "remove it: the same command makes it again";
 
 bool has_objects(const std::string& file) { return fs::path(file).extension() == ".jsonl"; }
@@ -75,11 +76,14 @@ class TextIndex::Mapping {
   void* data_ = MAP_FAILED;
 };
 
-TextIndex::TextIndex(Source source, const Embed& embed, const Say& say) : source_(std::move(source)) {
+TextIndex::TextIndex(Source source, const Plan& plan, const Embed& embed, const Say& say) : source_(std::move(source)) {
   state_ = state_of(source_.file);
   open();
-  if (is_current_ && !state_.empty()) return;
-  refresh(embed, say);
+  if (is_current_ && !state_.empty()) {
+    plan(static_cast<std::size_t>(texts_) * kBytesOfScore);
+    return;
+  }
+  refresh(plan, embed, say);
   open();
 }
 
@@ -142,6 +146,10 @@ struct NewRows {
   }
 };
 
+Error changed_file(const std::string& file) {
+  return Error(ErrorKind::kData, file, "was changed while it was read", "run the same command again");
+}
+
 void read_texts(const std::string& file, const std::function<void(std::string text, const TextPlace& place)>& take) {
   LineReader lines(file);
   const bool are_objects = has_objects(file);
@@ -156,36 +164,53 @@ void read_texts(const std::string& file, const std::function<void(std::string te
 
 }  // namespace
 
-void TextIndex::refresh(const Embed& embed, const Say& say) {
-  std::unordered_map<std::int64_t, std::int64_t> known;  // row of the old index by digest; those taken: -1
-  for (std::int64_t row = 0; row < texts_; ++row) known.emplace(digests_[row], row);
+// Two passes over the file: the first one finds what is new, so that its memory is planned before anything is embedded.
+void TextIndex::refresh(const Plan& plan, const Embed& embed, const Say& say) {
   NewRows all;
   all.old = embeddings_;
   all.width = source_.width;
   std::vector<std::int64_t> digests;
   std::vector<TextPlace> places;
-  std::vector<std::string> waiting;
   std::int64_t embedded = 0, taken = 0;
+  std::size_t together = 0, most_together = 0;  // bytes of the texts that are embedded at once
+  {
+    std::unordered_map<std::int64_t, std::int64_t> known;  // row of the old index by digest; those taken: -1
+    for (std::int64_t row = 0; row < texts_; ++row) known.emplace(digests_[row], row);
+    read_texts(source_.file, [&](const std::string& text, const TextPlace& at) {
+      const std::int64_t digest = text_digest(text);
+      const auto [place, is_new] = known.emplace(digest, -1);
+      if (!is_new && place->second < 0) return;  // equal to one before
+      all.rows.push_back(is_new ? ~embedded++ : place->second);
+      taken += is_new ? 0 : 1;
+      place->second = -1;
+      digests.push_back(digest);
+      places.push_back(at);
+      if (!is_new) return;
+      together += text.size() + sizeof(std::string);
+      most_together = std::max(most_together, together);
+      if (embedded % static_cast<std::int64_t>(kTextsAtOnce) == 0) together = 0;
+    });
+  }
+  const std::int64_t count = static_cast<std::int64_t>(all.rows.size());
+  if (count == 0) throw Error(ErrorKind::kData, source_.file, "has no texts", "add at least one");
+  const std::size_t numbers = static_cast<std::size_t>(embedded * source_.width);
+  plan(numbers * sizeof(float) + static_cast<std::size_t>(count) * kBytesOfText + most_together);
+  all.embedded.reserve(numbers);
+  std::vector<std::string> waiting;
   const auto embed_waiting = [&] {
     if (!waiting.empty()) embed(waiting, &all.embedded);
     waiting.clear();
   };
+  std::size_t next = 0;
   read_texts(source_.file, [&](std::string text, const TextPlace& at) {
-    const std::int64_t digest = text_digest(text);
-    const auto [place, is_new] = known.emplace(digest, -1);
-    if (!is_new && place->second < 0) return;  // equal to one before
-    all.rows.push_back(is_new ? ~embedded++ : place->second);
-    taken += is_new ? 0 : 1;
-    place->second = -1;
-    digests.push_back(digest);
-    places.push_back(at);
-    if (!is_new) return;
+    if (next == places.size() || at.line != places[next].line) return;  // equal to one before
+    if (text_digest(text) != digests[next]) throw changed_file(source_.file);
+    if (all.rows[next++] >= 0) return;
     waiting.push_back(std::move(text));
     if (waiting.size() == kTextsAtOnce) embed_waiting();
   });
   embed_waiting();
-  const std::int64_t count = static_cast<std::int64_t>(all.rows.size());
-  if (count == 0) throw Error(ErrorKind::kData, source_.file, "has no texts", "add at least one");
+  if (next != places.size()) throw changed_file(source_.file);
   TensorToWrite of_rows, of_digests, of_places;
   of_rows.name = kEmbeddings;
   of_rows.shape = {count, source_.width};
@@ -197,13 +222,13 @@ void TextIndex::refresh(const Embed& embed, const Say& say) {
   of_places.name = kPlaces;
   of_places.shape = {count, 2};
   of_places.data = places.data();
-  const SafetensorsWritePlan plan({of_rows, of_digests, of_places},
+  const SafetensorsWritePlan file({of_rows, of_digests, of_places},
                                   {{"format", "pt"}, {kModel, source_.model}, {kState, state_}});
   const fs::path path(source_.index);
   const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".",
                     name = path.filename().string();
   try {
-    throw_if_failed(plan.write((folder + "/" + kTemporaryPrefix + name).c_str()), source_.index, "writing");
+    throw_if_failed(file.write((folder + "/" + kTemporaryPrefix + name).c_str()), source_.index, "writing");
     throw_if_failed(publish_file(folder.c_str(), name), source_.index, "renaming");
   } catch (const Error& error) {
     throw Error(error.kind(), error.where(), error.problem(), "choose another path with --index");

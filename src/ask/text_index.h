@@ -35,9 +35,15 @@ struct TextPlace {
   std::int64_t offset = 0, line = 0;
 };
 
+// Texts that are embedded together.
+inline constexpr std::size_t kTextsAtOnce = 4096;
+
 class TextIndex {
  public:
-  // Appends the embeddings of the texts, each of the width.
+  // Is told once, before anything is embedded, how many bytes are taken beside the index's file: embeddings of new
+  // texts, what is kept of every text, the texts that are embedded together, and scores of a search.
+  using Plan = std::function<void(std::size_t bytes)>;
+  // Appends the embeddings of at most kTextsAtOnce texts, each of the width.
   using Embed = std::function<void(const std::vector<std::string>& texts, std::vector<float>* embeddings)>;
   using Say = std::function<void(const std::string& line)>;
   struct Source {
@@ -47,17 +53,17 @@ class TextIndex {
     std::int64_t width;  // of an embedding
   };
 
-  // Opens the index, or makes or refreshes it with `embed`. say: for people, what was done. Throws Error:
-  // kData for the file, and for an index that is none; kDisk where it cannot be written.
-  TextIndex(Source source, const Embed& embed, const Say& say);
+  // Opens the index, or makes or refreshes it with `embed`. say: for people, what was done. Throws Error: that of
+  // `plan`; kData for the file, and for an index that is none; kDisk where it cannot be written.
+  TextIndex(Source source, const Plan& plan, const Embed& embed, const Say& say);
   ~TextIndex();
   TextIndex(TextIndex&&) = delete;
   TextIndex& operator=(TextIndex&&) = delete;
 
   std::int64_t texts() const { return texts_; }
   // The `top` texts whose embeddings have the largest product with `query`, best first; of equal ones the first of the
-  // file. Reads the embeddings once, at the speed of memory, and takes four bytes for each text. Throws Error kData for
-  // products that are no numbers.
+  // file. Reads the embeddings once, at the speed of memory, and takes eight bytes for each text. Throws Error kData
+  // for products that are no numbers.
   std::vector<Neighbour> nearest(Span<const float> query, std::size_t top, GemmLibrary& products,
                                  Threads& threads) const;
   FoundText text(std::int64_t row) const;
@@ -65,7 +71,7 @@ class TextIndex {
  private:
   class Mapping;
   void open();
-  void refresh(const Embed& embed, const Say& say);
+  void refresh(const Plan& plan, const Embed& embed, const Say& say);
 
   const Source source_;
   std::string state_;  // of the file

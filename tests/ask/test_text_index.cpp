@@ -28,8 +28,13 @@ struct Indexed : testing::Test {
   std::unique_ptr<TextIndex> open(const std::string& file, const std::string& model = "m") {
     embedded.clear();
     said.clear();
+    planned.clear();
     return std::make_unique<TextIndex>(
         source(file, model),
+        [this](std::size_t bytes) {
+          EXPECT_TRUE(embedded.empty());
+          planned.push_back(bytes);
+        },
         [this](const std::vector<std::string>& texts, std::vector<float>* embeddings) {
           for (const std::string& text : texts) {
             embedded.push_back(text);
@@ -56,7 +61,25 @@ struct Indexed : testing::Test {
   TemporaryFolder folder;
   std::vector<std::string> embedded;
   std::string said;
+  std::vector<std::size_t> planned;
 };
+
+TEST_F(Indexed, ItsMemoryIsPlannedBeforeAnythingIsEmbedded) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += std::to_string(i) + "\n";
+  const std::string file = folder.write("texts.txt", text);
+  open(file);
+  ASSERT_EQ(planned.size(), 1u);
+  EXPECT_GE(planned[0], 100 * (2 * sizeof(float) + 32));
+  EXPECT_LT(planned[0], 100 * 200u);
+  open(file);
+  EXPECT_EQ(planned, std::vector<std::size_t>{100 * 8});
+  folder.write("texts.txt", text + "100\n");
+  open(file);
+  EXPECT_EQ(embedded, std::vector<std::string>{"100"});
+  ASSERT_EQ(planned.size(), 1u);
+  EXPECT_LT(planned[0], 101 * 64 + 100u);
+}
 
 using Texts = std::vector<std::string>;
 
@@ -122,7 +145,7 @@ TEST_F(Indexed, FindsTheExactOrderAmongManyTexts) {
   for (std::int64_t i = 0; i < count; ++i) lines += std::to_string(i) + "\n";
   for (std::int64_t i = 0; i < count * width; ++i) table.push_back(static_cast<float>(random.integer(-3, 3)));
   const TextIndex index(
-      {folder.write("many.txt", lines), folder.path() + "/many.index", "m", width},
+      {folder.write("many.txt", lines), folder.path() + "/many.index", "m", width}, [](std::size_t) {},
       [&](const std::vector<std::string>& texts, std::vector<float>* embeddings) {
         for (const std::string& text : texts)
           embeddings->insert(embeddings->end(), table.begin() + std::stol(text) * width,
