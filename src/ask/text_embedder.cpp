@@ -39,6 +39,7 @@ TextTokens TextEmbedder::encode(const std::string& text, const std::string& prom
   if (const std::size_t byte = first_invalid_utf8(text); byte < text.size())
     throw Error(ErrorKind::kData, where, "byte " + std::to_string(byte) + " is not UTF-8", "write it in UTF-8");
   TextTokens tokens;
+  tokens.where = where;
   tokens.ids = tokenizer_->encode(prompt + text);
   tokens.all = static_cast<std::int64_t>(tokens.ids.size());
   if (tokens.all > sentence_.max_seq_length) {
@@ -74,7 +75,7 @@ void TextEmbedder::plan(std::int64_t tokens, std::size_t other_bytes) {
     throw Error(ErrorKind::kMemory, sentence_.folder,
                 "needs " + std::string(readable_bytes(needed).c_str()) + ", and " + limits.memory_owner + " has " +
                     readable_bytes(limits.memory_bytes).c_str(),
-                other_bytes == 0 ? "the model is too large" : "embed fewer texts at a time");
+                other_bytes == 0 ? "the model is too large" : "give it fewer texts at a time");
   }
   tokens_ = tokens;
   vectors_ = record(&session_, tokens);
@@ -111,8 +112,13 @@ void TextEmbedder::run(const TextTokens* texts, std::size_t count, float* vector
   session_.tape(0).replay(threads_, replay);
   const std::int64_t numbers = static_cast<std::int64_t>(count) * width();
   std::copy_n(session_.tape(0).at(vectors_), numbers, vectors);
-  if (!std::all_of(vectors, vectors + numbers, [](float x) { return std::isfinite(x); }))
-    throw Error(ErrorKind::kData, sentence_.body, "the model's vectors are not finite", "its weights may be damaged");
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* const vector = vectors + static_cast<std::int64_t>(i) * width();
+    const bool is_finite = std::all_of(vector, vector + width(), [](float x) { return std::isfinite(x); });
+    if (is_finite && std::any_of(vector, vector + width(), [](float x) { return x != 0.0f; })) continue;
+    throw Error(ErrorKind::kData, texts[i].where, std::string("its vector is ") + (is_finite ? "zero" : "not finite"),
+                "the weights in " + sentence_.body + " may be damaged");
+  }
 }
 
 }  // namespace bascule

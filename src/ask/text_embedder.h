@@ -30,6 +30,7 @@ inline constexpr std::int64_t kTokensAtOnce = 2048;
 struct TextTokens {
   std::vector<std::int32_t> ids;
   std::int64_t all = 0;  // tokens of the text with special ones; above those of ids: it was cut
+  std::string where;     // the text in messages
 
   bool is_cut() const { return all > static_cast<std::int64_t>(ids.size()); }
 };
