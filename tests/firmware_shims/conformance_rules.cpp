@@ -199,6 +199,12 @@ TEST(Conformance, BytesBeforeAnExpectedRestartMarkerChangeNothing) {
     EXPECT_EQ(decode(with_bytes_before_restarts(jpeg, inserted), &padded), MEDIA_ENGINE_OK) << name;
     EXPECT_EQ(padded, whole) << name;
   }
+  // Before the first scan no marker is expected: libjpeg passes over both.
+  Bytes in_header = picture("rst_rows.jpg");
+  const Bytes scan_begin = {0xFF, 0xDA}, stray = {0x00, 0xFF, 0xD0};
+  in_header.insert(std::search(in_header.begin(), in_header.end(), scan_begin.begin(), scan_begin.end()), stray.begin(),
+                   stray.end());
+  EXPECT_EQ(decode(in_header), MEDIA_ENGINE_OK);
   // Other markers, a restart marker out of turn, and one that nothing expects after the last row.
   EXPECT_EQ(decode(picture("bad_scan_junk_before_eoi.jpg")), MEDIA_ENGINE_PICTURE_DAMAGED);
   EXPECT_EQ(decode(with_bytes_before_restarts(picture("bad_rst_order.jpg"), {0x00})), MEDIA_ENGINE_PICTURE_DAMAGED);
