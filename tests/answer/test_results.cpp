@@ -311,7 +311,11 @@ TEST(ModelCard, OpensWithAYamlHeaderAndSaysHowToLoadAndRepeat) {
   EXPECT_NE(card.find("\n---\n\n# emoji & captions\n"), std::string::npos);
   EXPECT_NE(card.find("BridgeTowerForContrastiveLearning.from_pretrained"), std::string::npos);
   EXPECT_NE(card.find("bascule run config/demo.toml"), std::string::npos);
+  EXPECT_NE(card.find("### Settings\n\n| key | value |\n"), std::string::npos);
   EXPECT_NE(card.find("| `training.learning_rate` | `0.0005` |"), std::string::npos);
+  Report without = test::sample_report();
+  without.settings.clear();
+  EXPECT_EQ(model_card(without).find("### Settings"), std::string::npos);
 }
 
 TEST(ModelCard, SaysWhatTheProcessorShowsOfPicturesWhereTheRunSawOthers) {
