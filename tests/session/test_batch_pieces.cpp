@@ -154,7 +154,9 @@ TEST(BatchPieces, HaveTheLossOfTheWholeBatchAndItsGradients) {
         EXPECT_EQ(step.loss, whole.loss);
         EXPECT_LT(distance(step.gradients, whole.gradients), precision == Precision::kFloat32 ? 2e-6 : 2e-2);
         EXPECT_EQ(piece >= kSamplesOfBatch, step.gradients == whole.gradients);
-        if (piece == 3) EXPECT_EQ(step.gradients, compute(*model, piece, precision, 1).gradients);
+        if (piece == 3) {
+          EXPECT_EQ(step.gradients, compute(*model, piece, precision, 1).gradients);
+        }
       }
     }
   }
