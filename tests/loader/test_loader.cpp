@@ -216,6 +216,9 @@ TEST(Loader, CountsSamplesAndWhoWaitedForWhom) {
   earlier.loading_seconds = 0.25 * stream.loading_seconds;
   EXPECT_DOUBLE_EQ(deliverable_samples_per_second(earlier, stream), 60.0 / (0.75 * stream.loading_seconds));
   EXPECT_TRUE(std::isnan(deliverable_samples_per_second(stream, stream)));
+  StreamStatistics nothing = stream;  // in which time passed and nothing was loaded or taken
+  nothing.loading_seconds += 1.0;
+  EXPECT_TRUE(std::isnan(deliverable_samples_per_second(stream, nothing)));
   earlier.loaded_samples = 60;
   earlier.samples = 20;
   EXPECT_DOUBLE_EQ(deliverable_samples_per_second(earlier, stream), 40.0 / (0.75 * stream.loading_seconds));
