@@ -13,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
+#include "src/base/span.h"
 
 namespace bascule {
 namespace {
@@ -222,6 +223,16 @@ std::size_t DistinctBatches::bytes() const noexcept {
   for (const Epoch& epoch : epochs_)
     elements += epoch.run_begins.size() + epoch.run_positions.size() + epoch.ends.size();
   return elements * sizeof(std::uint32_t);
+}
+
+std::size_t DistinctBatches::bytes_like(const BatchCut& other) const noexcept {
+  if (other.global_batch() == cut_.global_batch()) return bytes();
+  const bool is_larger = other.global_batch() > cut_.global_batch();
+  const std::int64_t eighths = is_larger ? 16 * divide_up(other.global_batch(), cut_.global_batch()) : 9;
+  std::int64_t elements = epochs() * other.batches_per_epoch() + small_batches_;
+  for (const Epoch& epoch : epochs_)
+    elements += 2 * std::min(cut_.rows, 1 + eighths * static_cast<std::int64_t>(epoch.run_begins.size()) / 8);
+  return static_cast<std::size_t>(elements) * sizeof(std::uint32_t);
 }
 
 }  // namespace bascule

@@ -140,11 +140,15 @@ void note_training_texts(RecordedRun* run) {
         "training.per_device_train_batch_size with training.mini_batch_size has more of them in the same memory");
 }
 
-void plan_distinct_batches(RecordedRun* run) {
+void plan_distinct_batches(RecordedRun* run, const RunData* lender) {
   const TrainingSettings& training = run->settings.training;
   const RecordedSplit& train = *run->data.find(Split::kTrain);
   StreamSettings& stream = run->data.loader.streams[train.stream];
   const BatchCut cut = BatchOrder(batch_dealing(run->data.loader, stream)).cut();
+  if (lender != nullptr) {
+    run->data.distinct_bytes = lender->distinct ? lender->distinct->bytes_like(cut) : 0;
+    return;
+  }
   run->data.distinct = std::make_unique<DistinctBatches>(*train.manifest, run->data.loader.seed, cut);
   if (!run->data.distinct->has_duplicates()) {
     run->data.distinct.reset();
@@ -165,6 +169,7 @@ void plan_distinct_batches(RecordedRun* run) {
     updates += divide_up(of_epoch, training.gradient_accumulation_steps);
   }
   batches.end();
+  run->data.distinct_bytes = batches.bytes();
   const std::int64_t all = batches.batches_before(batches.epochs());
   std::string note = "plan: no batch has a text twice: " + std::to_string(all) + (all == 1 ? " batch" : " batches") +
                      " in " + count_of(batches.epochs(), "epoch");

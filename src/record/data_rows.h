@@ -58,8 +58,8 @@ void note_cut_texts(RecordedRun* run);
 void note_training_texts(RecordedRun* run);
 
 // Plans the training batches of the whole run so that none has a text twice, and notes what that makes of them. The
-// training split is open.
-void plan_distinct_batches(RecordedRun* run);
+// training split is open. With a lender, whose batches stand for them, only their bytes.
+void plan_distinct_batches(RecordedRun* run, const RunData* lender);
 
 // Words with tags: the tags of tokens behind the first of a word, and what people are told of words. Before the seal.
 

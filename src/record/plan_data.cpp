@@ -374,7 +374,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* len
     throw;
   }
   if (run->settings.training.batch_sampler == BatchSampler::kNoDuplicates && run->settings.training.do_train)
-    plan_distinct_batches(run);
+    plan_distinct_batches(run, lender);
   run->data.plan = plan_loader(loader);
   if (reads_text(loader, 1)) note_lengths(run);
   if (loader.reads_words) note_cut_words(run);

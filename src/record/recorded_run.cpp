@@ -362,7 +362,7 @@ void plan_memory(RecordedRun* run) {
   std::size_t index_bytes = 0;
   for (const RecordedSplit& split : run->data.splits) {
     index_bytes += split.manifest->resident_bytes();
-    if (split.split == Split::kTrain && run->data.distinct) index_bytes += run->data.distinct->bytes();
+    if (split.split == Split::kTrain) index_bytes += run->data.distinct_bytes;
     if (split.corpus) index_bytes += split.corpus->own_bytes();
     // One mapping serves all ranks of the machine: each has its share of it.
     if (split.corpus) index_bytes += divide_up(split.corpus->mapped_bytes(), static_cast<std::size_t>(local_ranks));

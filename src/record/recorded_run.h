@@ -104,6 +104,7 @@ struct RunData {
   LoaderSettings loader;
   LoaderPlan plan;
   std::unique_ptr<DistinctBatches> distinct;  // of the training rows; null: batches may have a text twice
+  std::size_t distinct_bytes = 0;             // of them; in a RunVariant, which has none, those of its own batches
 
   const RecordedSplit* find(Split split) const;
   // The split that is evaluated last, whose files the judge writes; null where nothing is.

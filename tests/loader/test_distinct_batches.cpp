@@ -155,5 +155,26 @@ TEST(DistinctBatches, TakeMemoryForRowsThatWaitAlone) {
   EXPECT_EQ(plan.batch(0, 99).begin, 990);
 }
 
+// What they take with batches of another size is told without planning them.
+TEST(DistinctBatches, TheirMemoryWithAnotherBatchIsEstimated) {
+  const test::TemporaryFolder folder;
+  std::string lines = "a,b\n";
+  for (int i = 0; i < 2000; ++i)
+    lines += "q" + std::to_string(i) + ",a" + std::to_string(i % 10 == 0 ? i % 90 : i) + "\n";
+  const Manifest manifest = Manifest::load(folder.write("rows.csv", lines), {"", "a", "", 2, "b"});
+  const auto planned = [&](std::int64_t batch) {
+    DistinctBatches plan(manifest, kSeed, {2000, 1, batch, false});
+    for (int epoch = 0; epoch < 5; ++epoch) plan.add_epoch();
+    return plan;
+  };
+  const DistinctBatches plan = planned(16);
+  EXPECT_EQ(plan.bytes_like({2000, 2, 8, false}), plan.bytes());
+  for (const std::int64_t batch : {1, 4, 15, 17, 32, 64}) {
+    const std::size_t bytes = planned(batch).bytes(), estimate = plan.bytes_like({2000, 1, batch, false});
+    EXPECT_GE(estimate, bytes) << batch;
+    EXPECT_LE(estimate, 4 * bytes) << batch;
+  }
+}
+
 }  // namespace
 }  // namespace bascule::test_distinct_batches
