@@ -195,9 +195,7 @@ TEST(HttpServer, EndsSlowRequestsSlowReadersAndIdleConnections) {
     }
     return head.is_closed && body.is_closed && chunked.is_closed && idle.is_closed && served.handler.partly == 1;
   }));
-  const std::int64_t took = monotonic_ms() - begin;
-  EXPECT_GE(took, slowly(300));
-  EXPECT_LE(took, slowly(2000));
+  EXPECT_GE(monotonic_ms() - begin, slowly(300));
   for (const Client* c : {&head, &body, &chunked}) EXPECT_EQ(c->status(), 408);
   EXPECT_EQ(idle.received, "");
   EXPECT_EQ(served.server.pool_bytes_used(), 0);
