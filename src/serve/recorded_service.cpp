@@ -69,7 +69,7 @@ void add_endpoints(RecordedService* service) {
 // Room for the answers to all inputs that may be admitted, as they usually are, and for some bodies of the largest
 // size.
 std::int64_t pool_bytes(const RecordedService& service) {
-  constexpr std::int64_t kBodies = 4;
+  const std::int64_t bodies = service.model->reads_pictures() ? 16 : 4;
   const ServeSettings& serve = service.settings.serve;
   ServedInput typical;
   std::vector<std::int32_t> ids(static_cast<std::size_t>(service.model->longest()), 0);
@@ -83,7 +83,7 @@ std::int64_t pool_bytes(const RecordedService& service) {
                  : task == ServedTask::kWords ? AnswerForm::kWords
                                               : AnswerForm::kClasses;
   const std::size_t each = AnswerWriter(*service.model, service.name).most_bytes(options, &typical);
-  return serve.max_concurrent_requests * static_cast<std::int64_t>(each) + kBodies * serve.payload_limit +
+  return serve.max_concurrent_requests * static_cast<std::int64_t>(each) + bodies * serve.payload_limit +
          (std::int64_t{1} << 20);
 }
 
@@ -122,8 +122,8 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   service->settings = settings;
   const ModelSettings& model = settings.model;
   const std::string& folder = model.model_name_or_path.resolved;
-  service->model =
-      std::make_unique<ServedModel>(folder, model.tokenizer_name.is_given() ? model.tokenizer_name.resolved : "");
+  service->model = std::make_unique<ServedModel>(
+      folder, model.tokenizer_name.is_given() ? model.tokenizer_name.resolved : "", settings.serve.max_picture_pixels);
   service->name = settings.serve.served_model_name;
   if (service->name.empty()) service->name = std::filesystem::path(absolute_path(folder)).filename().string();
   check_batch(*service);

@@ -43,7 +43,7 @@ struct RequestOptions {
 // asked for is left out unsaid.
 Refusal read_request(std::string_view body, RequestForm form, RequestOptions* options) noexcept;
 
-// Bytes written as base64, into `room`, which may be where the text begins. Nothing where it is none.
+// Bytes written as base64, into `room`, which has as many bytes as the text. Nothing where it is none.
 std::optional<std::size_t> read_base64(std::string_view text, char* room) noexcept;
 
 // One input: a text, a pair of texts, or the ids of tokens.

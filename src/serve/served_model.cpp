@@ -39,7 +39,8 @@ bool are_finite(const float* numbers, std::int64_t count) noexcept {
 
 }  // namespace
 
-ServedModel::ServedModel(const std::string& folder, const std::string& tokenizer_folder) : folder_(folder) {
+ServedModel::ServedModel(const std::string& folder, const std::string& tokenizer_folder, std::int64_t max_pixels)
+    : folder_(folder) {
   const std::string command = asking_command(folder);
   if (command == "embed") {
     model_ = open_sentence_model(folder, &sentence_);
@@ -53,7 +54,7 @@ ServedModel::ServedModel(const std::string& folder, const std::string& tokenizer
   if (model_->inputs().texts[0].vocabulary_size > 0) {
     open_texts(command, tokenizer_folder);
   } else {
-    open_pictures();
+    open_pictures(max_pixels);
   }
   for (const std::vector<std::string>* texts : {&names_, &tokens_}) {
     for (const std::string& text : *texts) longest_name_ = std::max(longest_name_, text.size());
@@ -87,7 +88,7 @@ void ServedModel::open_texts(const std::string& command, const std::string& toke
   tokens_ = load_shown_tokens(own);
 }
 
-void ServedModel::open_pictures() {
+void ServedModel::open_pictures(std::int64_t max_pixels) {
   constexpr std::size_t kDecoderBytes = std::size_t{128} << 20;
   const ModelInputs inputs = model_->inputs();
   const std::string config = folder_ + "/config.json";
@@ -96,7 +97,7 @@ void ServedModel::open_pictures() {
   names_ = class_names(folder_, inputs.classes);
   outputs_ = inputs.classes;
   media_ = media_settings_of_model(folder_, inputs.image_side);
-  media_.max_pixels = std::min(kMostPixels, media_.max_pixels);
+  media_.max_pixels = static_cast<std::uint32_t>(std::min<std::int64_t>(max_pixels, media_.max_pixels));
   media_.memory_bytes = kDecoderBytes;
   const std::int64_t side = inputs.image_side / get_int(read_json_file(config), "patch_size", config, 16);
   longest_ = side * side + 1;

@@ -25,13 +25,12 @@ enum class ServedTask : std::uint8_t { kVectors, kWords, kClasses, kValues, kPic
 // The most masks of a text, and the most guesses that a request may ask for, of each mask or text.
 inline constexpr std::int64_t kMostMasks = 8;
 inline constexpr std::int64_t kMostGuesses = 100;
-// The largest picture: larger ones are refused by their header.
-inline constexpr std::uint32_t kMostPixels = 33'554'432;
 
 // One input of a request: the tokens of a text, or a picture, and, once its batch has run, the answer to it. The memory
 // is the service's, made before the seal.
 struct ServedInput {
   std::string_view picture;                       // kPictureClasses: the bytes of a file
+  bool is_base64 = false;                         // of it, before it is decoded
   media_engine_status refused = MEDIA_ENGINE_OK;  // why it was not decoded, and what the engine adds
   std::uint32_t refused_detail = 0;
   std::int32_t* ids = nullptr;      // (longest)
@@ -59,7 +58,8 @@ class ServedModel {
  public:
   // Reads the folder's configuration and its tokenizer, and no weights. Throws Error kData where nothing there is
   // served.
-  ServedModel(const std::string& folder, const std::string& tokenizer_folder);
+  // max_pixels: of a picture.
+  ServedModel(const std::string& folder, const std::string& tokenizer_folder, std::int64_t max_pixels);
 
   ServedTask task() const { return task_; }
   const std::string& folder() const { return folder_; }
@@ -97,7 +97,7 @@ class ServedModel {
  private:
   void open_texts(const std::string& command, const std::string& tokenizer_folder);
   void open_classes();
-  void open_pictures();
+  void open_pictures(std::int64_t max_pixels);
   std::int64_t picture_numbers() const { return 3 * media_.image_side * media_.image_side; }
   std::size_t decode(ServedInput* const* inputs, std::size_t count) noexcept;
   const float* replay(ServedInput* const* inputs, std::size_t count) noexcept;

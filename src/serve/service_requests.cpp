@@ -114,11 +114,21 @@ Refusal Service::check_wait(Job* job) noexcept {
 }
 
 Refusal Service::reserve(Job* job) noexcept {
+  ServedInput& first = *job->first;
   job->room_bytes = writer_.most_bytes(job->options, job->first);
-  job->room = server_->reserve(job->request.ticket, job->room_bytes);
-  if (job->room != nullptr) return {};
-  metrics_.refused(RefusedFor::kMemory);
-  return refusal(429, kOverloaded, "no memory is free for the answer");
+  // A picture that is written in the document stands behind the answer: the log reads the document again.
+  const std::size_t picture_bytes = first.is_base64 ? first.picture.size() : 0;
+  job->room = server_->reserve(job->request.ticket, job->room_bytes + picture_bytes);
+  if (job->room == nullptr) {
+    metrics_.refused(RefusedFor::kMemory);
+    return refusal(429, kOverloaded, "no memory is free for the answer");
+  }
+  if (!first.is_base64) return {};
+  char* const picture = job->room + job->room_bytes;
+  const std::optional<std::size_t> bytes = read_base64(first.picture, picture);
+  if (!bytes) return refusal(422, kValidation, "a picture must be base64, without line breaks");
+  first.picture = {picture, *bytes};
+  return {};
 }
 
 Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept {
@@ -171,6 +181,7 @@ Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept
     input.request = job->request.ticket.slot;
     input.is_dropped = input.is_late = input.is_first_of_batch = false;
     input.refused = MEDIA_ENGINE_OK;
+    input.is_base64 = false;
     *end = &input;
     end = &input.next;
     ++job->inputs;
@@ -196,7 +207,7 @@ Refusal Service::encode_input(const JsonView& item, const RequestOptions& option
   return asked.ids.is_there() ? encode_ids(asked.ids, options, input) : encode_text(asked, options, input);
 }
 
-// The body as a whole, or base64 in JSON, which is decoded where it stands: nothing reads the document afterwards.
+// The body as a whole, or base64 in JSON, which reserve() decodes.
 Refusal Service::take_picture(const JsonView& item, ServedInput* input) noexcept {
   const HttpRequest& request = jobs_[input->request].request;
   input->tokens = service_.model->longest();
@@ -207,10 +218,8 @@ Refusal Service::take_picture(const JsonView& item, ServedInput* input) noexcept
   if (text.substr(0, 7) == "http://" || text.substr(0, 8) == "https://")
     return refusal(422, kValidation, "no address is fetched: send the bytes of the picture");
   if (text.substr(0, 5) == "data:") text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
-  char* const room = request.body_bytes + (text.data() - request.body.data());
-  const std::optional<std::size_t> bytes = read_base64(text, room);
-  if (!bytes) return refusal(422, kValidation, "a picture must be base64, without line breaks");
-  input->picture = {room, *bytes};
+  input->picture = text;
+  input->is_base64 = true;
   return {};
 }
 

@@ -32,6 +32,8 @@ constexpr Key kServeKeys[] = {
      "cut inputs that are too long where a request does not say `truncate`; false: refuse them (422)"},
     {kServeTable, "payload_limit", integer<&Serve::payload_limit>(1024, kMany), kFree,
      "largest body of a request, bytes; larger ones are refused (413)"},
+    {kServeTable, "max_picture_pixels", integer<&Serve::max_picture_pixels>(1, kMany), kFree,
+     "largest picture, pixels; larger ones are refused (422) by their header"},
     {kServeTable, "max_connections", integer<&Serve::max_connections>(1, 65536), kFree,
      "connections at a time; more wait"},
     {kServeTable, "latency_bound_ms", real<&Serve::latency_bound_ms>(0.0, 1e6), kFree,

@@ -372,6 +372,7 @@ struct ServeSettings {
   std::int64_t max_client_batch_size = 32;     // inputs of a request
   bool auto_truncate = false;
   std::int64_t payload_limit = 2'000'000;  // bytes of a body
+  std::int64_t max_picture_pixels = 33'554'432;
   std::int64_t max_connections = 1024;
   double latency_bound_ms = 0.0;  // 0: none
   double queue_timeout_seconds = 10.0;

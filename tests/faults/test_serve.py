@@ -23,7 +23,7 @@ NOTHING, ANSWERS = "nothing", "answers"
 SERVING_KEYS = {
     "listen": (NOTHING, "unix:{f}/socket"), "served_model_name": (ANSWERS, "other"), "api_key_file": (NOTHING, "{f}/key"), "allow_remote_without_key": (NOTHING, "true"),
     "cors_allow_origin": (NOTHING, '["https://a.example"]'), "max_concurrent_requests": (NOTHING, "64"), "max_batch_tokens": (NOTHING, "16"), "max_batch_requests": (NOTHING, "1"),
-    "max_client_batch_size": (NOTHING, "4"), "auto_truncate": (ANSWERS, "true"), "payload_limit": (NOTHING, "4096"), "max_connections": (NOTHING, "8"), "latency_bound_ms": (NOTHING, "500"),
+    "max_client_batch_size": (NOTHING, "4"), "auto_truncate": (ANSWERS, "true"), "payload_limit": (NOTHING, "4096"), "max_picture_pixels": (NOTHING, "1024"), "max_connections": (NOTHING, "8"), "latency_bound_ms": (NOTHING, "500"),
     "queue_timeout_seconds": (NOTHING, "60"), "request_timeout_seconds": (NOTHING, "20"), "idle_timeout_seconds": (NOTHING, "20"), "drain_timeout_seconds": (NOTHING, "20"),
     "access_log": (NOTHING, "{f}/a.jsonl"), "access_log_requests": (NOTHING, "true"),
 }
@@ -111,12 +111,15 @@ class Serve(unittest.TestCase):
         paths = [data / json.loads(line)["image"] for line in (data / "test.jsonl").read_text().splitlines()[:10]]
         wanted = [[{"label": one["label"], "score": one["probability"]} for one in row["labels"]] for row in json.loads(run("classify", self.folder / "pictures", "--json", *paths).stdout)]
         pictures = [path.read_bytes() for path in paths]
-        with Served(self.folder / "pictures", "serve.max_batch_requests=4") as server:
+        log = self.folder / "pictures.jsonl"
+        with Served(self.folder / "pictures", "serve.max_batch_requests=4", f"serve.access_log={log}") as server:
             for picture, classes in zip(pictures, wanted):
                 coded = base64.b64encode(picture).decode()
                 self.assertEqual(self.answer(server, "/", picture, headers={"Content-Type": "image/png"}), classes)
                 self.assertEqual(self.answer(server, "/predict", {"inputs": coded, "parameters": {"top_k": 2}}), classes[:2])
                 self.assertEqual(self.answer(server, "/", {"inputs": "data:image/png;base64," + coded}), classes)
+                asked = json.dumps({"inputs": "data:image/png;base64," + coded}).encode()
+                self.assertEqual(json.loads(log.read_text().splitlines()[-1])["request"], "sha256:" + hashlib.sha256(asked).hexdigest())
             connection = server.connect()
             connection.putrequest("POST", "/")
             connection.putheader("Content-Length", str(len(pictures[0])))
@@ -130,6 +133,9 @@ class Serve(unittest.TestCase):
                 status, _, text = server.ask("/", body)
                 self.assertEqual((status, said in json.loads(text)["error"]), (422, True), text)
             self.assertEqual(server.ask("/tokenize", {"inputs": "a"})[0], 404)
+            with Served(self.folder / "pictures", "serve.max_picture_pixels=100") as strict:
+                status, _, text = strict.ask("/", pictures[0], headers={"Content-Type": "image/png"})
+                self.assertEqual((status, "more pixels than allowed" in json.loads(text)["error"]), (422, True), text)
             results = []
             threads = [threading.Thread(target=lambda n=n: results.append((n, *server.ask("/", pictures[n % 10] if n % 4 else b"bad", headers={"Content-Type": "image/png"})))) for n in range(40)]
             for thread in threads:
