@@ -77,6 +77,8 @@ def write_settings(folder, ours, steps, reference):
                   f'max_predictions_per_seq = {round(PREDICTED * ours["seq"])}']
     lines += ["[training]", f'output_dir = "{folder}/run"', f'per_device_train_batch_size = {ours["batch"]}', f'per_device_eval_batch_size = {ours["batch"]}',
               "do_train = false" if ours["evaluates"] else f"max_steps = {steps + 1}"]
+    if ours.get("pieces"):
+        lines.append(f'mini_batch_size = {ours["pieces"]}')
     path = folder / "run.toml"
     path.write_text("\n".join(lines) + "\n")
     return path

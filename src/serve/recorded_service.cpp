@@ -148,16 +148,6 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   return service;
 }
 
-Settings settings_of_service(const std::string& folder_or_file, const std::vector<std::string>& keys,
-                             const FindModelWords& find) {
-  if (!std::filesystem::is_directory(folder_or_file)) return settings_of_run({folder_or_file, keys}, find);
-  std::string path = std::filesystem::absolute(folder_or_file).lexically_normal().string(), quoted_path;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  for (const char c : path) quoted_path += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-  return read_settings_text("[model]\nmodel_name_or_path = \"" + quoted_path + "\"\n[serve]\n", folder_or_file, "",
-                            keys, find);
-}
-
 void check_service_fits(const RecordedService& service, const ProcessLimits& limits, const std::string& own_limit) {
   const double gib = service.settings.machine.memory_limit_gib;
   const std::size_t limit = gib > 0.0 ? static_cast<std::size_t>(gib * 1073741824.0) : limits.memory_bytes;

@@ -50,10 +50,6 @@ struct RecordedService {
 // settings: with [serve]. Throws Error: kSettings, kData.
 std::unique_ptr<RecordedService> record_service(const Settings& settings);
 
-// The settings of a folder, or a settings file that is named; with `keys` of the command line.
-Settings settings_of_service(const std::string& folder_or_file, const std::vector<std::string>& keys,
-                             const FindModelWords& find);
-
 // Throws Error kMemory.
 void check_service_fits(const RecordedService& service, const ProcessLimits& limits,
                         const std::string& own_limit = "machine.memory_limit_gib");

@@ -61,6 +61,10 @@ struct SettingsSource {
 
 // Throws Error{kSettings}.
 Settings settings_of_run(const SettingsSource& source, const FindModelWords& find);
+// The same for `bascule serve`, or the defaults for a model's folder, with `keys`. Sealed settings are those of the
+// run.
+Settings settings_of_service(const std::string& folder_or_file, const std::vector<std::string>& keys,
+                             const FindModelWords& find);
 
 // For the source that seal_settings writes: resolves the paths. Relative ones start from the folder above the one that
 // holds the program, and ".." does not lead out of it: bin/bascule of a tree finds the data that is in the tree,

@@ -142,7 +142,10 @@ std::string settings_as_cpp(Settings settings, const std::string& name) {
          "};\n  return &kSealed;\n}\n\n"
          "Settings settings_of_run(const SettingsSource&, const FindModelWords&) {\n  Settings s;\n" +
          keys_text(settings) + words_text(settings.words) + origin_text(settings.origin) +
-         "  return placed_settings(s);\n}\n\n}  // namespace bascule\n";
+         "  return placed_settings(s);\n}\n\n"
+         "Settings settings_of_service(const std::string&, const std::vector<std::string>&, const FindModelWords& "
+         "find) "
+         "{\n  return settings_of_run({}, find);\n}\n\n}  // namespace bascule\n";
 }
 
 }  // namespace bascule
