@@ -11,7 +11,7 @@ import unittest
 from bascule_run import ROOT, run
 
 # Folder of the model, bytes of the plan. A plan that grows fails, and so does one that shrinks by more than 3 %: the commit that earned it sets the number anew.
-PLANNED = {"sd_v1.toml": ("sd-v1", 5553647616), "sd_v1_quick.toml": ("sd-v1", 4373123072), "sd_v2.toml": ("sd-v2", 6619574272)}
+PLANNED = {"sd_v1.toml": ("sd-v1", 5553704960), "sd_v1_quick.toml": ("sd-v1", 4373049344), "sd_v2.toml": ("sd-v2", 6619631616)}
 
 
 class PlannedDrawings(unittest.TestCase):
