@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two machines of a run under Slurm. With a real one, where it is installed, and with its variables set by hand."""
 import json
-import math
 import os
 import pathlib
 import re
@@ -53,16 +52,19 @@ class RealSlurm(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.toml = ranks_settings(self.folder, 2, **CHANGES)
         self.log = self.folder / "log"
-        self.updated = -math.inf  # when a job was last told to start
+        self.tell_at = None  # when a job is told to start
 
     def state(self, job):
         return self.slurm.run(["squeue", "-h", "-o", "%T %r", "-j", job]).stdout.strip()
 
     def starts_again(self, job):
-        """Slurm puts off by two minutes what it queues again. The job needs a second to start after an update, on a busy machine several, and another one would put it off."""
-        if self.state(job) == "PENDING BeginTime" and time.monotonic() > self.updated + 15:
-            self.slurm.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
-            self.updated = time.monotonic()
+        """Slurm puts off by two minutes what it queues again. A job that is told to start before the end of its script has been noted is over; one that is told twice within
+        some seconds is put off again."""
+        if self.state(job) == "PENDING BeginTime":
+            self.tell_at = self.tell_at or time.monotonic() + 2
+            if time.monotonic() > self.tell_at:
+                self.slurm.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
+                self.tell_at = time.monotonic() + 15
         return "bascule: resume: from checkpoint-" in self.log.read_text()
 
     def test_without_pmix_one_line_says_how_to_start_it(self):
