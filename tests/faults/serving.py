@@ -14,6 +14,11 @@ from relatives import DATA, SETTINGS, write_relatives
 KEYWORDS = DATA / "emoji-keywords"
 
 
+def has_parser():
+    """Whether the program was built with Boost.Beast, whose names it then holds."""
+    return b"5boost5beast" in PROGRAM.read_bytes()
+
+
 def write_models(folder):
     """Folders of a BERT that makes vectors of at most 16 tokens, fills in words, and classifies the emoji keywords' rows: "vectors", "words", "classes"."""
     folder = pathlib.Path(folder)

@@ -16,7 +16,7 @@ import unittest
 
 from bascule_run import run, settings
 from relatives import DATA
-from serving import KEYWORDS, Served, write_models
+from serving import KEYWORDS, Served, has_parser, write_models
 
 NOTHING, ANSWERS = "nothing", "answers"
 # Keys of [serve]: whether another value changes a body, and the value; {f} is the test's folder. test_every_key_acts.py reads the names, and the tests below show what those do that change none.
@@ -33,6 +33,7 @@ def floats(text):
     return list(struct.unpack(f"<{len(text) // 4}f", text))
 
 
+@unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
 class Serve(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
