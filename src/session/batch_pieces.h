@@ -26,10 +26,9 @@ struct RecordedGraph {
   Recording recording;
 };
 
-// Adds three graphs to the session, with their backward parts and element types:
-//   Use::kTrain      the model on a piece, with the gradients of its embeddings as an input: the session's trained
-//   graph Use::kEmbedText  the embeddings of a piece, of which nothing else is kept Use::kTrainLoss  the loss of all
-//   embeddings of a batch, and their gradients
+// Adds three graphs to the session, with their backward parts and element types. Use::kTrain is the model on a piece,
+// with the gradients of its embeddings as an input: the session trains this graph. Use::kEmbedText makes the embeddings
+// of a piece and keeps nothing else. Use::kTrainLoss is the loss of all embeddings of a batch, and their gradients.
 // bounds: of a batch, as a loader plans them, where each sample may have as many rows as any. Its samples are cut into
 // pieces of `samples`; the last one may have fewer.
 std::map<Use, RecordedGraph> record_pieces(Session* session, const Model& model, const Fields& fields,
