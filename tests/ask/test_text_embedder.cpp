@@ -7,8 +7,11 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/table.h"
@@ -31,7 +34,8 @@ constexpr char kLetters[] = "abcdefghij";
 // A small BERT with initial weights, which has a token for each of ten letters alone and within a word.
 class EmbeddingFolder {
  public:
-  explicit EmbeddingFolder(const std::string& pooling = "mean", bool normalizes = false, bool has_zeros = false) {
+  explicit EmbeddingFolder(const std::string& pooling = "mean", bool normalizes = false,
+                           std::optional<float> last_norm = {}) {
     folder_.write("config.json",
                   R"({"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 25, "hidden_size": 24,
   "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40, "max_position_embeddings": 16})");
@@ -40,7 +44,7 @@ class EmbeddingFolder {
     for (const char letter : std::string(kLetters)) words += std::string(1, letter) + "\n##" + letter + "\n";
     folder_.write("vocab.txt", words);
     write_sentence_files(pooling, normalizes);
-    write_weights(has_zeros);
+    write_weights(last_norm);
   }
   const std::string& path() const { return folder_.path(); }
 
@@ -54,8 +58,8 @@ class EmbeddingFolder {
     std::filesystem::create_directory(path() + "/1_Pooling");
     for (const SentenceFile& file : sentence_files(sentence, 24)) folder_.write(file.name, file.text);
   }
-  // has_zeros: every vector is zero.
-  void write_weights(bool has_zeros) const {
+  // last_norm: weight and bias of the last layer norm, which every number of a vector then is made of.
+  void write_weights(std::optional<float> last_norm) const {
     const std::unique_ptr<Model> model = open_model({path() + "/config.json", {}}, kSentenceEmbedding);
     SealedSession whole;
     BatchCounts bounds;
@@ -68,11 +72,11 @@ class EmbeddingFolder {
     initialise_parameters(&work, whole.session.parameter_memory(), 7);
     work.run(whole.threads);
     const ParameterMemory memory = whole.session.parameter_memory();
-    for (int p = 0; has_zeros && p < memory.set->size(); ++p) {
+    for (int p = 0; last_norm && p < memory.set->size(); ++p) {
       for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
         const std::int64_t first = memory.layout->places[static_cast<std::size_t>(p)].offset + piece.first_element;
         if (piece.name.rfind("encoder.layer.1.output.LayerNorm", 0) == 0)
-          std::fill_n(memory.trained + first, piece.elements, 0.0f);
+          std::fill_n(memory.trained + first, piece.elements, *last_norm);
       }
     }
     const SafetensorsWritePlan weights(tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, ""));
@@ -134,18 +138,21 @@ TEST(TextEmbedder, ATextHasTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
-TEST(TextEmbedder, NamesATextWhoseVectorIsZero) {
-  for (const bool normalizes : {false, true}) {
-    const EmbeddingFolder folder("cls", normalizes, true);
-    TextEmbedder embedder(folder.path(), best_isa(), 1);
-    embedder.plan(kTokensAtOnce, 0);
-    std::vector<float> vector(static_cast<std::size_t>(embedder.width()));
-    try {
-      embedder.embed({embedder.encode("abc", "", "text 3")}, vector.data());
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.where(), "text 3");
-      EXPECT_EQ(error.problem(), "its vector is zero");
+TEST(TextEmbedder, NamesATextWhoseVectorIsZeroOrNotFinite) {
+  for (const auto& [last_norm, problem] :
+       {std::pair{0.0f, "its vector is zero"}, {std::numeric_limits<float>::quiet_NaN(), "its vector is not finite"}}) {
+    for (const bool normalizes : {false, true}) {
+      const EmbeddingFolder folder("cls", normalizes, last_norm);
+      TextEmbedder embedder(folder.path(), best_isa(), 1);
+      embedder.plan(kTokensAtOnce, 0);
+      std::vector<float> vector(static_cast<std::size_t>(embedder.width()));
+      try {
+        embedder.embed({embedder.encode("abc", "", "text 3")}, vector.data());
+        FAIL();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.where(), "text 3");
+        EXPECT_EQ(error.problem(), problem);
+      }
     }
   }
 }
