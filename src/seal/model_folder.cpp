@@ -19,6 +19,7 @@
 #include "src/json/json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/session/parameter_values.h"
+#include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
 namespace {
@@ -26,15 +27,18 @@ namespace {
 constexpr std::size_t kMostNamed = 20;
 
 // A model that learnt from words with a space before each finds them at the beginning of a text too, if the tokenizer
-// puts a space there. Transformers takes words from no other tokenizer, and run_ner.py saves such a one.
+// puts a space there. Transformers takes words from no other tokenizer, and run_ner.py saves such a one. Where no file
+// beside the tokenizer says by which class it is read, the model's config.json would name another one.
 void add_tokenizer(HfFolderContents* contents, const RecordedRun& run) {
   constexpr char kConfig[] = "tokenizer_config.json";
   if (!run.opened.tokenizer) return;
   contents->tokenizer_folder = run.settings.model.tokenizer_name.resolved;
-  if (!run.opened.inputs.reads_words || !run.opened.tokenizer->spaces_words_alone()) return;
+  const bool puts_space = run.opened.inputs.reads_words && run.opened.tokenizer->spaces_words_alone();
+  if (!puts_space && !stands_without_class(contents->tokenizer_folder)) return;
   const std::string path = contents->tokenizer_folder + "/" + kConfig;
   Json config = std::filesystem::exists(path) ? read_json_file(path) : Json::object();
-  config["add_prefix_space"] = true;
+  config[puts_space ? "add_prefix_space" : "tokenizer_class"] =
+      puts_space ? Json(true) : Json("PreTrainedTokenizerFast");
   contents->texts.push_back({kConfig, json_text(config, 2) + "\n"});
 }
 

@@ -203,8 +203,7 @@ void read_roles(const TokenizerFolder& folder, const char* file, BpeFiles* files
 // The classes of RoBERTa take it from tokenizer_config.json alone, others from tokenizer.json.
 void read_adds_space(const TokenizerFolder& folder, BpeFiles* files) {
   if (folder.takes_document) return;
-  const bool is_default = folder.class_name.empty() && files->adds_space;
-  files->adds_space = get_bool(folder.config, "add_prefix_space", folder.config_where, is_default);
+  files->adds_space = get_bool(folder.config, "add_prefix_space", folder.config_where, false);
 }
 
 // Special tokens without a role, where they are not listed.

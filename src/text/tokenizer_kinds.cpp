@@ -113,10 +113,12 @@ void check_tokenizer_config(const TokenizerClasses& classes, TokenizerFolder* fo
     throw Error{ErrorKind::kData, folder->config_where,
                 std::string(key) + " is " + json_text(*value) + ", which is not supported", what_to_do};
   }
-  folder->takes_document =
-      !folder->document.is_null() && !folder->class_name.empty() && !is_in(kBuilders, folder->class_name);
-  folder->is_rebuilt =
-      folder->document.is_null() || folder->class_name.empty() || is_in(classes.own, folder->class_name);
+  // Where no file names a class, that of the model counts; a folder without either is taken as it stands.
+  const bool is_builder =
+      folder->class_name.empty() ? is_in(classes.models, folder->model_type) : is_in(kBuilders, folder->class_name);
+  const bool is_own = folder->class_name.empty() ? is_builder : is_in(classes.own, folder->class_name);
+  folder->takes_document = !folder->document.is_null() && !is_builder;
+  folder->is_rebuilt = folder->document.is_null() || is_own;
 }
 
 namespace {
@@ -128,7 +130,8 @@ constexpr TokenizerKind kKinds[] = {
      byte_level_bpe_texts,
      nullptr,
      true,
-     {" Roberta Bart LED Longformer Mvp ", " ", " CodeGen Deberta FNet GPT2 Llama ", " roberta bridgetower bart "}},
+     {" Roberta Bart LED Longformer Mvp ", " ", " CodeGen Deberta FNet GPT2 Llama ",
+      " roberta bridgetower bart led longformer mvp "}},
     {"byte-level BPE (CLIP)",
      [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end == "</w>"; },
      load_clip,
@@ -143,7 +146,7 @@ constexpr TokenizerKind kKinds[] = {
      nullptr,
      false,
      {" Bert DistilBert Electra Lxmert MobileBert SqueezeBert ", " ConvBert ", " FNet ",
-      " bert distilbert electra convbert mobilebert squeezebert "}},
+      " bert distilbert electra convbert lxmert mobilebert squeezebert "}},
     {"unigram (T5)",
      [](const TokenizerFolder& f) { return f.model == "Unigram"; },
      load_unigram,
@@ -212,6 +215,16 @@ std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder, const
   TokenizerFolder opened = open_folder(folder, how_to_choose);
   const TokenizerKind& kind = kind_of(opened);
   return kind.load(opened);
+}
+
+bool stands_without_class(const std::string& folder) {
+  TokenizerFolder opened;
+  opened.path = folder;
+  read_tokenizer_config(&opened);
+  if (!opened.class_name.empty() || !opened.has("tokenizer.json")) return false;
+  opened = open_folder(folder);
+  (void)kind_of(opened);
+  return opened.takes_document;
 }
 
 std::unique_ptr<const TokenDecoder> load_token_decoder(const std::string& folder) {

@@ -74,6 +74,10 @@ std::vector<std::string> load_token_texts(const std::string& folder);
 // The same for people: a byte-level token as the text of its bytes, where they are UTF-8.
 std::vector<std::string> load_shown_tokens(const std::string& folder);
 
+// Whether tokenizer.json counts as it stands because no file of the folder names a class. Beside the config.json of a
+// model it would be read otherwise, unless tokenizer_config.json names PreTrainedTokenizerFast.
+bool stands_without_class(const std::string& folder);
+
 // Ids back to text. Refused for a kind that cannot.
 std::unique_ptr<const TokenDecoder> load_token_decoder(const std::string& folder);
 

@@ -321,7 +321,7 @@ UnigramFiles read_unigram_files(const TokenizerFolder& folder) {
                                 {kPadToken, "<pad>"}});
   PieceIds ids;
   for (std::size_t i = 0; i < files.pieces.size(); ++i) ids.emplace(files.pieces[i].text, static_cast<std::int32_t>(i));
-  if (folder.is_rebuilt && !folder.class_name.empty()) rebuild(folder, end, ids, &side, &files);
+  if (folder.is_rebuilt) rebuild(folder, end, ids, &side, &files);
   files.added = added_tokens(
       side, static_cast<std::int32_t>(files.pieces.size()),
       [&](const std::string& text) { return piece_id(text, ids); }, files.where);

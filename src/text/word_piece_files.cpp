@@ -124,14 +124,12 @@ void read_vocabulary(const std::string& path, WordPieceFiles* files) {
 void read_config(const TokenizerFolder& folder, WordPieceFiles* files) {
   const std::string& where = folder.config_where;
   const Json& config = folder.config;
-  const bool is_default = !folder.class_name.empty();  // else tokenizer.json counts here too
   const Json* const strips_marks = find_member(config, "strip_accents", where);
   const Json kept(files->normalizer.strips_marks);
-  const bool lowers = get_bool(config, "do_lower_case", where, is_default || files->normalizer.lowers);
+  const bool lowers = get_bool(config, "do_lower_case", where, true);
   const bool is_kept = strips_marks == nullptr && lowers && files->normalizer.lowers;
   set_case(lowers, is_kept ? &kept : strips_marks, where, files);
-  files->normalizer.splits_chinese =
-      get_bool(config, "tokenize_chinese_chars", where, is_default || files->normalizer.splits_chinese);
+  files->normalizer.splits_chinese = get_bool(config, "tokenize_chinese_chars", where, true);
 }
 
 }  // namespace
@@ -163,8 +161,9 @@ WordPieceFiles read_word_piece_files(const TokenizerFolder& folder) {
       files.where);
   normalise_added([&](std::string_view text) { return files.normalizer.normalised(text); }, files.where, &files.added);
   if (!folder.is_rebuilt && (side.roles[kClsToken].text != files.cls || side.roles[kSepToken].text != files.sep)) {
-    refuse_word_piece(folder.config_where, "cls_token or sep_token is not that of tokenizer.json, which counts with " +
-                                               folder.class_as_written);
+    const std::string& name = folder.class_as_written;
+    refuse_word_piece(folder.config_where, "cls_token or sep_token is not that of tokenizer.json, which counts " +
+                                               (name.empty() ? "where no class is named" : "with " + name));
   }
   if (folder.is_rebuilt) files.unk = side.roles[kUnkToken].text;
   files.pad = side.roles[kPadToken].text;

@@ -109,6 +109,22 @@ class Bert(unittest.TestCase):
                 self.assertEqual("cls.predictions.decoder.weight" in tensors(start / "model.safetensors"), not tied)
                 self.weights(f"next-{tied}", model=start, model__from_scratch="false")
 
+    def test_a_tokenizer_without_a_class_is_read_in_the_finished_folder_as_it_was(self):
+        """Beside the model's config.json its files alone would be read as BertTokenizer reads them."""
+        tokenizer = self.folder / "tokenizer"
+        tokenizer.mkdir()
+        document = json.loads((WORD_PIECE / "tokenizer.json").read_text())
+        document["normalizer"]["lowercase"] = False
+        (tokenizer / "tokenizer.json").write_text(json.dumps(document))
+        (tokenizer / "tokenizer_config.json").write_text(json.dumps({"strip_accents": True, "do_lower_case": True}))
+        self.weights(model__tokenizer_name=f'"{tokenizer}"', training__max_steps="1", training__save_steps="0")
+        finished = self.folder / "one" / "run"
+        config = json.loads((finished / "tokenizer_config.json").read_text())
+        self.assertEqual(config, {"strip_accents": True, "do_lower_case": True, "tokenizer_class": "PreTrainedTokenizerFast"})
+        ids = [run("tokenize", "--model", folder, input='["The caf\u00e9 is HERE"]').stdout for folder in (tokenizer, finished)]
+        self.assertEqual(ids[0], ids[1])
+        self.assertIn("[[2, ", ids[0])
+
     def test_old_names_and_a_decoder_that_equals_the_word_table_change_nothing(self):
         start = self.folder / "start" / "run"
         self.weights("start")

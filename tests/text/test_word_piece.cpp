@@ -254,6 +254,65 @@ TEST(WordPiece, FilesThatSayLittleHaveBertsDefaults) {
     EXPECT_EQ(load_tokenizer(bare.path())->encode(text), load_tokenizer(kFolder)->encode(text)) << text;
 }
 
+// BertTokenizer takes what tokenizer_config.json says; without a class, or with one that takes tokenizer.json as it
+// stands, tokenizer.json counts; without a class in a BERT's folder BertTokenizer. By AutoTokenizer of Transformers
+// 5.23.
+TEST(WordPiece, TheClassDecidesWhichFileCounts) {
+  Json kept = read_json_file(kFolder + "/tokenizer.json");
+  kept["normalizer"]["strip_accents"] = false;
+  Json cased = read_json_file(kFolder + "/tokenizer.json");
+  cased["normalizer"]["lowercase"] = false;
+  struct Case {
+    Json document;
+    const char* config;
+    const char* model;  // config.json
+    Ids ids;            // of "Möchte 中文 ☃"
+  };
+  const Json whole = read_json_file(kFolder + "/tokenizer.json");
+  const Ids lowered = {2, 2222, 472, 3088, 362, 369, 1, 3}, unknown = {2, 1, 362, 369, 1, 3};
+  constexpr char kBert[] = R"({"model_type": "bert"})", kOther[] = R"({"model_type": "vit"})";
+  for (const Case& one : {
+           Case{whole, R"({"strip_accents": false})", "", lowered},
+           {whole, R"({"do_lower_case": false})", "", lowered},
+           {whole, R"({"tokenize_chinese_chars": false})", "", lowered},
+           {kept, R"({"strip_accents": true})", "", unknown},
+           {cased, R"({"do_lower_case": true})", "", unknown},
+           {whole, R"({"unk_token": "a"})", "", lowered},
+           {whole, R"({"strip_accents": false})", kOther, lowered},
+           {whole, R"({"strip_accents": false})", kBert, unknown},
+           {whole, R"({"do_lower_case": false})", kBert, unknown},
+           {cased, "{}", kBert, lowered},
+           {cased, R"({"tokenizer_class": "BertTokenizer"})", "", lowered},
+           {cased, R"({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": true})", kBert, unknown},
+           {whole,
+            R"({"unk_token": "[MASK]", "tokenizer_class": "BertTokenizer"})",
+            "",
+            {2, 2222, 472, 3088, 362, 369, 4, 3}},
+           {whole, R"({"unk_token": "[MASK]"})", kBert, {2, 2222, 472, 3088, 362, 369, 4, 3}},
+           {whole, R"({"unk_token": "[MASK]", "tokenizer_class": "TokenizersBackend"})", kBert, lowered},
+       }) {
+    const TemporaryFolder folder;
+    folder.write("tokenizer.json", json_text(one.document));
+    folder.write("tokenizer_config.json", one.config);
+    if (*one.model != '\0') folder.write("config.json", one.model);
+    EXPECT_EQ(load_tokenizer(folder.path())->encode("M\u00f6chte \u4e2d\u6587 \u2603"), one.ids)
+        << one.config << " " << one.model;
+  }
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", json_text(whole));
+  for (const auto& [config, said] : {std::pair{R"({"cls_token": "a"})", "which counts where no class is named"},
+                                     {R"({"sep_token": "a", "tokenizer_class": "PreTrainedTokenizerFast"})",
+                                      "counts with PreTrainedTokenizerFast"}}) {
+    folder.write("tokenizer_config.json", config);
+    try {
+      load_tokenizer(folder.path());
+      ADD_FAILURE() << config << " is accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(WordPiece, TypesOfTokensAreGivenUnlessTheConfigurationLeavesThemOut) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(kFolder + "/tokenizer.json", folder.path() + "/tokenizer.json");
