@@ -263,6 +263,25 @@ TEST(HfFolder, RoundsAsKernelsDo) {
   EXPECT_EQ(ours, truth);
 }
 
+// A decoder with one row more than the table is another tensor, whatever the rows that both have.
+TEST(HfFolder, TensorsOfOtherShapesAreNotEqual) {
+  const TemporaryFolder folder;
+  const std::vector<float> values(6, 1.0f);
+  const std::string path = folder.path() + "/model.safetensors";
+  ASSERT_TRUE(SafetensorsWritePlan({{"table", DType::kFloat32, {2, 2}, values.data()},
+                                    {"equal", DType::kFloat32, {2, 2}, values.data()},
+                                    {"longer", DType::kFloat32, {3, 2}, values.data()},
+                                    {"flat", DType::kFloat32, {4}, values.data()}})
+                  .write(path.c_str())
+                  .ok());
+  const TensorSource source = open_hf_weights(folder.path());
+  EXPECT_TRUE(are_equal(source, "table", "equal", ""));
+  for (const char* other : {"longer", "flat", "absent"}) {
+    EXPECT_FALSE(are_equal(source, "table", other, "")) << other;
+    EXPECT_FALSE(are_equal(source, other, "table", "")) << other;
+  }
+}
+
 TEST(HfFolder, RefusesMissingAndMisshapenTensorsByName) {
   const TemporaryFolder folder;
   write_weights(folder, "model.safetensors", {"w"});

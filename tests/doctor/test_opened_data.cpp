@@ -120,5 +120,20 @@ TEST_F(Opened, DataThatCannotBeReadAreAFindingAndSettingsAreRefused) {
   }
 }
 
+// By the error of the split alone, not by its rows beside it.
+TEST_F(Opened, ASplitOfWhichEachRowIsRefusedIsToldOnce) {
+  folder_.write("train.jsonl", "{\"text\": 1}\n{\"text\": 2}\n");
+  folder_.write("validation.jsonl", "{\"text\": \"a cat\"}\n{\"text\": 2}\n");
+  const OpenedData opened(
+      of_texts("train_file = \"train.jsonl\"\nvalidation_file = \"validation.jsonl\"\ntext_column = \"text\"\n"),
+      &findings_);
+  ASSERT_EQ(findings_.size(), 2U);
+  EXPECT_EQ(findings_[0].check, "unreadable_data");
+  EXPECT_NE(findings_[0].what.find("train.jsonl:1: column \"text\" is 1, not a string"), std::string::npos)
+      << findings_[0].what;
+  EXPECT_EQ(findings_[1].check, "refused_rows");
+  EXPECT_EQ(findings_[1].count, 1);
+}
+
 }  // namespace
 }  // namespace bascule

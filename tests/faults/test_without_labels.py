@@ -96,6 +96,8 @@ class WithoutLabels(unittest.TestCase):
         for bare in ([{**row, "label": -1.0} for row in rows], [{"text": row["text"], "text_pair": row["text_pair"]} for row in rows]):
             lines = self.predicted(rows, self.write("test.jsonl", bare), **head)
         self.assertEqual(set(lines[0]), {"row", "text", "text_pair", "predicted"})
+        reports = [(self.folder / f"run-{number}/report.html").read_text() for number in (1, 2, 3)]
+        self.assertEqual(["furthest from their labels" in report for report in reports], [True, False, False])
 
     def test_tags(self):
         write_words(self.folder / "words.jsonl", 12)

@@ -65,6 +65,21 @@ TEST(LabelValues, MinusOneIsAValueInATestFileToo) {
     EXPECT_EQ(values_of(Manifest::load(path, columns)), (std::vector<float>{-1.0f, 2.5f})) << path;
 }
 
+TEST(LabelValues, AreMissingWhereEachOneIsMinusOne) {
+  const TemporaryFolder folder;
+  ManifestColumns columns = columns_with(LabelValues::kAlways);
+  columns.optional_labels = true;
+  for (const auto& [labels, lacks] : {std::pair<std::vector<std::string>, bool>{{"-1", "-1.0"}, true},
+                                      {{"-1", "2.5"}, false},
+                                      {{"2.5", "-1"}, false},
+                                      {{"-2", "-3.5"}, false},
+                                      {{"-0.5", "-1.5"}, false},
+                                      {{"1", "1"}, false}}) {
+    EXPECT_EQ(Manifest::load(folder.write("rows.jsonl", json_rows(labels)), columns).lacks_labels(), lacks)
+        << labels[0] << " " << labels[1];
+  }
+}
+
 TEST(LabelValues, OneDecimalNumberMakesValuesOfAll) {
   const TemporaryFolder folder;
   const std::vector<std::string> labels = {"3", "2.5", "-1", "1e-3", "70000", "4.0"};

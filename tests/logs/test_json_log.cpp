@@ -230,6 +230,26 @@ TEST_F(Log, EachRecordHasItsLineAfterwards) {
   EXPECT_EQ(test::read_file(path()), whole);
 }
 
+// Such a record stands for an evaluation of which a checkpoint of before keeps nothing: no figures are made up for it.
+TEST_F(Log, ARecordWithoutSamplesGivesNoLine) {
+  write(4);
+  EvaluationRecord none = evaluation(4, Split::kValidation);
+  none.samples = 0;
+  EvaluationRecord averaged = none;
+  averaged.averaged = 1;
+  StepRecord steps[2];
+  for (int i = 0; i < 2; ++i) {
+    steps[i].global_step = 2 + 2 * i;
+    steps[i].loss = 0.1 * static_cast<double>(steps[i].global_step);
+  }
+  const KnownRecords known = {{steps, 2}, {&none, 1}, {&averaged, 1}, {test::kOfWords, std::size(test::kOfWords)}};
+  EXPECT_TRUE(is_sound(cut_log_after(folder_, 4, 4, known)));
+  ASSERT_EQ(lines().size(), 3U);
+  EXPECT_EQ(lines()[2]["eval_samples"], 8) << "the line that is there stays";
+  EXPECT_TRUE(is_sound(cut_log_after(folder_, 4, 2, known)));
+  EXPECT_EQ(lines().size(), 2U);
+}
+
 TEST_F(Log, ALineOfTheAveragedWeightsIsWrittenAnewFromTheirOwnRecord) {
   const Metrics metrics = {test::kOfWords, std::size(test::kOfWords)};
   const EvaluationRecord made = evaluation(4, Split::kValidation);

@@ -113,6 +113,7 @@ TEST(TiedTables, AreReadUnderTheNameOfEachTensorThatIsTiedToThem) {
           return tensor.name == tied.table || model->body_prefix() + tensor.name == tied.table;
         });
         ASSERT_NE(table, tensors.end());
+        const std::string table_name = table->name;
         table->name = other;
         const SafetensorsWritePlan plan(std::move(tensors));
         ASSERT_TRUE(plan.write((folder.path() + "/model.safetensors").c_str()).ok());
@@ -123,6 +124,16 @@ TEST(TiedTables, AreReadUnderTheNameOfEachTensorThatIsTiedToThem) {
         EXPECT_EQ(std::memcmp(loaded.values.data(), stored.values.data(), stored.values.size() * sizeof(float)), 0);
         const FileNames names = open_model({config, {}}, head.words.name)->file_names();
         EXPECT_EQ(find_tensor(open_hf_weights(folder.path()), "other.weight", names), nullptr);
+        // A row of the table less: the weights of another vocabulary.
+        std::vector<TensorToWrite> shorter = stored.tensors();
+        for (TensorToWrite& tensor : shorter) {
+          if (tensor.name != table_name) continue;
+          tensor.name = other;
+          --tensor.shape[0];
+        }
+        ASSERT_TRUE(
+            SafetensorsWritePlan(std::move(shorter)).write((folder.path() + "/model.safetensors").c_str()).ok());
+        EXPECT_THROW(load(folder.path(), head.words.name, &loaded), Error);
         if (!tied.asks_config) continue;
         folder.write("config.json", config_of(tied, false));
         EXPECT_THROW(load(folder.path(), head.words.name, &loaded), Error);

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "src/base/utf8.h"
 #include "src/json/json.h"
 #include "src/text/unicode_tables.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {
@@ -89,6 +91,23 @@ TEST(Nfc, HasTheClassesAndTheLowerCaseOfTheTokenizersLibrary) {
     const std::string text = text_of(lower.first) + (lower.second == 0 ? "" : text_of(lower.second));
     ASSERT_EQ(text, lowered[c].empty() ? text_of(c) : lowered[c]) << c;
   }
+}
+
+// Names that are not UTF-8 have no forms: two of them are not alike because each is unreadable.
+TEST(Nfc, NotesNamesInAnotherFormAndNoOthers) {
+  const test::TemporaryFolder folder;
+  const std::string composed = "caf\u00e9", decomposed = "cafe\u0301", note = ", but the same name exists in another";
+  folder.write(decomposed + ".txt", "");
+  folder.write("latin\xe9.txt", "");
+  std::filesystem::create_directory(folder.path() + "/b\u00fc");
+  folder.write("b\u00fc/" + composed + ".txt", "");
+  const auto noted = [&](const std::string& name) { return note_on_other_form(folder.path() + "/" + name); };
+  EXPECT_EQ(noted(composed + ".txt").substr(0, note.size()), note);
+  EXPECT_EQ(noted("bu\u0308/" + decomposed + ".txt").substr(0, note.size()), note) << "in a folder of another form";
+  for (const std::string& name : {decomposed + ".txt", composed + ".png", std::string("latin\xe8.txt"),
+                                  std::string("latin\xe9.txt"), std::string("latin\u00e9.txt"), std::string("gone"),
+                                  "bu\u0308/" + composed + ".png", "gone\u00fc/" + composed + ".txt"})
+    EXPECT_EQ(noted(name), "") << name;
 }
 
 // Many marks in reversed order, in the time of a sort.
