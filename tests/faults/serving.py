@@ -3,9 +3,11 @@
 import http.client
 import json
 import pathlib
+import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 
 from bascule_run import PROGRAM, patient, run, settings
@@ -40,6 +42,59 @@ def write_models(folder):
     (folder / "vectors" / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 64, "pooling_mode_mean_tokens": True}))
     (folder / "vectors" / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 16, "do_lower_case": False}))
     (folder / "vectors" / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "find ", "other": "other "}, "default_prompt_name": None}))
+
+
+def write_pictures(folder):
+    """A folder of a ViT that classifies the emoji classes: "pictures". Returns the files of some pictures."""
+    data = DATA / "emoji-classes"
+    done = run("run", settings(folder, **{"model__model_name_or_path": f'"{data}/model"', "model__tokenizer_name": None, "data__train_file": f'"{data}/test.jsonl"', "data__max_seq_length": None,
+                                          "data__label_column": '"label"', "training__max_steps": "1", "training__save_steps": "0", "training__output_dir": f'"{folder}/pictures"'}))
+    assert done.returncode == 0, done.stderr
+    return [data / json.loads(line)["image"] for line in (data / "test.jsonl").read_text().splitlines()[:10]]
+
+
+def request_bytes(path, body, kind="application/json"):
+    """A request as it is sent; a body that is no bytes is sent as JSON."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+class Wire:
+    """A connection that sends bytes and reads whole answers, for much load from one process."""
+
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=patient(60))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.read = b""
+
+    def send(self, request):
+        self.socket.sendall(request)
+
+    def answer(self):
+        """Status and body of the next one."""
+        while (end := self.read.find(b"\r\n\r\n")) < 0:
+            self.more()
+        whole = end + 4 + int(re.search(rb"\r\nContent-Length: (\d+)", self.read[:end])[1])
+        while len(self.read) < whole:
+            self.more()
+        status, body = int(self.read[9:12]), self.read[end + 4:whole]
+        self.read = self.read[whole:]
+        return status, body
+
+    def more(self):
+        part = self.socket.recv(1 << 20)
+        if not part:
+            raise ConnectionError("the server has closed the connection")
+        self.read += part
+
+    def ask(self, request):
+        self.send(request)
+        return self.answer()
+
+    def reset(self):
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
 
 
 class Served:

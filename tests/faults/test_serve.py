@@ -14,9 +14,8 @@ import threading
 import time
 import unittest
 
-from bascule_run import run, settings
-from relatives import DATA
-from serving import KEYWORDS, Served, has_parser, write_models
+from bascule_run import run
+from serving import KEYWORDS, Served, has_parser, write_models, write_pictures
 
 NOTHING, ANSWERS = "nothing", "answers"
 # Keys of [serve]: whether another value changes a body, and the value; {f} is the test's folder. test_every_key_acts.py reads the names, and the tests below show what those do that change none.
@@ -105,11 +104,7 @@ class Serve(unittest.TestCase):
 
     def test_classes_of_pictures_are_those_of_classify(self):
         """Bytes with and without a type, and base64; 40 at a time, bad ones among them."""
-        data = DATA / "emoji-classes"
-        done = run("run", settings(self.folder, **{"model__model_name_or_path": f'"{data}/model"', "model__tokenizer_name": None, "data__train_file": f'"{data}/test.jsonl"', "data__max_seq_length": None,
-                                                   "data__label_column": '"label"', "training__max_steps": "1", "training__save_steps": "0", "training__output_dir": f'"{self.folder}/pictures"'}))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        paths = [data / json.loads(line)["image"] for line in (data / "test.jsonl").read_text().splitlines()[:10]]
+        paths = write_pictures(self.folder)
         wanted = [[{"label": one["label"], "score": one["probability"]} for one in row["labels"]] for row in json.loads(run("classify", self.folder / "pictures", "--json", *paths).stdout)]
         pictures = [path.read_bytes() for path in paths]
         log = self.folder / "pictures.jsonl"
