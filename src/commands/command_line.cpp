@@ -159,10 +159,11 @@ CLI::Option* in_range(CLI::Option* option, double least, double most) {
   return option->check(CLI::Range(least, most))->check(CLI::Validator(problem, ""));
 }
 
-void add_settings(CLI::App* command, SettingsSource* source, bool needs_file) {
+void add_settings(CLI::App* command, SettingsSource* source, const char* what) {
+  const bool needs_file = what != nullptr;
   CLI::Option* const file = as_path(command->add_option(
       "file", source->file,
-      needs_file ? "settings file" : "settings file; without it: print every key with meaning, range and default"));
+      needs_file ? what : "settings file; without it: print every key with meaning, range and default"));
   CLI::Option* const keys = command->add_option(
       "keys", source->keys, "TABLE.KEY=VALUE: in place of the key in the file, such as training.seed=7");
   const SealedSettings* const sealed = sealed_settings();

@@ -63,7 +63,8 @@ CLI::Option* with_words(CLI::Option* option, const std::string& words);
 // A number from `least` to `most`, and one: NaN is in every range that only compares.
 CLI::Option* in_range(CLI::Option* option, double least, double most);
 
-// The settings file of a command, and keys in place of the file's. A program with sealed settings takes neither.
-void add_settings(CLI::App* command, SettingsSource* source, bool needs_file = true);
+// The settings file of a command, and keys in place of the file's. A program with sealed settings takes neither. what:
+// the help of the file; null: the command can do without it.
+void add_settings(CLI::App* command, SettingsSource* source, const char* what = "settings file");
 
 }  // namespace bascule

@@ -73,7 +73,7 @@ void add_settings_command(CLI::App& app, Chosen* chosen) {
   auto source = std::make_shared<SettingsSource>();
   auto resume = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
   auto markdown = std::make_shared<bool>(false);
-  add_settings(command, source.get(), false);
+  add_settings(command, source.get(), nullptr);
   CLI::Option* rules = command->add_flag(
       "--resume", *resume, "print for every key whether it may change before a run resumes from a checkpoint");
   CLI::Option* document = command->add_flag("--json", *json, "print one JSON document on standard output");
@@ -331,14 +331,11 @@ void add_embed(CLI::App& app, Chosen* chosen) {
 
 void add_serve(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("serve", "Answer requests over HTTP with a finished model");
-  auto arguments = std::make_shared<ServeArguments>();
-  as_path(command->add_option("model", arguments->what,
-                              "output_dir of a finished run, or a model folder; or a TOML file with a table [serve]"))
-      ->required();
-  command->add_option("keys", arguments->keys,
-                      "keys of the settings in place of the file's, as TABLE.KEY=VALUE: serve.listen=127.0.0.1:8080");
+  auto source = std::make_shared<SettingsSource>();
+  add_settings(command, source.get(),
+               "output_dir of a finished run, or a model folder; or a TOML file with a table [serve]");
   command->footer("SIGTERM ends it once admitted requests are answered. `bascule settings` prints the keys.");
-  command->callback([=] { *chosen = [=] { return serve_command(*arguments); }; });
+  command->callback([=] { *chosen = [=] { return serve_command(*source); }; });
 }
 
 void add_generate(CLI::App& app, Chosen* chosen) {

@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -171,15 +172,21 @@ UnitPlace unit_place(const PlanArguments& arguments);
 // `bascule reproduce RECORD`: whether a finished run can be repeated here, and whether its repetition gives the same.
 
 struct ReproduceArguments {
-  std::string record;  // a finished run's folder, or its bascule.json
-  std::string output;  // of the repetition; empty: beside the recorded folder
-  bool check = false;  // compare what is there; run nothing
+  std::string record;             // a finished run's folder, or its bascule.json
+  std::vector<std::string> keys;  // with answer: in place of the file's
+  std::optional<std::pair<std::string, std::int64_t>>
+      answer;           // an access log and a line of it: record is the service's
+  std::string request;  // a file with that answer's request; "-": standard input
+  std::string output;   // of the repetition; empty: beside the recorded folder
+  bool check = false;   // compare what is there; run nothing
   bool json = false;
 };
 
 // Prints to standard output; with json what the repeated run prints goes to standard error. Returns 0, or 7 where
 // something is not as recorded. Throws Error.
 int reproduce_command(const ReproduceArguments& arguments);
+// The same with arguments.answer.
+int reproduce_answer(const ReproduceArguments& arguments);
 
 // `bascule run FILE`: trains, evaluates, predicts and reports what one TOML file says. Run again, it goes on where it
 // was.
@@ -205,13 +212,12 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings);
 
 // `bascule serve FOLDER` or `FILE`: a finished model answers requests over HTTP until a signal stops it.
 
-struct ServeArguments {
-  std::string what;               // a model's folder, or a settings file with [serve]
-  std::vector<std::string> keys;  // in place of the file's
-};
+// source.file: a model's folder, or a settings file with [serve].
 
+// Its settings. Throws Error kSettings.
+Settings settings_to_serve(const SettingsSource& source);
 // Returns the exit code: 0 once a signal has come and what was admitted has been answered. Throws Error.
-int serve_command(const ServeArguments& arguments);
+int serve_command(const SettingsSource& source);
 
 // `bascule plan FILE` for such a file. As plan_command().
 int plan_service(const PlanArguments& arguments, const Settings& settings);

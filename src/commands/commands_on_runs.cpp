@@ -100,16 +100,30 @@ void add_stop(CLI::App& app, Chosen* chosen) {
 }
 
 void add_reproduce(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("reproduce", "Repeat a finished run and compare it with its record");
+  CLI::App* command = app.add_subcommand(
+      "reproduce", "Repeat a finished run, or an answer of a service, and compare it with its record");
   auto arguments = std::make_shared<ReproduceArguments>();
-  as_path(command->add_option("record", arguments->record, "output_dir of a finished run, or its bascule.json"))
+  as_path(command->add_option("record", arguments->record,
+                              "output_dir of a finished run, or its bascule.json; with --answer the model or the file "
+                              "that was served"))
       ->required();
+  command->add_option("keys", arguments->keys, "with --answer: keys with which it was served, as TABLE.KEY=VALUE");
   CLI::Option* check = command->add_flag(
       "--check", arguments->check,
       "run nothing: compare program, libraries, settings, model, rows, pictures and results with the record");
   as_output_folder(command->add_option("--output", arguments->output,
                                        "new folder for the repeated run (default: beside the recorded one)"))
       ->excludes(check);
+  CLI::Option* answer =
+      command
+          ->add_option("--answer", arguments->answer,
+                       "compute an answer again: an access log of `bascule serve`, and the number of a line, from 1")
+          ->type_name("LOG LINE")
+          ->excludes(check)
+          ->excludes("--output");
+  as_path(command->add_option("--request", arguments->request,
+                              "file with the request's body where the log does not have it; -: standard input"))
+      ->needs(answer);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->footer("Exit code 7: something is not what was recorded.");
   command->callback([=] { *chosen = [=] { return reproduce_command(*arguments); }; });

@@ -2,7 +2,8 @@
 // A program of the build: prints a file that is installed beside the program, from the program's own tables. The date
 // of a manual page is that of $SOURCE_DATE_EPOCH.
 //
-//   installed_file bascule.1|bascule.toml.5|bascule|_bascule|bascule@.service|bascule.conf PROGRAM
+//   installed_file bascule.1|bascule.toml.5|bascule|_bascule|bascule@.service|bascule-serve@.service|
+//     bascule-serve@.socket|bascule.conf PROGRAM
 //
 // PROGRAM: where bascule will be installed.
 #include <cstdio>
@@ -41,6 +42,8 @@ std::string text_of(const std::string& name, const std::string& program) {
   if (name == "bascule") return bash_completion(reference);
   if (name == "_bascule") return zsh_completion(reference);
   if (name == "bascule@.service") return template_unit_text(program);
+  if (name == "bascule-serve@.service") return template_service_text(program);
+  if (name == "bascule-serve@.socket") return template_socket_text();
   if (name == "bascule.conf") return service_user_text();
   return "";
 }

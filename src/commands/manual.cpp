@@ -166,6 +166,10 @@ void add_service(Page* page) {
   page->line("systemctl enable \\-\\-now bascule@NAME.service");
   page->line("journalctl \\-u bascule@NAME.service");
   page->line(".EE");
+  page->paragraph("bascule-serve@NAME.service serves what " + settings +
+                  " says in a table [serve], at the socket /run/bascule/NAME.sock of bascule-serve@NAME.socket, which "
+                  "the group www-data (nginx's) may open; serve.listen does not count. serve.access_log lies in " +
+                  results + ".");
   page->section("FILES");
   page->entry(italic(settings), "settings of bascule@NAME.service");
   page->entry(italic(results), "its results: checkpoints, report.html, the finished model");

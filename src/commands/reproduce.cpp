@@ -183,6 +183,10 @@ int end(Json document, bool is_as_recorded, bool json) {
 }  // namespace
 
 int reproduce_command(const ReproduceArguments& arguments) {
+  if (arguments.answer) return reproduce_answer(arguments);
+  if (!arguments.keys.empty())
+    throw Error(ErrorKind::kSettings, "reproduce", "a finished run is repeated with its own settings",
+                "leave `" + arguments.keys.front() + "` out");
   const RecordedFolder recorded = open_record(arguments.record);
   const bool draws = recorded.draws();
   if (draws && !arguments.check) check_picture_log(recorded);

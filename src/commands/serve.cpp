@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -7,13 +8,17 @@
 #include "src/answer/results.h"
 #include "src/base/error.h"
 #include "src/base/messages.h"
+#include "src/base/paths.h"
 #include "src/base/systemd.h"
+#include "src/commands/check_outputs.h"
 #include "src/commands/commands.h"
 #include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
+#include "src/files/durable_write.h"
 #include "src/finish/contracts.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"
+#include "src/plan/draw_arena.h"
 #include "src/record/opened_model.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/choose_isa.h"
@@ -23,6 +28,9 @@
 
 namespace bascule {
 namespace {
+
+constexpr char kLastWordsOfService[] =
+    "bascule: serve: second signal: stopping at once; requests that were admitted get no answer\n";
 
 std::string ready_line(const RecordedService& recorded, const Service& service) {
   char rows[80];
@@ -57,6 +65,16 @@ std::optional<Error> why_too_large(const RecordedService& service, bool is_asked
   return std::nullopt;
 }
 
+// A service's socket unit lies beside the unit of the service.
+std::string socket_file_of(const std::string& unit) {
+  constexpr char kService[] = ".service";
+  const std::size_t stem = unit.rfind(kService);
+  if (stem == std::string::npos || stem + sizeof kService - 1 != unit.size())
+    throw Error(ErrorKind::kSettings, "--unit", shown_path(unit) + " does not end with " + kService,
+                "name it so: the unit of its socket is written beside it");
+  return unit.substr(0, stem) + ".socket";
+}
+
 }  // namespace
 
 void refuse_serving(const Settings& settings) {
@@ -65,18 +83,23 @@ void refuse_serving(const Settings& settings) {
                 "start it with that command, or write [training] in place of [serve]");
 }
 
-int serve_command(const ServeArguments& arguments) {
-  const Settings settings = settings_of_service(arguments.what, arguments.keys, model_words);
+Settings settings_to_serve(const SettingsSource& source) {
+  Settings settings = settings_of_service(source.file, source.keys, model_words);
   if (!settings.serve.is_given)
     throw Error(ErrorKind::kSettings, settings.origin.file, "has no table [serve]",
                 "write one, or name the model's folder");
   refuse_unsupported(settings);
+  return settings;
+}
+
+int serve_command(const SettingsSource& source) {
+  const Settings settings = settings_to_serve(source);
   const Isa isa = choose_isa(settings);
   const std::unique_ptr<RecordedService> recorded = record_service(settings);
   check_service_fits(*recorded, read_process_limits());
   say("plan: " + std::string(readable_bytes(recorded->plan.peak_bytes()).c_str()) + " in total");
   if (const std::string note = note_on_bf16(settings); !note.empty()) say(note);
-  catch_stop_signals(false);
+  catch_stop_signals(false, kLastWordsOfService);
   const NotifySocket notify = NotifySocket::from_environment();
   Service service(*recorded, isa);
   say("seal: " + isa_text(isa, settings) + ", " + count_of(recorded->threads, "thread") +
@@ -95,16 +118,25 @@ int serve_command(const ServeArguments& arguments) {
 }
 
 int plan_service(const PlanArguments& arguments, const Settings& settings) {
-  for (const auto& [is_given, option] : {std::pair{arguments.frontier, "--frontier"},
-                                         {!arguments.svg.empty(), "--svg"},
-                                         {!arguments.unit.empty(), "--unit"},
-                                         {arguments.inputs, "--inputs"}}) {
-    if (is_given) throw Error(ErrorKind::kSettings, option, "is not supported for a file with [serve]", "leave it out");
-  }
+  if (arguments.frontier)
+    throw Error(ErrorKind::kSettings, "--frontier", "is of runs that train: a service keeps nothing for gradients",
+                "leave it out");
+  const std::string socket_file = arguments.unit.empty() ? "" : socket_file_of(arguments.unit);
+  check_outputs({{"--unit", socket_file}}, named_by_settings(arguments.settings.file, settings));
   const std::unique_ptr<RecordedService> service = record_service(settings);
+  if (!arguments.svg.empty())
+    write_output_file(arguments.svg, draw_arena(service->session.graph(0), service->session.workspace(0), true));
+  if (!arguments.unit.empty()) {
+    const ServiceUnits units =
+        service_units(*service, unit_place(arguments), std::filesystem::path(socket_file).filename().string());
+    write_output_file(arguments.unit, units.service);
+    write_output_file(socket_file, units.socket);
+  }
   const std::optional<Error> too_large = why_too_large(*service, arguments.memory_gib.has_value());
   if (arguments.json) {
-    std::printf("%s\n", json_text(plan_json(service->plan, too_large), 2).c_str());
+    Json document = plan_json(service->plan, too_large);
+    if (arguments.inputs) document["inputs"] = inputs_json(service_inputs(*service));
+    std::printf("%s\n", json_text(document, 2).c_str());
   } else {
     std::printf("%sbatches of at most %lld rows of %lld inputs; inputs of at most %lld tokens, %lld at a time\n",
                 print_memory_plan(service->plan).c_str(), static_cast<long long>(service->room.tokens),

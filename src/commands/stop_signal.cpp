@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 
 #include "src/commands/report_error.h"
@@ -19,9 +20,10 @@ volatile std::sig_atomic_t interrupted = 0, terminated = 0, hung_up = 0;
 volatile std::sig_atomic_t launches_ranks = 0;
 volatile std::sig_atomic_t ends_at_once = 0;
 
-constexpr char kLastWords[] =
+constexpr char kLastWordsOfRun[] =
     "bascule: run: second signal: stopping at once, without saving; run the same command again to go on from what is "
     "saved\n";
+const char* volatile last_words = kLastWordsOfRun;
 
 extern "C" void note_signal(int number) {
   volatile std::sig_atomic_t& seen = number == SIGINT ? interrupted : number == SIGTERM ? terminated : hung_up;
@@ -33,7 +35,7 @@ extern "C" void note_signal(int number) {
   if (ends_at_once != 0) return;
   const int error = errno;
   // Nothing can be done where it cannot be said.
-  if (write(STDERR_FILENO, kLastWords, sizeof kLastWords - 1) < 0) errno = error;
+  if (write(STDERR_FILENO, last_words, std::strlen(last_words)) < 0) errno = error;
   if (launches_ranks == 0) {
     write_document_of_signal(number);
     _exit(128 + number);
@@ -55,7 +57,8 @@ void use_handler_stack() {
 
 }  // namespace
 
-void catch_stop_signals(bool launches) {
+void catch_stop_signals(bool launches, const char* words) {
+  last_words = words != nullptr ? words : kLastWordsOfRun;
   launches_ranks = launches ? 1 : 0;
   use_handler_stack();
   struct sigaction action = {};

@@ -11,7 +11,8 @@ namespace bascule {
 // that the run ends without saving, and ends the program at once with 128 + its number; the launcher of ranks it only
 // asks to, which then ends them first. Handlers run in the program's first thread, which calls this, on a stack of
 // their own.
-void catch_stop_signals(bool launches);
+// last_words: the line of a second signal, of static storage; null: that of a run.
+void catch_stop_signals(bool launches, const char* last_words = nullptr);
 // The signal's number once one has come, else 0.
 const volatile int* stop_signal();
 // In a launcher: not 0 once a second signal has come.

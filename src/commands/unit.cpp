@@ -24,24 +24,28 @@ namespace {
 constexpr std::int64_t kSlowDiskBytes = std::int64_t{32} << 20;  // a second, that a disk writes at least
 constexpr std::int64_t kSlowlyDecodedPixels = 8192;              // a second, at least
 constexpr std::int64_t kSpareSeconds = 10;
+constexpr std::int64_t kLongestBatchSeconds = 300;  // of a service
 
 // The facts of a planned run that its unit needs.
 struct UnitRun {
   const Settings& settings;
   const MemoryPlan& plan;
-  int threads = 1;                 // of a rank
-  std::string last_work;           // before a run that is stopped ends, for people
-  std::int64_t last_seconds = 0;   // that it may take
-  std::vector<std::string> reads;  // files and folders
+  int threads = 1;                     // of a rank
+  std::string last_work;               // before a run that is stopped ends, for people
+  std::int64_t last_seconds = 0;       // that it may take
+  std::vector<std::string> reads;      // files and folders
+  std::string name = {}, socket = {};  // of a service; its socket unit
 };
 
 // The fields that differ between units; text is as the unit has it, with specifiers.
 struct UnitFacts {
-  std::string name, start;    // of the run; the command line
-  std::string documentation;  // empty: no manual page is known to be installed
-  std::int64_t timeout_seconds = DistributedSettings().timeout_seconds;
+  std::string description, name, start;  // of the run or service; the command line
+  std::string documentation;             // empty: no manual page is known to be installed
+  std::string socket;                    // empty: the unit needs none
+  std::string watchdog;                  // what it ends, for people
+  std::int64_t watchdog_seconds = 0, stop_seconds = 0;
   std::string last_work;
-  std::int64_t last_seconds = 0;
+  std::string again;                          // why it is started again, for people
   std::string memory_comment, memory, cores;  // empty: no limits
   std::string user;                           // empty: one that exists while the run does
   std::string state_folder;                   // in /var/lib
@@ -157,12 +161,10 @@ std::string cores_of(const UnitRun& run, const std::vector<int>& usable) {
 }
 
 void add_limits(Unit* unit, const UnitFacts& facts) {
-  unit->say(
-      "Bascule ends a run that is silent for distributed.timeout_seconds. The watchdog ends one that can no longer do "
-      "so.");
-  unit->set("WatchdogSec", std::to_string(facts.timeout_seconds * 4 / 3 + 1));
+  unit->say(facts.watchdog);
+  unit->set("WatchdogSec", std::to_string(facts.watchdog_seconds));
   unit->say(facts.last_work);
-  unit->set("TimeoutStopSec", std::to_string(facts.timeout_seconds + facts.last_seconds + kSpareSeconds));
+  unit->set("TimeoutStopSec", std::to_string(facts.stop_seconds));
   unit->set("TimeoutStartSec", "infinity");
   if (!facts.memory.empty()) {
     unit->say(facts.memory_comment);
@@ -224,17 +226,18 @@ void add_user(Unit* unit, const UnitFacts& facts) {
 std::string text_of(const UnitFacts& facts) {
   Unit unit;
   unit.section("Unit");
-  unit.set("Description", "Bascule run " + facts.name);
+  unit.set("Description", facts.description);
   if (!facts.documentation.empty()) unit.set("Documentation", facts.documentation);
   unit.say("Model and data may lie on disks of other machines.");
-  unit.set("After", "remote-fs.target");
+  unit.set("After", "remote-fs.target" + (facts.socket.empty() ? "" : " " + facts.socket));
+  if (!facts.socket.empty()) unit.set("Requires", facts.socket);
   unit.set("StartLimitIntervalSec", "1h");
   unit.set("StartLimitBurst", "20");
   unit.section("Service");
   unit.set("Type", "notify");
   unit.set("NotifyAccess", facts.has_ranks ? "all" : "main");
   unit.set("ExecStart", facts.start);
-  unit.say("The same command resumes the run. Settings, data and memory that are wrong stay wrong.");
+  unit.say(facts.again + " Settings, data and memory that are wrong stay wrong.");
   unit.set("Restart", "on-failure");
   unit.set("RestartSec", "5");
   unit.set("RestartPreventExitStatus", "2 3 4 7");
@@ -245,6 +248,48 @@ std::string text_of(const UnitFacts& facts) {
   add_sandbox(&unit, facts);
   unit.section("Install");
   unit.set("WantedBy", "multi-user.target");
+  if (!facts.socket.empty()) unit.set("Also", facts.socket);
+  return unit.text();
+}
+
+void describe_run(const std::string& name, std::int64_t timeout_seconds, std::int64_t last_seconds, UnitFacts* facts) {
+  facts->name = name;
+  facts->description = "Bascule run " + name;
+  facts->again = "The same command resumes the run.";
+  facts->watchdog =
+      "Bascule ends a run that is silent for distributed.timeout_seconds. The watchdog ends one that can no longer do "
+      "so.";
+  facts->watchdog_seconds = timeout_seconds * 4 / 3 + 1;
+  facts->stop_seconds = timeout_seconds + last_seconds + kSpareSeconds;
+}
+
+void describe_service(const std::string& name, const std::string& socket, const ServeSettings& serve,
+                      UnitFacts* facts) {
+  facts->name = name;
+  facts->description = "Bascule service " + name;
+  facts->socket = socket;
+  facts->again = "Clients wait at the socket meanwhile.";
+  facts->watchdog = "The watchdog ends a service that has computed one batch for so long.";
+  facts->watchdog_seconds = kLongestBatchSeconds;
+  facts->last_work = "The requests that were admitted: serve.drain_timeout_seconds.";
+  facts->stop_seconds = static_cast<std::int64_t>(serve.drain_timeout_seconds) + 1 + kSpareSeconds;
+}
+
+// www-data is nginx's group on Debian.
+std::string socket_text(const std::string& name, const std::string& listen) {
+  Unit unit;
+  unit.section("Unit");
+  unit.set("Description", "Socket of Bascule service " + name);
+  unit.section("Socket");
+  unit.set("ListenStream", listen);
+  unit.set("Backlog", "1024");
+  if (listen.front() == '/') {
+    unit.say("nginx's group, of Debian's package.");
+    unit.set("SocketGroup", "www-data");
+    unit.set("SocketMode", "0660");
+  }
+  unit.section("Install");
+  unit.set("WantedBy", "sockets.target");
   return unit.text();
 }
 
@@ -257,25 +302,28 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
     paths.push_back(path);
   std::set<std::string> places = places_of(paths);
   UnitFacts facts;
-  facts.name = plain_name(output);
-  facts.start = word(place.program) + " run";
+  facts.last_work = run.last_work;
+  if (settings.serve.is_given) {
+    describe_service(plain_name(run.name), run.socket, settings.serve, &facts);
+  } else {
+    describe_run(plain_name(output), settings.distributed.timeout_seconds, run.last_seconds, &facts);
+  }
+  facts.start = word(place.program) + (settings.serve.is_given ? " serve" : " run");
   if (!place.settings_file.empty()) facts.start += " " + word(place.settings_file);
   for (const std::string& key : command_line_keys(settings)) facts.start += " " + word(key);
-  facts.timeout_seconds = settings.distributed.timeout_seconds;
-  facts.last_work = run.last_work;
-  facts.last_seconds = run.last_seconds;
   facts.memory_comment =
       "The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.";
   facts.memory = std::to_string(run.plan.peak_bytes() + memory_tolerance(run.plan.peak_bytes(), run.plan.ranks));
   facts.cores = cores_of(run, place.cores);
-  facts.user_comment = "The run's folder belongs to a user that exists while the run does.";
+  facts.user_comment = settings.serve.is_given ? "The user exists while the service runs; its access log lies here."
+                                               : "The run's folder belongs to a user that exists while the run does.";
   facts.state_folder = "bascule-" + facts.name;
-  if (output != "/var/lib/" + facts.state_folder) facts.results = path_value(output);
+  if (!settings.serve.is_given && output != "/var/lib/" + facts.state_folder) facts.results = path_value(output);
   facts.has_ranks = settings.distributed.world_size > 1;
   facts.generates_code = settings.machine.products != Products::kOurs;
   facts.locks_memory = settings.machine.lock_memory;
   facts.mounted = temporary_of(places);
-  places.merge(places_of({std::filesystem::path(output).parent_path().string()}));
+  if (!settings.serve.is_given) places.merge(places_of({std::filesystem::path(output).parent_path().string()}));
   facts.reads_homes = std::any_of(places.begin(), places.end(), [](const std::string& read) {
     const std::string path = read + "/";
     return begins_with(path, "/home/") || begins_with(path, "/root/") || begins_with(path, "/run/user/");
@@ -333,22 +381,55 @@ std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place) {
                           place));
 }
 
-std::string template_unit_text(const std::string& program) {
-  constexpr std::int64_t kCheckpointBytes = std::int64_t{28} << 30;
-  UnitFacts facts;
-  facts.name = "%i";
+ServiceUnits service_units(const RecordedService& service, const UnitPlace& place, const std::string& socket_unit) {
+  const Settings& settings = service.settings;
+  const ServeSettings& serve = settings.serve;
+  const std::string name = plain_name(service.name), folder = "/var/lib/bascule-" + name;
+  if (serve.access_log.is_given() && !begins_with(serve.access_log.resolved, folder + "/"))
+    throw Error(ErrorKind::kSettings, where_written(settings, "serve.access_log"),
+                "serve.access_log is " + serve.access_log.shown() + ", but the unit may write to " + folder + " alone",
+                "set it to a file in there");
+  std::string listen = serve.listen;
+  if (begins_with(listen, "unix:")) listen = path_value(absolute_path(listen.substr(5)));
+  if (begins_with(listen, "localhost:")) listen.replace(0, 9, "127.0.0.1");
+  UnitRun run{settings, service.plan, service.threads, "", 0, {serve.api_key_file.resolved}, service.name, socket_unit};
+  return {text_of(facts_of(run, place)), socket_text(name, listen)};
+}
+
+namespace {
+
+std::string template_text(UnitFacts facts, const std::string& program, const char* command) {
   facts.documentation = "man:bascule(1) man:bascule.toml(5)";
-  facts.start = word(program) + " run \"" + kSettingsFolder + "/%i.toml\"";
-  facts.last_work = "The update under way, and a checkpoint of " + std::to_string(kCheckpointBytes >> 30) +
-                    " GiB on a disk that writes 32 MiB a second.";
-  facts.last_seconds = kCheckpointBytes / kSlowDiskBytes;
+  facts.start = word(program) + command + "\"" + kSettingsFolder + "/%i.toml\"";
   facts.user = kServiceUser;
   facts.state_folder = "bascule/%i";
-  facts.user_comment =
-      "output_dir of the settings is " + std::string(kResultsFolder) + "/%i, the one folder where it may write.";
   facts.mounted = temporary_of({program});
   return text_of(facts);
 }
+
+}  // namespace
+
+std::string template_unit_text(const std::string& program) {
+  constexpr std::int64_t kCheckpointBytes = std::int64_t{28} << 30;
+  UnitFacts facts;
+  describe_run("%i", DistributedSettings().timeout_seconds, kCheckpointBytes / kSlowDiskBytes, &facts);
+  facts.last_work = "The update under way, and a checkpoint of " + std::to_string(kCheckpointBytes >> 30) +
+                    " GiB on a disk that writes 32 MiB a second.";
+  facts.user_comment =
+      "output_dir of the settings is " + std::string(kResultsFolder) + "/%i, the one folder where it may write.";
+  return template_text(std::move(facts), program, " run ");
+}
+
+std::string template_service_text(const std::string& program) {
+  UnitFacts facts;
+  describe_service("%i", "bascule-serve@%i.socket", ServeSettings(), &facts);
+  facts.has_ranks = false;
+  facts.user_comment =
+      "An access log lies in " + std::string(kResultsFolder) + "/%i, the one folder where it may write.";
+  return template_text(std::move(facts), program, " serve ");
+}
+
+std::string template_socket_text() { return socket_text("%i", "/run/bascule/%i.sock"); }
 
 std::string service_user_text() {
   return std::string("u ") + kServiceUser + " - \"Bascule runs\" " + kResultsFolder + "\n";

@@ -9,6 +9,7 @@
 
 #include "src/record/recorded_draw_run.h"
 #include "src/record/recorded_run.h"
+#include "src/serve/recorded_service.h"
 
 namespace bascule {
 
@@ -20,12 +21,22 @@ struct UnitPlace {
 std::string unit_text(const RecordedRun& run, const UnitPlace& place);
 std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place);
 
+struct ServiceUnits {
+  std::string service, socket;
+};
+// A service gets its socket from systemd, and has no network of its own. socket_unit: the name of that unit. Throws
+// Error kSettings.
+ServiceUnits service_units(const RecordedService& service, const UnitPlace& place, const std::string& socket_unit);
+
 // The template, bascule@NAME.service, reads kSettingsFolder/NAME.toml, which must name kResultsFolder/NAME as its
 // output_dir, and runs as kServiceUser. program: absolute.
 inline constexpr char kSettingsFolder[] = "/etc/bascule";
 inline constexpr char kResultsFolder[] = "/var/lib/bascule";
 inline constexpr char kServiceUser[] = "bascule";
 std::string template_unit_text(const std::string& program);
+// bascule-serve@NAME.service and bascule-serve@NAME.socket do the same for `bascule serve`, at /run/bascule/NAME.sock.
+std::string template_service_text(const std::string& program);
+std::string template_socket_text();
 // The file for sysusers.d that makes that user.
 std::string service_user_text();
 

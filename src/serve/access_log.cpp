@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/utf8.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
 
 namespace bascule {
 namespace {
 
-constexpr std::size_t kLineBytes = 2048, kEscapedInLog = 6;
+constexpr std::size_t kLineBytes = 2048, kEscapedInLog = 6, kMostTypeBytes = 100;
 
 Sha256Text digest_text(std::string_view bytes) noexcept {
   Sha256 sum;
@@ -85,7 +86,13 @@ void AccessLog::add(const AccessRecord& record) noexcept {
   line.key("inputs").integer(record.inputs).key("batch_inputs").integer(record.batch_inputs);
   line.key("queue_ms").number(record.queue_ms).key("inference_ms").number(record.inference_ms);
   line.key("total_ms").number(record.total_ms);
-  if (keeps_requests_) line.key("body").string(record.request);
+  line.key("content_type").string(record.content_type.substr(0, kMostTypeBytes));
+  if (keeps_requests_ && first_invalid_utf8(record.request) == record.request.size()) {
+    line.key("body").string(record.request);
+  } else if (keeps_requests_) {
+    const void* const bytes = record.request.data();
+    line.key("body_base64").base64({static_cast<const std::byte*>(bytes), record.request.size()});
+  }
   line.key("previous").string(previous_.text()).end_object();
   const std::size_t bytes = line.text().size();
   line_[bytes] = '\n';

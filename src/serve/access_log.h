@@ -16,7 +16,7 @@
 namespace bascule {
 
 struct AccessRecord {
-  std::string_view path;
+  std::string_view path, content_type;
   std::string_view request, answer;  // bodies
   int status = 0;
   std::int64_t inputs = 0, batch_inputs = 0;

@@ -8,9 +8,12 @@
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
+#include "src/checkpoint/hf_folder.h"
+#include "src/files/model_file_names.h"
 #include "src/logs/readable.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
+#include "src/serve/access_log.h"
 #include "src/serve/answer_text.h"
 #include "src/serve/service_memory.h"
 #include "src/settings/command_line_keys.h"
@@ -18,6 +21,7 @@
 namespace bascule {
 namespace {
 
+constexpr const char* kRunRecord[] = {"bascule.json"};
 constexpr std::int64_t kMostTextBytes = 262'144;
 constexpr std::int64_t kMostKeyBytes = 4096;
 constexpr std::int64_t kTypicalTokens = 64, kTypicalGuesses = 5;
@@ -142,10 +146,33 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   ranges.push_back({kRequestMemory, ServiceMemory(*service, nullptr).bytes()});
   service->plan = make_memory_plan(std::move(ranges), kProcessBytes);
   service->plan.program_bytes = kProgramBytes;
-  service->plan.server_bytes = HttpServer::memory_bytes(service->http);
+  const ServeSettings& serve = settings.serve;
+  service->plan.server_bytes =
+      HttpServer::memory_bytes(service->http) +
+      (serve.access_log.is_given()
+           ? AccessLog::bytes(serve.access_log_requests, static_cast<std::size_t>(serve.payload_limit))
+           : 0);
   service->plan.workspace_lower_bound_bytes = service->session.workspace_lower_bound_bytes();
   service->plan.largest = service->session.largest(8);
   return service;
+}
+
+std::vector<InputFolder> service_inputs(const RecordedService& service) {
+  const ModelSettings& settings = service.settings.model;
+  const ServedModel& model = *service.model;
+  const std::string &folder = settings.model_name_or_path.written, &resolved = settings.model_name_or_path.resolved;
+  const std::string weights = folder + model.weights_folder().substr(resolved.size());
+  InputList inputs;
+  inputs.add(weights, "config.json");
+  for (std::string& file : hf_weight_files(model.weights_folder())) inputs.add(weights, std::move(file));
+  for (const std::string& file : model.sentence().files) inputs.add_path(folder + "/" + file);
+  inputs.add_found(folder, resolved, kRunRecord);
+  inputs.add_found(folder, resolved, kPreprocessorFiles);
+  const PathSetting& tokenizer = settings.tokenizer_name;
+  inputs.add_found(tokenizer.is_given() ? tokenizer.written : weights,
+                   tokenizer.is_given() ? tokenizer.resolved : model.weights_folder(), kTokenizerFiles);
+  if (service.settings.serve.api_key_file.is_given()) inputs.add_path(service.settings.serve.api_key_file.written);
+  return inputs.sorted();
 }
 
 void check_service_fits(const RecordedService& service, const ProcessLimits& limits, const std::string& own_limit) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/files/input_file.h"
 #include "src/http/http_server.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
@@ -49,6 +50,9 @@ struct RecordedService {
 
 // settings: with [serve]. Throws Error: kSettings, kData.
 std::unique_ptr<RecordedService> record_service(const Settings& settings);
+
+// The files that it reads.
+std::vector<InputFolder> service_inputs(const RecordedService& service);
 
 // Throws Error kMemory.
 void check_service_fits(const RecordedService& service, const ProcessLimits& limits,

@@ -225,7 +225,7 @@ void Service::answer(const HttpRequest& request, int status, std::string_view bo
                      const Job* job) noexcept {
   const std::int64_t now = monotonic_ns();
   metrics_.answered(request.endpoint, status, 1e-3 * milliseconds(request.begun_ns, now));
-  AccessRecord record{request.path, request.body, body, status};
+  AccessRecord record{request.path, request.content_type, request.body, body, status};
   record.unix_seconds = unix_seconds();
   record.total_ms = milliseconds(request.begun_ns, now);
   if (job != nullptr) {

@@ -148,20 +148,28 @@ class InstalledFiles(unittest.TestCase):
     @unittest.skipIf(shutil.which("systemd-analyze") is None, "systemd-analyze is not installed (Debian's package systemd)")
     def test_systemd_has_nothing_to_say_about_the_service(self):
         with tempfile.TemporaryDirectory() as folder:
-            unit = pathlib.Path(folder, "bascule@.service")
-            unit.write_text(installed(unit.name))
-            named = unit.with_name("bascule@a.service")
-            verified = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False)
-            self.assertEqual((verified.returncode, verified.stdout + verified.stderr), (0, ""))
-            named.write_text(unit.read_text())
-            security = output_of("systemd-analyze", "security", "--offline=true", "--no-pager", named)
-            self.assertLessEqual(float(re.search(r"Overall exposure level for \S+: ([0-9.]+)", security)[1]), 1.5, security)
+            units = [pathlib.Path(folder, name) for name in ("bascule-serve@.socket", "bascule-serve@.service", "bascule@.service")]
+            for unit in units:
+                unit.write_text(installed(unit.name))
+            for unit in units:
+                name = unit.name
+                verified = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False)
+                self.assertEqual((verified.returncode, verified.stdout + verified.stderr), (0, ""), name)
+                if name.endswith(".service"):
+                    named = unit.with_name(name.replace("@", "@a"))
+                    named.write_text(unit.read_text())
+                    security = output_of("systemd-analyze", "security", "--offline=true", "--no-pager", named)
+                    self.assertLessEqual(float(re.search(r"Overall exposure level for \S+: ([0-9.]+)", security)[1]), 1.5, security)
 
     def test_the_service_reads_and_writes_where_the_manual_says(self):
         unit, page = installed("bascule@.service"), plain(installed("bascule.1"))
         self.assertIn(f'\nExecStart="{PROGRAM}" run "/etc/bascule/%i.toml"\n', unit)
         self.assertIn("\nStateDirectory=bascule/%i\n", unit)
         self.assertIn("\nUser=bascule\n", unit)
+        service = installed("bascule-serve@.service")
+        for line in (f'ExecStart="{PROGRAM}" serve "/etc/bascule/%i.toml"', "Requires=bascule-serve@%i.socket", "User=bascule", "PrivateNetwork=yes", "Also=bascule-serve@%i.socket"):
+            self.assertIn(f"\n{line}\n", service)
+        self.assertIn("\nListenStream=/run/bascule/%i.sock\n", installed("bascule-serve@.socket"))
         self.assertTrue(installed("bascule.conf").startswith("u bascule - "))
         for path in ("/etc/bascule/NAME.toml", "/var/lib/bascule/NAME"):
             self.assertIn(f".TP\n{path}\n", page)
@@ -175,7 +183,7 @@ class InstalledFiles(unittest.TestCase):
             files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
             examples = {f"share/doc/bascule/examples/{path.name}" for path in (ROOT / "config").glob("*.toml")}
             self.assertEqual(files, examples | {"bin/bascule", "share/man/man1/bascule.1", "share/man/man5/bascule.toml.5", "share/bash-completion/completions/bascule",
-                                                "share/zsh/site-functions/_bascule", "lib/systemd/system/bascule@.service", "lib/sysusers.d/bascule.conf"})
+                                                "share/zsh/site-functions/_bascule", "lib/sysusers.d/bascule.conf", *(f"lib/systemd/system/bascule{unit}" for unit in ("@.service", "-serve@.service", "-serve@.socket"))})
             self.assertIn(f'ExecStart="{prefix}/bin/bascule" run', (root / "lib/systemd/system/bascule@.service").read_text())
             self.assertNotIn("PATH", output_of("readelf", "-d", root / "bin/bascule"))
 

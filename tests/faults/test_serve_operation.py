@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands around `bascule serve`: answers that are proved by the log, units, the second stop signal, nginx in front."""
+import hashlib
+import json
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import PROGRAM, run
+from serving import KEYWORDS, Served, has_parser, write_models
+
+
+@unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
+class ServeOperation(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        write_models(cls.folder)
+        cls.texts = [" ".join(row["text"].split()[:8]) for row in map(json.loads, (KEYWORDS / "train.jsonl").read_text().splitlines()[:40])]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def test_an_answer_can_be_computed_again_from_its_line_of_the_log(self):
+        """Kept requests and brought ones, refusals among them; each lie is one line, with exit code 7."""
+        log, brought = self.folder / "proved.jsonl", self.folder / "request.json"
+        with Served(self.folder / "vectors", f"serve.access_log={log}", "serve.access_log_requests=true", "serve.auto_truncate=true") as server:
+            for body in ({"inputs": self.texts[:3]}, {"inputs": "cat " * 30}, b'{"inputs": "\xff"}'):
+                server.ask("/embed", body)
+            server.ask("/v1/embeddings", {"input": self.texts[0], "encoding_format": "base64"})
+            server.ask("/embed", b"{}", headers={"Content-Type": "text/plain"})
+        keys = (self.folder / "vectors", "serve.auto_truncate=true", "machine.threads=1", "--answer")
+        wanted = [(200, "body"), (200, "body"), (400, "body_base64"), (200, "body"), (415, "body")]
+        lines = log.read_bytes().splitlines()
+        for number, (status, member) in enumerate(wanted, 1):
+            row = json.loads(lines[number - 1])
+            self.assertEqual((row["status"], member in row), (status, True))
+            done = run("reproduce", *keys, log, number, "--json")
+            self.assertEqual((done.returncode, json.loads(done.stdout)["answer"]), (0, row["answer"]), done.stdout + done.stderr)
+        self.assertEqual(json.loads(done.stdout), {"log": str(log), "line": 5, "path": "/embed", "status": 415, "differences": [], "as_recorded": True, "answer": row["answer"]})
+
+        def differs(*arguments):
+            done = run("reproduce", *arguments)
+            self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
+            return [line.split(" ")[1] for line in done.stdout.splitlines()[:-1]]
+
+        self.assertEqual(differs(self.folder / "vectors", "--answer", log, 2), ["model:", "status:", "answer:"])
+        brought.write_text('{"inputs": "other"}')
+        self.assertEqual(differs(*keys, log, 1, "--request", brought), ["request:"])
+        log.write_bytes(b"\n".join([lines[0].replace(b'"status": 200', b'"status": 422'), *lines[1:2], *lines[3:]]) + b"\n")
+        self.assertEqual(differs(*keys, log, 1), ["log:", "log:", "log:", "status:"])
+        del row["body"]
+        log.write_text(json.dumps({**row, "content_type": "application/json", "request": "sha256:" + hashlib.sha256(b'{"inputs": ""}').hexdigest(), "status": 429}) + "\n")
+        self.assertIn("does not have the request", run("reproduce", *keys, log, 1).stderr)
+        done = run("reproduce", *keys, log, 1, "--request", "-", input='{"inputs": ""}')
+        self.assertEqual((done.returncode, "which depended on the load" in done.stdout), (0, True), done.stdout + done.stderr)
+        self.assertEqual(run("reproduce", *keys, log, 2).returncode, 3)
+        self.assertEqual(run("reproduce", self.folder / "vectors", "serve.auto_truncate=true").returncode, 2)
+
+    def test_plan_draws_lists_and_writes_units(self):
+        toml = self.folder / "serve.toml"
+        text = '[model]\nmodel_name_or_path = "vectors"\n[serve]\nlisten = "LISTEN"\naccess_log = "/var/lib/bascule-vectors/log.jsonl"\n'
+        toml.write_text(text.replace("LISTEN", "localhost:3999"))
+        done = run("plan", toml, "--json", "--inputs", "--unit", self.folder / "u.service", "--svg", self.folder / "a.svg")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        plan, unit = json.loads(done.stdout), (self.folder / "u.service").read_text()
+        self.assertEqual(int(re.search(r"^MemoryMax=(\d+)$", unit, re.M)[1]), int(1.03 * plan["peak_bytes"] + (64 << 20)))
+        for line in (f'ExecStart="{PROGRAM}" serve "{toml}"', "Requires=u.socket", "PrivateNetwork=yes", "TimeoutStopSec=41"):
+            self.assertIn(f"\n{line}\n", unit)
+        self.assertIn("\nListenStream=127.0.0.1:3999\n", (self.folder / "u.socket").read_text())
+        self.assertTrue((self.folder / "a.svg").read_text().startswith("<svg"))
+        listed = {f"{one['folder']}/{name}" for one in plan["inputs"] for name in one["files"]}
+        self.assertLessEqual({"vectors/model.safetensors", "vectors/vocab.txt", "vectors/bascule.json", "vectors/modules.json", "vectors/1_Pooling/config.json"}, listed)
+        if shutil.which("systemd-analyze"):
+            verified = subprocess.run(["systemd-analyze", "verify", "--man=no", self.folder / "u.service"], capture_output=True, text=True, check=False)
+            self.assertEqual((verified.returncode, verified.stdout + verified.stderr), (0, ""))
+        toml.write_text(text.replace("LISTEN", "unix:/run/x.sock").replace("/var/lib/bascule-vectors", "/var/log"))
+        self.assertIn("may write to /var/lib/bascule-vectors alone", run("plan", toml, "--unit", self.folder / "u.service").stderr)
+        toml.write_text(text.replace("LISTEN", "unix:/run/x.sock"))
+        self.assertEqual(run("plan", toml, "--unit", self.folder / "u.service").returncode, 0)
+        self.assertIn("\nListenStream=/run/x.sock\n", (self.folder / "u.socket").read_text())
+        self.assertIn("does not end with .service", run("plan", toml, "--unit", self.folder / "u.txt").stderr)
+
+    def test_a_second_stop_signal_ends_it_at_once(self):
+        with Served(self.folder / "vectors") as server:
+            connection = server.connect()
+            connection.connect()  # may still send a request for a second
+            server.log.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            code, _, error = server.end()
+            self.assertEqual(code, 128 + signal.SIGTERM, error)
+            self.assertTrue(error.endswith("bascule: serve: second signal: stopping at once; requests that were admitted get no answer\n"), error)
+            connection.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
