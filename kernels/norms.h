@@ -9,15 +9,17 @@
 
 namespace bascule {
 
-// Layer normalisation, alone or joined to the residual sum before it.
-// Source: Ba et al. 2016, section 3; torch.nn.LayerNorm (biased variance).
+// Layer and root mean square normalisation of rows, alone or joined to the residual sum before them. The latter
+// subtracts no mean and adds nothing: `mean`, `beta` and d_beta_part are not read. Sources: Ba et al. 2016, section 3;
+// torch.nn.LayerNorm (biased variance). Zhang and Sennrich 2019, section 3; T5LayerNorm of Transformers.
 
 // sum[r,:] = x[r,:] + dropout(h[r,:])                        (h null: sum is x, and `sum` is not written)
-// y[r,:]   = (sum[r,:] - mean[r]) * rstd[r] * gamma + beta
+// layer:  y[r,:] = (sum[r,:] - mean[r]) * rstd[r] * gamma + beta
+// rms:    rstd[r] = 1 / sqrt(mean_c(sum[r,:]^2) + epsilon),  y[r,:] = sum[r,:] * rstd[r] * gamma
 // Shapes: y, sum, x, h (rows, cols) dense; mean, rstd (rows); gamma, beta (cols); row_keys (rows) for dropout.
 // Aliasing: sum may be x or h; y may be none of them. Overwrites y, sum, mean, rstd.
-// Numerics: mean, then centred sum of squares, in float32 on a fixed tree of 16 lanes.
-struct LayerNormForward {
+// Numerics: mean, then centred sum of squares (rms: the sum of squares), in float32 on a fixed tree of 16 lanes.
+struct RowNormForward {
   Elements y;
   float* sum;
   float* mean;
@@ -32,13 +34,14 @@ struct LayerNormForward {
   DropoutStream dropout;
 };
 
-// g[r,:] = d_sum[r,:] + LN'(d_y)[r,:]       d_sum null: 0 (the sum itself has no other reader)
-//   with n = (sum - mean) rstd and e = d_y * gamma:  LN'(d_y) = rstd (e - mean_c(e) - n mean_c(e n))
+// g[r,:] = d_sum[r,:] + N'(d_y)[r,:]        d_sum null: 0 (the sum itself has no other reader)
+//   with e = d_y * gamma and n = (sum - mean) rstd:  layer: N'(d_y) = rstd (e - mean_c(e) - n mean_c(e n))
+//                        and n = sum rstd:           rms:   N'(d_y) = rstd (e - n mean_c(e n))
 // d_x (+)= g;  d_h = dropout(g);  d_gamma_part[c] = sum_r d_y n;  d_beta_part[c] = sum_r d_y   (rows given, in order)
 // Shapes: d_x, d_h, d_sum, d_y, sum (rows, cols) dense; parts (cols). d_h null: not wanted, or the same as d_x.
-// d_gamma_part and d_beta_part may both be null. `accumulate`: add to d_x, else overwrite. All others are overwritten.
+// The parts may all be null. `accumulate`: add to d_x, else overwrite. All others are overwritten.
 // Aliasing: d_x may be d_sum (then without accumulate) or d_y; d_h may be d_y.
-struct LayerNormBackward {
+struct RowNormBackward {
   float* d_x;
   float* d_h;
   float* d_gamma_part;
@@ -47,49 +50,6 @@ struct LayerNormBackward {
   const float* d_y;
   const float* sum;
   const float* mean;
-  const float* rstd;
-  const float* gamma;
-  const std::uint64_t* row_keys;
-  std::int64_t rows, cols;
-  DropoutStream dropout;
-  bool accumulate;
-};
-
-// Root mean square normalisation, alone or joined to the residual sum before it: no mean is subtracted and nothing is
-// added. Source: Zhang and Sennrich 2019, section 3; T5LayerNorm of Transformers.
-
-// sum[r,:] = x[r,:] + dropout(h[r,:])                (h null: sum is x, and `sum` is not written)
-// rstd[r]  = 1 / sqrt(mean_c(sum[r,:]^2) + epsilon)
-// y[r,:]   = sum[r,:] * rstd[r] * gamma
-// Shapes: y, sum, x, h (rows, cols) dense; rstd (rows); gamma (cols); row_keys (rows) for dropout.
-// Aliasing: sum may be x or h; y may be none of them. Overwrites y, sum, rstd.
-// Numerics: the sum of squares in float32 on a fixed tree of 16 lanes.
-struct RmsNormForward {
-  Elements y;
-  float* sum;
-  float* rstd;
-  const float* x;
-  const float* h;
-  const float* gamma;
-  const std::uint64_t* row_keys;
-  std::int64_t rows, cols;
-  float epsilon;
-  DropoutStream dropout;
-};
-
-// g[r,:] = d_sum[r,:] + N'(d_y)[r,:]                 d_sum null: 0 (the sum itself has no other reader)
-//   with n = sum rstd and e = d_y * gamma:  N'(d_y) = rstd (e - n mean_c(e n))
-// d_x (+)= g;  d_h = dropout(g);  d_gamma_part[c] = sum_r d_y n   (rows given, in order)
-// Shapes: d_x, d_h, d_sum, d_y, sum (rows, cols) dense; d_gamma_part (cols). d_h null: not wanted, or the same as d_x.
-// d_gamma_part may be null. `accumulate`: add to d_x, else overwrite. All others are overwritten.
-// Aliasing: d_x may be d_sum (then without accumulate) or d_y; d_h may be d_y.
-struct RmsNormBackward {
-  float* d_x;
-  float* d_h;
-  float* d_gamma_part;
-  const float* d_sum;
-  const float* d_y;
-  const float* sum;
   const float* rstd;
   const float* gamma;
   const std::uint64_t* row_keys;

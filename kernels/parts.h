@@ -89,30 +89,16 @@ inline GateBackward part_of(GateBackward a, std::int64_t first, std::int64_t cou
   return a;
 }
 
-inline LayerNormForward part_of(LayerNormForward a, std::int64_t first, std::int64_t count) {
+inline RowNormForward part_of(RowNormForward a, std::int64_t first, std::int64_t count) {
   advance_each(first * a.cols, a.y, a.sum, a.x, a.h);
   advance_each(first, a.mean, a.rstd, a.row_keys);
   a.rows = count;
   return a;
 }
 
-inline LayerNormBackward part_of(LayerNormBackward a, std::int64_t first, std::int64_t count) {
+inline RowNormBackward part_of(RowNormBackward a, std::int64_t first, std::int64_t count) {
   advance_each(first * a.cols, a.d_x, a.d_h, a.d_sum, a.d_y, a.sum);
   advance_each(first, a.mean, a.rstd, a.row_keys);
-  a.rows = count;
-  return a;
-}
-
-inline RmsNormForward part_of(RmsNormForward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.y, a.sum, a.x, a.h);
-  advance_each(first, a.rstd, a.row_keys);
-  a.rows = count;
-  return a;
-}
-
-inline RmsNormBackward part_of(RmsNormBackward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.d_x, a.d_h, a.d_sum, a.d_y, a.sum);
-  advance_each(first, a.rstd, a.row_keys);
   a.rows = count;
   return a;
 }

@@ -13,7 +13,7 @@ namespace bascule::reference {
 
 template <typename T>
 void layer_norm_forward(T* y, T* sum, T* mean, T* rstd, const T* x, const T* h, const T* gamma, const T* beta,
-                        const LayerNormForward& a) {
+                        const RowNormForward& a) {
   using std::sqrt;
   const bool drops = h != nullptr && a.dropout.threshold != 0;
   for (std::int64_t r = 0; r < a.rows; ++r) {
@@ -41,7 +41,7 @@ void layer_norm_forward(T* y, T* sum, T* mean, T* rstd, const T* x, const T* h, 
 
 template <typename T>
 void layer_norm_backward(T* d_x, T* d_h, T* d_gamma_part, T* d_beta_part, const T* d_sum, const T* d_y, const T* sum,
-                         const T* mean, const T* rstd, const T* gamma, const LayerNormBackward& a) {
+                         const T* mean, const T* rstd, const T* gamma, const RowNormBackward& a) {
   const T cols(static_cast<double>(a.cols));
   for (std::int64_t c = 0; c < a.cols && d_gamma_part != nullptr; ++c) d_gamma_part[c] = d_beta_part[c] = T(0);
   for (std::int64_t r = 0; r < a.rows; ++r) {
@@ -69,7 +69,7 @@ void layer_norm_backward(T* d_x, T* d_h, T* d_gamma_part, T* d_beta_part, const 
 }
 
 template <typename T>
-void rms_norm_forward(T* y, T* sum, T* rstd, const T* x, const T* h, const T* gamma, const RmsNormForward& a) {
+void rms_norm_forward(T* y, T* sum, T* rstd, const T* x, const T* h, const T* gamma, const RowNormForward& a) {
   using std::sqrt;
   const bool drops = h != nullptr && a.dropout.threshold != 0;
   for (std::int64_t r = 0; r < a.rows; ++r) {
@@ -88,7 +88,7 @@ void rms_norm_forward(T* y, T* sum, T* rstd, const T* x, const T* h, const T* ga
 
 template <typename T>
 void rms_norm_backward(T* d_x, T* d_h, T* d_gamma_part, const T* d_sum, const T* d_y, const T* sum, const T* rstd,
-                       const T* gamma, const RmsNormBackward& a) {
+                       const T* gamma, const RowNormBackward& a) {
   const T cols(static_cast<double>(a.cols));
   for (std::int64_t c = 0; c < a.cols && d_gamma_part != nullptr; ++c) d_gamma_part[c] = T(0);
   for (std::int64_t r = 0; r < a.rows; ++r) {

@@ -81,7 +81,7 @@ void KernelProblems::add_layer_norms(std::int64_t R, std::int64_t C) {
   float *y = take(R * C), *sum = take(R * C), *x = take(R * C), *h = take(R * C);
   float *mean = take(R), *rstd = take(R), *gamma = take(C), *beta = take(C);
   float *d_gamma = take(C), *d_beta = take(C), *d_x = take(R * C), *d_h = take(R * C);
-  LayerNormForward forward{y, nullptr, mean, rstd, x, nullptr, gamma, beta, keys, R, C, 1e-5f, {}};
+  RowNormForward forward{y, nullptr, mean, rstd, x, nullptr, gamma, beta, keys, R, C, 1e-5f, {}};
   add("layer_norm_forward" + shape(R, C), 2 * row_bytes,
       [a = forward](const KernelTable& k) { k.layer_norm_forward(a); });
   forward.sum = sum;
@@ -91,7 +91,7 @@ void KernelProblems::add_layer_norms(std::int64_t R, std::int64_t C) {
   forward.dropout = tenth();
   add("layer_norm_forward" + shape(R, C) + " residual=1 p=0.1", 4 * row_bytes,
       [a = forward](const KernelTable& k) { k.layer_norm_forward(a); });
-  LayerNormBackward backward{d_x, nullptr, d_gamma, d_beta, nullptr, y, x, mean, rstd, gamma, keys, R, C, {}, false};
+  RowNormBackward backward{d_x, nullptr, d_gamma, d_beta, nullptr, y, x, mean, rstd, gamma, keys, R, C, {}, false};
   add("layer_norm_backward" + shape(R, C), 3 * row_bytes,
       [b = backward](const KernelTable& k) { k.layer_norm_backward(b); });
   backward.d_sum = sum;

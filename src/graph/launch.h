@@ -62,7 +62,7 @@ struct Step {
 // How an operation becomes steps of a tape, at the seal. A step has one or more pieces, whose tasks fill the threads
 // together. A piece is a function, an argument block that speaks of whole tensors, and a declared split:
 //
-//   LayerNormForward* a = launch.kernel(launch.kernels.layer_norm_forward, {...}, by_rows(rows, cols));
+//   RowNormForward* a = launch.kernel(launch.kernels.layer_norm_forward, {...}, by_rows(rows, cols));
 //   launch.operand(&a->row_keys, keys);           // filled in at each replay: a field of the batch
 //   launch.dropout(&a->dropout, place);
 //

@@ -87,7 +87,7 @@ TEST(Elements, LayerNormIntoBf16) {
       Both x(rows * cols, random), y(rows * cols, random), gamma(cols, random), beta(cols, random), mean(rows, random),
           rstd(rows, random);
       for (const bool is_bf16 : {false, true}) {
-        LayerNormForward a{};
+        RowNormForward a{};
         a.y = y.write(is_bf16);
         a.mean = mean.float32.data();
         a.rstd = rstd.float32.data();

@@ -29,8 +29,8 @@ struct Inputs {
         d_y(normal(random, kRows * cols)) {}
 };
 
-LayerNormForward forward_arguments(const Inputs& in, Residual residual) {
-  LayerNormForward a{};
+RowNormForward forward_arguments(const Inputs& in, Residual residual) {
+  RowNormForward a{};
   a.row_keys = kNormRowKeys;
   a.rows = kRows;
   a.cols = in.cols;
@@ -42,7 +42,7 @@ LayerNormForward forward_arguments(const Inputs& in, Residual residual) {
 // y, mean, rstd, and the sum where there is one. `sum_is_h`: the sum is written over h.
 std::vector<float> run_forward(const KernelTable& kernels, const Inputs& in, Residual residual, Place place,
                                bool sum_is_h) {
-  LayerNormForward a = forward_arguments(in, residual);
+  RowNormForward a = forward_arguments(in, residual);
   Floats y(kRows * in.cols, place), sum(kRows * in.cols, place), mean(kRows, place), rstd(kRows, place);
   Floats x(in.x, place), h(in.h, place), gamma(in.gamma, place), beta(in.beta, place);
   const bool has_sum = residual != Residual::kNone;
@@ -160,8 +160,8 @@ TEST(LayerNorm, ARowOfEqualNumbersGivesBetaAndTheRootOfEpsilon) {
   }
 }
 
-LayerNormBackward backward_arguments(const Inputs& in, const BackwardCase& c) {
-  LayerNormBackward a{};
+RowNormBackward backward_arguments(const Inputs& in, const BackwardCase& c) {
+  RowNormBackward a{};
   a.row_keys = kNormRowKeys;
   a.rows = kRows;
   a.cols = in.cols;
@@ -174,7 +174,7 @@ LayerNormBackward backward_arguments(const Inputs& in, const BackwardCase& c) {
 std::vector<float> run_backward(const KernelTable& kernels, const Inputs& in, const BackwardCase& c, Place place,
                                 Alias alias) {
   const ForwardTruth forward = forward_truth(in, Residual::kNone);
-  LayerNormBackward a = backward_arguments(in, c);
+  RowNormBackward a = backward_arguments(in, c);
   Floats d_x(in.x, place), d_h(kRows * in.cols, place), d_gamma(in.cols, place), d_beta(in.cols, place);
   Floats d_sum(in.d_sum, place), d_y(in.d_y, place), sum(in.x, place), gamma(in.gamma, place);
   Floats mean(std::vector<float>(forward.mean.begin(), forward.mean.end()), place);

@@ -27,8 +27,8 @@ struct Inputs {
         d_y(normal(random, kRows * cols)) {}
 };
 
-RmsNormForward forward_arguments(const Inputs& in, Residual residual) {
-  RmsNormForward a{};
+RowNormForward forward_arguments(const Inputs& in, Residual residual) {
+  RowNormForward a{};
   a.row_keys = kNormRowKeys;
   a.rows = kRows;
   a.cols = in.cols;
@@ -40,7 +40,7 @@ RmsNormForward forward_arguments(const Inputs& in, Residual residual) {
 // y, rstd, and the sum where there is one. `sum_is_h`: the sum is written over h.
 std::vector<float> run_forward(const KernelTable& kernels, const Inputs& in, Residual residual, Place place,
                                bool sum_is_h) {
-  RmsNormForward a = forward_arguments(in, residual);
+  RowNormForward a = forward_arguments(in, residual);
   Floats y(kRows * in.cols, place), sum(kRows * in.cols, place), rstd(kRows, place);
   Floats x(in.x, place), h(in.h, place), gamma(in.gamma, place);
   const bool has_sum = residual != Residual::kNone;
@@ -148,8 +148,8 @@ TEST(RmsNorm, ARowOfZerosGivesZerosAndTheRootOfEpsilon) {
   }
 }
 
-RmsNormBackward backward_arguments(const Inputs& in, const BackwardCase& c) {
-  RmsNormBackward a{};
+RowNormBackward backward_arguments(const Inputs& in, const BackwardCase& c) {
+  RowNormBackward a{};
   a.row_keys = kNormRowKeys;
   a.rows = kRows;
   a.cols = in.cols;
@@ -162,7 +162,7 @@ RmsNormBackward backward_arguments(const Inputs& in, const BackwardCase& c) {
 std::vector<float> run_backward(const KernelTable& kernels, const Inputs& in, const BackwardCase& c, Place place,
                                 Alias alias) {
   const ForwardTruth forward = forward_truth(in, Residual::kNone);
-  RmsNormBackward a = backward_arguments(in, c);
+  RowNormBackward a = backward_arguments(in, c);
   Floats d_x(in.x, place), d_h(kRows * in.cols, place), d_gamma(in.cols, place);
   Floats d_sum(in.d_sum, place), d_y(in.d_y, place), sum(in.x, place), gamma(in.gamma, place);
   Floats rstd(std::vector<float>(forward.rstd.begin(), forward.rstd.end()), place);

@@ -1,11 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/graph/operations/norms.h"
+// Layer and RMS normalisation of rows, alone or joined to the residual sum before it.
+#include <string>
+#include <vector>
 
 #include "src/base/check.h"
+#include "src/graph/backward.h"
 #include "src/graph/launch.h"
+#include "src/graph/operations.h"
 
 namespace bascule {
+namespace {
 
+// Attributes of the operation and of its gradient.
+struct Norm {
+  float epsilon;
+  DropoutPlace dropout;
+};
+
+// Places of the operation. Without kH the rows are x's own, and kSum is x. kBias and kMean: layer_norm's alone.
+namespace norm {
+enum : std::size_t { kX, kH, kWeight, kBias, kKeys, kSum, kY, kMean, kRstd };
+}
+// Places of its gradient. kSum: the rows that were normalised. kDSum, kDWeight, kDBias, kDH, kParts may be empty.
+namespace norm_gradient {
+enum : std::size_t { kDY, kSum, kMean, kRstd, kWeight, kDSum, kKeys, kDX, kDWeight, kDBias, kDH, kParts };
+}
+
+// kind: "layer_norm", with bias, or "rms_norm", with an empty one. h: empty where nothing is added.
 Normalized record_norm(Graph& graph, const OperationKind& kind, const std::string& name, Tensor x, Tensor h,
                        Tensor weight, Tensor bias, const Norm& norm, Tensor row_keys) {
   const std::int64_t cols = graph[x].cols;
@@ -24,6 +45,7 @@ Normalized record_norm(Graph& graph, const OperationKind& kind, const std::strin
   return {sum, y};
 }
 
+// Emits `gradient` for the node, if anybody wants one of its gradients.
 void derive_norm(const NodeView& node, Backward& b, const OperationKind& gradient) {
   const Tensor x = node[norm::kX], h = node[norm::kH], d_y = b.gradient(node[norm::kY]);
   if (!d_y) return;
@@ -56,6 +78,7 @@ void derive_norm(const NodeView& node, Backward& b, const OperationKind& gradien
          node.attributes());
 }
 
+// Adds up the parts that the gradient's tasks wrote, (tasks, places * cols), into the gradients at these places.
 void launch_sums_of_parts(const NodeView& node, Launch& l, const std::vector<std::size_t>& places) {
   const Extent rows = node.rows(norm_gradient::kSum);
   const std::int64_t cols = node.cols(norm_gradient::kSum);
@@ -74,180 +97,125 @@ void launch_sums_of_parts(const NodeView& node, Launch& l, const std::vector<std
   }
 }
 
-namespace {
-namespace layer_norm_operation {
-
-namespace gradient {
-using namespace norm_gradient;
-
-struct Block {
-  void (*kernel)(const LayerNormBackward&);
-  LayerNormBackward whole;
-  float* parts;  // (tasks, 2 cols): of d_weight and d_bias
+// What the two norms differ in. Flops are those of an element.
+struct LayerNorm {
+  static constexpr const char* kName = "layer_norm";
+  static constexpr const char* kGradientName = "layer_norm_backward";
+  static constexpr double kFlops = 8.0, kGradientFlops = 14.0;
+  static constexpr std::size_t kParts = 2;  // of d_weight and d_bias
+  static auto forward(const KernelTable& kernels) { return kernels.layer_norm_forward; }
+  static auto backward(const KernelTable& kernels) { return kernels.layer_norm_backward; }
+};
+struct RmsNorm {
+  static constexpr const char* kName = "rms_norm";
+  static constexpr const char* kGradientName = "rms_norm_backward";
+  static constexpr double kFlops = 4.0, kGradientFlops = 11.0;
+  static constexpr std::size_t kParts = 1;  // of d_weight
+  static auto forward(const KernelTable& kernels) { return kernels.rms_norm_forward; }
+  static auto backward(const KernelTable& kernels) { return kernels.rms_norm_backward; }
 };
 
-void run(const Block& b, Range range, int) {
-  LayerNormBackward a = part_of(b.whole, range.first, range.count);
-  a.d_gamma_part = advance(b.parts, range.task * 2 * a.cols);
-  a.d_beta_part = advance(a.d_gamma_part, a.cols);
-  b.kernel(a);
-}
+template <typename Kind>
+struct NormGradient {
+  struct Block {
+    void (*kernel)(const RowNormBackward&);
+    RowNormBackward whole;
+    float* parts;  // (tasks, kParts, cols)
+  };
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double elements = node.elements(kSum, counts);
-  return {14.0 * elements, 4.0 * elements * (node[kDSum] ? 4.0 : 3.0) + (node[kDH] ? 4.0 * elements : 0.0)};
-}
+  static void run(const Block& b, Range range, int) {
+    RowNormBackward a = part_of(b.whole, range.first, range.count);
+    a.d_gamma_part = advance(b.parts, range.task * static_cast<std::int64_t>(Kind::kParts) * a.cols);
+    if (Kind::kParts > 1) a.d_beta_part = advance(a.d_gamma_part, a.cols);
+    b.kernel(a);
+  }
 
-void launch(const NodeView& node, Launch& l) {
-  Block block{};
-  block.kernel = l.kernels.layer_norm_backward;
-  LayerNormBackward& a = block.whole;
-  a.d_x = l.at(node[kDX]);
-  a.d_h = l.at(node[kDH]);
-  a.d_sum = l.at(node[kDSum]);
-  a.d_y = l.at(node[kDY]);
-  a.sum = l.at(node[kSum]);
-  a.mean = l.at(node[kMean]);
-  a.rstd = l.at(node[kRstd]);
-  a.gamma = l.at(node[kWeight]);
-  a.cols = node.cols(kSum);
-  block.parts = l.at(node[kParts]);
-  Block* const b = l.step(block, by_rows(node.rows(kSum), a.cols), run);
-  l.operand(&b->whole.row_keys, node[kKeys]);
-  l.dropout(&b->whole.dropout, node.as<Norm>().dropout);
-  l.adds(&b->whole.accumulate, node.operand(kDX).access);
-  launch_sums_of_parts(node, l, {kDWeight, kDBias});
-}
+  static Cost cost(const NodeView& node, const BatchCounts& counts) {
+    using namespace norm_gradient;
+    const double elements = node.elements(kSum, counts);
+    return {Kind::kGradientFlops * elements,
+            4.0 * elements * (node[kDSum] ? 4.0 : 3.0) + (node[kDH] ? 4.0 * elements : 0.0)};
+  }
 
-constexpr OperationKind kKind{"layer_norm_backward", cost, launch};
-}  // namespace gradient
+  static void launch(const NodeView& node, Launch& l) {
+    using namespace norm_gradient;
+    Block block{};
+    block.kernel = Kind::backward(l.kernels);
+    RowNormBackward& a = block.whole;
+    a.d_x = l.at(node[kDX]);
+    a.d_h = l.at(node[kDH]);
+    a.d_sum = l.at(node[kDSum]);
+    a.d_y = l.at(node[kDY]);
+    a.sum = l.at(node[kSum]);
+    a.mean = l.at(node[kMean]);
+    a.rstd = l.at(node[kRstd]);
+    a.gamma = l.at(node[kWeight]);
+    a.cols = node.cols(kSum);
+    block.parts = l.at(node[norm_gradient::kParts]);
+    Block* const b = l.step(block, by_rows(node.rows(kSum), a.cols), run);
+    l.operand(&b->whole.row_keys, node[kKeys]);
+    l.dropout(&b->whole.dropout, node.as<Norm>().dropout);
+    l.adds(&b->whole.accumulate, node.operand(kDX).access);
+    constexpr std::size_t kGradients[] = {kDWeight, kDBias};
+    launch_sums_of_parts(node, l, {kGradients, kGradients + Kind::kParts});
+  }
 
-using namespace norm;
+  static constexpr OperationKind kKind{Kind::kGradientName, cost, launch};
+};
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double elements = node.elements(kX, counts);
-  return {8.0 * elements, 4.0 * elements * (node[kH] ? 4.0 : 2.0)};
-}
+template <typename Kind>
+struct NormOperation {
+  static Cost cost(const NodeView& node, const BatchCounts& counts) {
+    const double elements = node.elements(norm::kX, counts);
+    return {Kind::kFlops * elements, 4.0 * elements * (node[norm::kH] ? 4.0 : 2.0)};
+  }
 
-void derive(const NodeView& node, Backward& b) { derive_norm(node, b, gradient::kKind); }
+  static void derive(const NodeView& node, Backward& b) { derive_norm(node, b, NormGradient<Kind>::kKind); }
 
-void launch(const NodeView& node, Launch& l) {
-  const Norm attributes = node.as<Norm>();
-  LayerNormForward a{};
-  a.y = l.elements(node[kY]);
-  a.sum = node[kH] ? l.at(node[kSum]) : nullptr;
-  a.mean = l.at(node[kMean]);
-  a.rstd = l.at(node[kRstd]);
-  a.x = l.at(node[kX]);
-  a.h = l.at(node[kH]);
-  a.gamma = l.at(node[kWeight]);
-  a.beta = l.at(node[kBias]);
-  a.cols = node.cols(kX);
-  a.epsilon = attributes.epsilon;
-  LayerNormForward* const stored = l.kernel(l.kernels.layer_norm_forward, a, by_rows(node.rows(kX), a.cols));
-  l.operand(&stored->row_keys, node[kKeys]);
-  l.dropout(&stored->dropout, attributes.dropout);
-}
+  static void launch(const NodeView& node, Launch& l) {
+    using namespace norm;
+    const Norm attributes = node.as<Norm>();
+    RowNormForward a{};
+    a.y = l.elements(node[kY]);
+    a.sum = node[kH] ? l.at(node[kSum]) : nullptr;
+    a.mean = l.at(node[kMean]);
+    a.rstd = l.at(node[kRstd]);
+    a.x = l.at(node[kX]);
+    a.h = l.at(node[kH]);
+    a.gamma = l.at(node[kWeight]);
+    a.beta = l.at(node[kBias]);
+    a.cols = node.cols(kX);
+    a.epsilon = attributes.epsilon;
+    RowNormForward* const stored = l.kernel(Kind::forward(l.kernels), a, by_rows(node.rows(kX), a.cols));
+    l.operand(&stored->row_keys, node[kKeys]);
+    l.dropout(&stored->dropout, attributes.dropout);
+  }
 
-constexpr OperationKind kKind{"layer_norm", cost, launch, derive, nullptr, places(kY)};
+  static constexpr OperationKind kKind{Kind::kName, cost, launch, derive, nullptr, places(norm::kY)};
+};
 
-}  // namespace layer_norm_operation
 }  // namespace
 
 Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, float epsilon) {
-  return record_norm(graph, layer_norm_operation::kKind, name, x, Tensor{}, weight, bias, {epsilon, {}}, Tensor{}).y;
+  return record_norm(graph, NormOperation<LayerNorm>::kKind, name, x, Tensor{}, weight, bias, {epsilon, {}}, Tensor{})
+      .y;
 }
 
 Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias,
                           float epsilon, DropoutPlace dropout, Tensor row_keys) {
   const Tensor keys = dropout.probability > 0.0f ? row_keys : Tensor{};
-  return record_norm(graph, layer_norm_operation::kKind, name, x, h, weight, bias, {epsilon, dropout}, keys);
+  return record_norm(graph, NormOperation<LayerNorm>::kKind, name, x, h, weight, bias, {epsilon, dropout}, keys);
 }
-
-namespace {
-namespace rms_norm_operation {
-
-namespace gradient {
-using namespace norm_gradient;
-
-struct Block {
-  void (*kernel)(const RmsNormBackward&);
-  RmsNormBackward whole;
-  float* parts;  // (tasks, cols): of d_weight
-};
-
-void run(const Block& b, Range range, int) {
-  RmsNormBackward a = part_of(b.whole, range.first, range.count);
-  a.d_gamma_part = advance(b.parts, range.task * a.cols);
-  b.kernel(a);
-}
-
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double elements = node.elements(kSum, counts);
-  return {11.0 * elements, 4.0 * elements * (node[kDSum] ? 4.0 : 3.0) + (node[kDH] ? 4.0 * elements : 0.0)};
-}
-
-void launch(const NodeView& node, Launch& l) {
-  Block block{};
-  block.kernel = l.kernels.rms_norm_backward;
-  RmsNormBackward& a = block.whole;
-  a.d_x = l.at(node[kDX]);
-  a.d_h = l.at(node[kDH]);
-  a.d_sum = l.at(node[kDSum]);
-  a.d_y = l.at(node[kDY]);
-  a.sum = l.at(node[kSum]);
-  a.rstd = l.at(node[kRstd]);
-  a.gamma = l.at(node[kWeight]);
-  a.cols = node.cols(kSum);
-  block.parts = l.at(node[kParts]);
-  Block* const b = l.step(block, by_rows(node.rows(kSum), a.cols), run);
-  l.operand(&b->whole.row_keys, node[kKeys]);
-  l.dropout(&b->whole.dropout, node.as<Norm>().dropout);
-  l.adds(&b->whole.accumulate, node.operand(kDX).access);
-  launch_sums_of_parts(node, l, {kDWeight});
-}
-
-constexpr OperationKind kKind{"rms_norm_backward", cost, launch};
-}  // namespace gradient
-
-using namespace norm;
-
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double elements = node.elements(kX, counts);
-  return {4.0 * elements, 4.0 * elements * (node[kH] ? 4.0 : 2.0)};
-}
-
-void derive(const NodeView& node, Backward& b) { derive_norm(node, b, gradient::kKind); }
-
-void launch(const NodeView& node, Launch& l) {
-  const Norm attributes = node.as<Norm>();
-  RmsNormForward a{};
-  a.y = l.elements(node[kY]);
-  a.sum = node[kH] ? l.at(node[kSum]) : nullptr;
-  a.rstd = l.at(node[kRstd]);
-  a.x = l.at(node[kX]);
-  a.h = l.at(node[kH]);
-  a.gamma = l.at(node[kWeight]);
-  a.cols = node.cols(kX);
-  a.epsilon = attributes.epsilon;
-  RmsNormForward* const stored = l.kernel(l.kernels.rms_norm_forward, a, by_rows(node.rows(kX), a.cols));
-  l.operand(&stored->row_keys, node[kKeys]);
-  l.dropout(&stored->dropout, attributes.dropout);
-}
-
-constexpr OperationKind kKind{"rms_norm", cost, launch, derive, nullptr, places(kY)};
-
-}  // namespace rms_norm_operation
-}  // namespace
 
 Tensor rms_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, float epsilon) {
-  return record_norm(graph, rms_norm_operation::kKind, name, x, Tensor{}, weight, Tensor{}, {epsilon, {}}, Tensor{}).y;
+  return record_norm(graph, NormOperation<RmsNorm>::kKind, name, x, Tensor{}, weight, Tensor{}, {epsilon, {}}, Tensor{})
+      .y;
 }
 
 Normalized add_rms_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, float epsilon,
                         DropoutPlace dropout, Tensor row_keys) {
   const Tensor keys = dropout.probability > 0.0f ? row_keys : Tensor{};
-  return record_norm(graph, rms_norm_operation::kKind, name, x, h, weight, Tensor{}, {epsilon, dropout}, keys);
+  return record_norm(graph, NormOperation<RmsNorm>::kKind, name, x, h, weight, Tensor{}, {epsilon, dropout}, keys);
 }
 
 }  // namespace bascule
