@@ -94,6 +94,12 @@ def write_drawing(folder, ours):
     return path
 
 
+def limit_isa(settings, isa):
+    if isa:
+        with settings.open("a") as file:
+            file.write(f'[machine]\nisa = "{isa}"\n')
+
+
 def output_of(command):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -104,6 +110,7 @@ def output_of(command):
 def measure_drawing(arguments, folder, ours):
     """As measure_ours(), in replays of the stage or pictures a second; the memory of a picture alone is that of the peer's run."""
     settings = write_drawing(folder, ours)
+    limit_isa(settings, arguments.isa)
     if ours["stage"] == "picture":
         output_of([arguments.program, "run", settings])
         results = json.loads((folder / "run" / "all_results.json").read_text())
@@ -135,6 +142,7 @@ def measure_ours(arguments, folder, ours):
         return measure_drawing(arguments, folder, ours)
     steps = max(arguments.steps, ours.get("steps", 0))
     settings = write_settings(folder, ours, steps, arguments.reference)
+    limit_isa(settings, arguments.isa)
     if ours.get("texts"):
         return measure_embed(arguments, folder, ours, settings)
     if ours.get("beams"):
