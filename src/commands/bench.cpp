@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
@@ -11,6 +12,7 @@
 #include "src/base/messages.h"
 #include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
+#include "src/commands/bench_threads.h"
 #include "src/loader/loader_parts.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/record/check_fits.h"
@@ -26,30 +28,31 @@ namespace {
 struct Axis {
   const char* option;
   const char* key;
-  const char* unit;
+  const char* unit;          // of one
   std::int64_t least, most;  // as in the settings
   void (*set)(Settings& settings, std::int64_t value);
 };
 constexpr Axis kAxes[] = {
-    {"--workers", "data.dataloader_num_workers", "workers", 0, 1024,
+    {"--workers", "data.dataloader_num_workers", "worker", 0, 1024,
      [](Settings& s, std::int64_t v) { s.data.dataloader_num_workers = v; }},
-    {"--batch", "training.per_device_train_batch_size", "samples", 1, 1 << 20,
+    {"--batch", "training.per_device_train_batch_size", "sample", 1, 1 << 20,
      [](Settings& s, std::int64_t v) {
        s.training.per_device_train_batch_size = s.training.per_device_eval_batch_size = v;
      }},
-    {"--image-size", "model.image_size", "pixels", 1, 65536,
+    {"--image-size", "model.image_size", "pixel", 1, 65536,
      [](Settings& s, std::int64_t v) { s.model.image_size = v; }},
-    {"--max-seq-length", "data.max_seq_length", "tokens", 2, 65536,
+    {"--max-seq-length", "data.max_seq_length", "token", 2, 65536,
      [](Settings& s, std::int64_t v) { s.data.max_seq_length = v; }},
-    {"--max-source-length", "data.max_source_length", "tokens", 2, 65536,
+    {"--max-source-length", "data.max_source_length", "token", 2, 65536,
      [](Settings& s, std::int64_t v) { s.data.max_source_length = v; }},
-    {"--max-target-length", "data.max_target_length", "tokens", 2, 65536,
+    {"--max-target-length", "data.max_target_length", "token", 2, 65536,
      [](Settings& s, std::int64_t v) {
        s.data.max_target_length = v;
        s.data.val_max_target_length = 0;
      }},
-    {"--num-beams", "generation.num_beams", "beams", 1, 1024,
+    {"--num-beams", "generation.num_beams", "beam", 1, 1024,
      [](Settings& s, std::int64_t v) { s.generation.num_beams = v; }},
+    {"--threads", "machine.threads", "thread", 1, 1024, [](Settings& s, std::int64_t v) { s.machine.threads = v; }},
     {"--side", "", "", 0, 0, nullptr},  // refused here: only runs that draw have it
 };
 
@@ -106,9 +109,17 @@ BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa i
                count_of(column.settings.data.dataloader_num_workers, "worker").c_str(),
                media_engine_query(column.engine).name,
                arguments.axis == BenchAxis::kWorkers ? "" : (", " + name).c_str());
-  const MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps);
+  const bool simulates = arguments.axis == BenchAxis::kThreads && run->threads > usable_cores();
+  MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps, simulates);
+  std::vector<LostTime> lost;
+  if (simulates) {
+    limit_by_memory(&steps, *run, limits);
+    lost = lost_time(steps, run->threads);
+  }
   BenchColumn figures = figures_of(steps, *run, limits);
-  figures.name = name;
+  figures.threads = run->threads;
+  figures.lost = std::move(lost);
+  figures.name = simulates ? std::to_string(run->threads) + " simulated" : name;
   figures.workers = column.settings.data.dataloader_num_workers;
   figures.batch = batch;
   figures.image_size = reads_pictures(run->data.loader) ? run->opened.inputs.image_side : 0;
@@ -123,12 +134,12 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
   std::vector<Column> columns;
   const auto add = [&](const Settings& own, const media_engine_driver* engine, std::int64_t value) {
     const std::string workers = media_engine_query(engine).name + (", " + std::to_string(value));
-    columns.push_back({varies_workers ? workers : std::to_string(value) + " " + axis.unit, own, engine,
+    columns.push_back({varies_workers ? workers : count_of(value, axis.unit), own, engine,
                        settings.training.do_train ? TrainingLabels::kAreAlwaysRead : TrainingLabels::kAreReadToTrain});
   };
   for (const std::int64_t value : arguments.values) {
     if (value < axis.least || value > axis.most) {
-      throw Error(ErrorKind::kSettings, axis.option, std::to_string(value) + " " + axis.unit,
+      throw Error(ErrorKind::kSettings, axis.option, count_of(value, axis.unit),
                   "write numbers from " + std::to_string(axis.least) + " to " + std::to_string(axis.most));
     }
     Settings own = with_use(settings, arguments);
@@ -204,10 +215,24 @@ int bench_command(const BenchArguments& arguments) {
   bench.is_bf16 = settings.model.precision == Precision::kBf16;
   bench.trains = columns.front().settings.training.do_train;
   bench.generates = columns.front().settings.training.predict_with_generate && !bench.trains;
-  bench.threads = compute_threads(settings.machine, RankPlace{});
   const GemmType type = bench.is_bf16 ? GemmType::kBf16 : GemmType::kFloat32;
-  bench.limits = measure_limits(settings.machine.products, type, kernels_for(isa, settings.machine), bench.threads);
-  for (const Column& column : columns) bench.columns.push_back(measure(column, arguments, isa, bench.limits));
+  std::optional<MachineLimits> one_thread;  // of all columns that are simulated
+  const auto limits_of = [&](int threads) {
+    const bool simulates = threads > usable_cores() && arguments.axis == BenchAxis::kThreads;
+    const auto measured = [&](int with) {
+      return measure_limits(settings.machine.products, type, kernels_for(isa, settings.machine), with);
+    };
+    if (!simulates) return measured(threads);
+    if (!one_thread) one_thread = measured(1);
+    return limits_of_server(*one_thread, threads);
+  };
+  for (const Column& column : columns) {
+    if (bench.columns.empty() || arguments.axis == BenchAxis::kThreads) {
+      bench.threads = compute_threads(column.settings.machine, RankPlace{});
+      bench.limits = limits_of(bench.threads);
+    }
+    bench.columns.push_back(measure(column, arguments, isa, bench.limits));
+  }
   std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
   return 0;
 }

@@ -174,7 +174,10 @@ Json column_json(const BenchColumn& column) {
   for (int phase = 0; phase < kStepPhases; ++phase) {
     phases[step_phase_name(static_cast<StepPhase>(phase))] = column.phases[phase];
   }
-  return {{"workers", column.workers},
+  return {{"threads", column.threads},
+          {"simulated", !column.lost.empty()},
+          {"lost", lost_json(column.lost)},
+          {"workers", column.workers},
           {"batch", column.batch},
           {"image_size", column.image_size},
           {"max_seq_length", column.max_seq_length},
@@ -273,8 +276,9 @@ std::string bench_text(const Bench& bench) {
   for (int phase = 0; phase < kStepPhases; ++phase) {
     const StepPhase named = static_cast<StepPhase>(phase);
     if (!bench.trains && named != StepPhase::kWaitForData && named != StepPhase::kForward) continue;
-    add_row(&text, std::string("  ") + step_phase_name(named), bench.columns,
-            [phase](const BenchColumn& c) { return formatted("%.2f %%", 100.0 * c.phases[phase]); });
+    add_row(&text, std::string("  ") + step_phase_name(named), bench.columns, [phase](const BenchColumn& c) {
+      return std::isnan(c.phases[phase]) ? std::string("-") : formatted("%.2f %%", 100.0 * c.phases[phase]);
+    });
   }
   add_row(&text, "loader can deliver", bench.columns, [](const BenchColumn& c) {
     return std::isnan(c.could_deliver) ? std::string("not measured") : formatted("%.1f /s", c.could_deliver);
@@ -289,6 +293,7 @@ std::string bench_text(const Bench& bench) {
     text +=
         "  limit and ceiling: arithmetic as fast as matrix products, memory as fast as a copy outside the caches;\n"
         "  an operation on cached data can be faster, and so can a step of a small model on few samples\n";
+    text += lost_text(bench.columns.back().lost, bench.columns.back().threads);
   }
   return text;
 }

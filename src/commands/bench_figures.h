@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/bringup/machine_limits.h"
+#include "src/commands/bench_threads.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"
 #include "src/runtime/tape.h"
@@ -98,6 +99,8 @@ std::string bench_document(const BenchSubject& subject, const char* measured, co
 struct BenchColumn {
   std::string name;  // "32 samples"; of an engine and its workers "host, 2"
   std::int64_t workers = 0;
+  int threads = 1;
+  std::vector<LostTime> lost;                                  // by threads that are simulated; empty: they are not
   std::int64_t batch = 0, image_size = 0, max_seq_length = 0;  // 0: no picture, no text
   std::string engine;
   std::vector<double> step_seconds;

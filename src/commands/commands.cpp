@@ -135,6 +135,8 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       {BenchAxis::kSourceLength, "--max-source-length", "a,b,c: one column for each length of sources, in tokens"},
       {BenchAxis::kTargetLength, "--max-target-length", "a,b,c: one column for each length of targets, in tokens"},
       {BenchAxis::kBeams, "--num-beams", "a,b,c: one column for each number of beams"},
+      {BenchAxis::kThreads, "--threads",
+       "a,b,c: one column for each number of compute threads; simulated above the number of cores"},
       {BenchAxis::kSide, "--side", "a,b,c: one column for each side of pictures that are drawn, in pixels"}});
   for (AxisOption& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
   command

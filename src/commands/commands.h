@@ -45,6 +45,7 @@ enum class BenchAxis {
   kSourceLength,    // tokens of a source at most
   kTargetLength,    // tokens of a target at most
   kBeams,           // of a search for texts
+  kThreads,         // compute threads; simulated where there are fewer cores
   kSide,            // of pictures that are drawn
 };
 

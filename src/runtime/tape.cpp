@@ -49,7 +49,7 @@ Tape::Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout&
     const Node& node = graph.nodes()[n];
     node.kind->launch(NodeView(graph, node), *launch_);
   }
-  nanoseconds_ = std::make_unique<std::uint64_t[]>(step_count());
+  times_ = std::make_unique<StepTime[]>(step_count());
 }
 
 void Tape::replay(Threads& threads, Replay replay) const noexcept { replay_part(threads, replay, 0, step_count()); }
@@ -57,7 +57,7 @@ void Tape::replay(Threads& threads, Replay replay) const noexcept { replay_part(
 void Tape::replay_part(Threads& threads, Replay replay, std::size_t first, std::size_t end) const noexcept {
   replay.thread_scratch = memory_.thread_scratch;
   replay.thread_scratch_bytes = memory_.thread_scratch_bytes;
-  threads.replay(Span<const Step>(launch_->steps().data() + first, end - first), replay, {nanoseconds_.get() + first},
+  threads.replay(Span<const Step>(launch_->steps().data() + first, end - first), replay, {times_.get() + first},
                  static_cast<std::int64_t>(first));
 }
 
@@ -65,7 +65,7 @@ double Tape::seconds(bool backward) const noexcept {
   std::uint64_t sum = 0;
   const std::vector<Step>& steps = launch_->steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (graph_.nodes()[static_cast<std::size_t>(steps[i].node)].backward == backward) sum += nanoseconds_[i];
+    if (graph_.nodes()[static_cast<std::size_t>(steps[i].node)].backward == backward) sum += times_[i].nanoseconds;
   }
   return static_cast<double>(sum) * 1e-9;
 }
@@ -98,12 +98,23 @@ std::vector<NodeTime> Tape::node_times(const BatchCounts& counts) const {
   for (std::size_t n = 0; n < times.size(); ++n) {
     const Node& node = graph_.nodes()[n];
     const Cost cost = cost_of(graph_, node, counts);
-    times[n] = {node.scope, node.kind->name, node.backward, node.again, node.bf16_products,
-                0.0,        cost.flops,      cost.bytes,    1.0};
+    NodeTime& time = times[n];
+    time.scope = node.scope;
+    time.kind = node.kind->name;
+    time.backward = node.backward;
+    time.again = node.again;
+    time.bf16_products = node.bf16_products;
+    time.flops = cost.flops;
+    time.bytes = cost.bytes;
   }
   const std::vector<Step>& steps = launch_->steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    times[static_cast<std::size_t>(steps[i].node)].seconds += static_cast<double>(nanoseconds_[i]) * 1e-9;
+    NodeTime& time = times[static_cast<std::size_t>(steps[i].node)];
+    const StepTime& step = times_[i];
+    time.seconds += static_cast<double>(step.nanoseconds) * 1e-9;
+    time.work_seconds += static_cast<double>(step.work_ns) * 1e-9;
+    time.barrier_seconds += static_cast<double>(step.barrier_ns) * 1e-9;
+    time.few_tasks_seconds += static_cast<double>(step.few_tasks_ns) * 1e-9;
   }
   return times;
 }

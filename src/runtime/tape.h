@@ -34,6 +34,8 @@ struct NodeTime {
   double seconds = 0.0;
   double flops = 0.0, bytes = 0.0;  // of one replay, or of the replays of a batch
   double replays = 1.0;             // so many
+  double work_seconds = 0.0, barrier_seconds = 0.0, few_tasks_seconds = 0.0;  // as StepTime has them
+  double memory_seconds = 0.0;  // of `seconds`: for want of a faster memory
 };
 
 class Tape {
@@ -65,7 +67,7 @@ class Tape {
   const Graph& graph_;
   TapeMemory memory_;
   std::unique_ptr<Launch> launch_;
-  std::unique_ptr<std::uint64_t[]> nanoseconds_;  // by step
+  std::unique_ptr<StepTime[]> times_;  // by step
 };
 
 }  // namespace bascule

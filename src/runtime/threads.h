@@ -23,9 +23,24 @@ namespace bascule {
 // The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the
 // constructor.
 
-// Nanoseconds spent in each step, summed over replays: one counter a step, written by thread 0.
+// Of one step, summed over replays; written by thread 0.
+struct StepTime {
+  std::uint64_t nanoseconds = 0;
+  // Of simulated threads: in tasks, all together; the barrier; and idle for want of tasks, each thread's share.
+  std::uint64_t work_ns = 0, barrier_ns = 0, few_tasks_ns = 0;
+};
 struct StepTimes {
-  std::uint64_t* nanoseconds = nullptr;  // null: not measured
+  StepTime* steps = nullptr;  // null: not measured
+};
+
+// Threads that there are no cores for. Thread 0 runs all tasks one after another and measures each of them; the time of
+// a step is that of so many threads to whom the tasks are dealt in order, the next one to whoever is free first. No
+// thread slows another down.
+struct SimulatedThreads {
+  int count = 0;  // 0: none
+  // Assumed: until all threads have noticed the end of a step, and between two tasks that are dealt.
+  std::uint64_t barrier_ns() const;
+  static constexpr std::uint64_t kDealNs = 33;  // 30 million a second, from one counter that all raise
 };
 
 class Threads {
@@ -34,6 +49,8 @@ class Threads {
   // destructor, which it must call as well. heart, position: written after every step, outlive this; null: nobody
   // reads them. Throws std::system_error where the system refuses a thread; none stays behind.
   Threads(int count, bool pin, Heartbeat* heart = nullptr, TapePosition* position = nullptr);
+  // count(): theirs. There are no others than the calling thread.
+  explicit Threads(const SimulatedThreads& simulated);
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
@@ -44,17 +61,24 @@ class Threads {
   // done: operations of the same tape that went before, from which the position counts on.
   void replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done = 0) noexcept;
 
+  // How much longer all replays so far took than simulated ones would have, in seconds; 0: nothing is simulated.
+  double simulated_gain() const noexcept { return 1e-9 * static_cast<double>(gained_ns_); }
+
  private:
   void pin_all();
   void end_workers() noexcept;
   void work(int thread) noexcept;
   void walk(int thread) noexcept;
+  void simulate() noexcept;
   void arrive() noexcept;
   void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept;
 
   int count_;
   int spins_;  // none where threads outnumber cores: a spinning one would keep a working one from its core
   std::vector<std::thread> workers_;
+  SimulatedThreads simulated_;
+  std::vector<std::uint64_t> free_at_;  // when each simulated thread has done its tasks of this step
+  std::int64_t gained_ns_ = 0;
   cpu_set_t allowed_;  // the calling thread's cores before it was pinned
   bool is_pinned_ = false;
   int pin_error_ = 0;

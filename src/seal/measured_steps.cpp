@@ -2,6 +2,7 @@
 #include "src/seal/measured_steps.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
@@ -24,10 +25,10 @@ struct Sealed {
   SealedLoader loader;
   SealedTapes tapes;
 
-  Sealed(RecordedRun& run, Isa isa)
+  Sealed(RecordedRun& run, Isa isa, bool simulates)
       : memory(run.plan, run.settings.machine.huge_pages, alone),
         loader(run.data, run.plan, memory.arena(), alone),
-        tapes(run, isa, memory.arena(), alone) {
+        tapes(run, isa, memory.arena(), alone, simulates) {
     StartWork work;
     memory.touch(&work, tapes.threads(), alone);
     initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(run.settings.run.seed));
@@ -121,7 +122,7 @@ class EvaluationSteps {
 };
 
 template <typename Steps>
-Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<double> seconds,
+Status run_steps(Steps& steps, const Stream& stream, const Threads& threads, std::int64_t warmup, Span<double> seconds,
                  Span<std::int64_t> samples, Span<std::int64_t> tokens, Span<double> losses,
                  MeasuredSteps* measured) noexcept {
   steps.begin(warmup + static_cast<std::int64_t>(seconds.size()));
@@ -130,9 +131,9 @@ Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<d
   const Progressed before = steps.so_far();
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     const Progressed step_before = steps.so_far();
-    const double began = monotonic_seconds();
+    const double began = monotonic_seconds(), gained = threads.simulated_gain();
     BASCULE_TRY(steps.step());
-    seconds[i] = monotonic_seconds() - began;
+    seconds[i] = monotonic_seconds() - began - (threads.simulated_gain() - gained);
     samples[i] = steps.so_far().rows.samples() - step_before.rows.samples();
     tokens[i] = steps.so_far().tokens - step_before.tokens;
     if (!losses.empty()) losses[i] = steps.so_far().loss_sum - step_before.loss_sum;
@@ -149,9 +150,10 @@ Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<d
 }
 
 template <typename Steps>
-Status run_sealed(Steps& steps, const Stream& stream, std::int64_t warmup, MeasuredSteps* measured) {
+Status run_sealed(Steps& steps, const Stream& stream, const Threads& threads, std::int64_t warmup,
+                  MeasuredSteps* measured) {
   seal_memory();
-  const Status status = run_steps(steps, stream, warmup, {measured->seconds.data(), measured->seconds.size()},
+  const Status status = run_steps(steps, stream, threads, warmup, {measured->seconds.data(), measured->seconds.size()},
                                   {measured->samples.data(), measured->samples.size()},
                                   {measured->tokens.data(), measured->tokens.size()},
                                   {measured->losses.data(), measured->losses.size()}, measured);
@@ -178,9 +180,10 @@ void add_nodes_of_texts(const RecordedRun& run, const Generator& generator, Meas
 
 }  // namespace
 
-MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count) {
+MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count, bool simulates) {
   own_indexes(run.data);
-  Sealed sealed(run, isa);
+  Sealed sealed(run, isa, simulates);
+  Threads& threads = sealed.tapes.threads();
   MeasuredSteps measured;
   measured.seconds.resize(static_cast<std::size_t>(count));
   measured.samples.resize(static_cast<std::size_t>(count));
@@ -193,16 +196,16 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   Status status = ok_status();
   if (trains) {
     TrainingSteps steps(run, sealed, run.session);
-    status = run_sealed(steps, stream, warmup, &measured);
+    status = run_sealed(steps, stream, threads, warmup, &measured);
   } else if (generator != nullptr) {
     generator->seal(sealed.memory.arena().at(run.plan[kGenerationMemory]), run.session);
     TextRunner runner(*generator);
-    EvaluationSteps steps(stream, runner, generator, sealed.tapes.threads());
-    status = run_sealed(steps, stream, warmup, &measured);
+    EvaluationSteps steps(stream, runner, generator, threads);
+    status = run_sealed(steps, stream, threads, warmup, &measured);
   } else {
     TapeRunner runner(run.session.tape(run.graphs[Use::kEvaluate].number));
-    EvaluationSteps steps(stream, runner, nullptr, sealed.tapes.threads());
-    status = run_sealed(steps, stream, warmup, &measured);
+    EvaluationSteps steps(stream, runner, nullptr, threads);
+    status = run_sealed(steps, stream, threads, warmup, &measured);
   }
   if (!status.ok()) {
     const bool diverged = status.code == StatusCode::kNotFinite;
@@ -217,6 +220,10 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
     measured.nodes = run.session.tape(run.graphs[Use::kEvaluate].number).node_times(measured.rows);
   }
   measured.stream = stream.statistics();
+  if (simulates) {
+    std::fill_n(measured.phases, kStepPhases, std::numeric_limits<double>::quiet_NaN());
+    measured.could_deliver = std::numeric_limits<double>::quiet_NaN();
+  }
   return measured;
 }
 

@@ -26,7 +26,7 @@ struct MeasuredSteps {
   std::vector<std::int64_t> samples;  // of each step
   std::vector<std::int64_t> tokens;   // that each step generated, where texts are
   std::vector<double> losses;         // of each update, before it; empty where none is trained
-  double phases[kStepPhases] = {};    // seconds, summed
+  double phases[kStepPhases] = {};    // seconds, summed; NaN where threads are simulated
   BatchCounts rows;                   // mean of a micro-batch
   std::int64_t micro_batches = 0;     // of nodes: with those before the measurement
   double pieces = 0.0;                // of a micro-batch, a mean; 0: they are whole
@@ -38,7 +38,8 @@ struct MeasuredSteps {
 };
 
 // A run that trains has at least warmup + count updates; an evaluation's batches begin anew when all have been run. The
-// figures of an evaluation are not computed. Throws Error for what a step ended with.
-MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count);
+// figures of an evaluation are not computed. simulates: the run's threads are simulated (runtime/threads.h), and
+// seconds are theirs. Throws Error for what a step ended with.
+MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count, bool simulates);
 
 }  // namespace bascule

@@ -80,8 +80,9 @@ void SealedLoader::resume_digests(const ResumePoint& point) {
   for (std::size_t i = 0; i < saved.size(); ++i) digests[i].store(saved[i], std::memory_order_relaxed);
 }
 
-SealedTapes::SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& group)
-    : threads_(run.threads, run.threads == usable_cores(), &group.heart(), &group.position()) {
+SealedTapes::SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& group, bool simulates)
+    : threads_(simulates ? Threads(SimulatedThreads{run.threads})
+                         : Threads(run.threads, run.threads == usable_cores(), &group.heart(), &group.position())) {
   run.session.seal(arena, run.plan, kernels_for(isa, run.settings.machine), run.threads, &group);
   if (!run.graphs.trains()) return;
   if (run.graphs.has_pieces())

@@ -53,8 +53,9 @@ class SealedLoader {
 
 class SealedTapes {
  public:
-  // Seals run.session. run, arena and group outlive this, which is made and ends in the same thread.
-  SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& group);
+  // Seals run.session. run, arena and group outlive this, which is made and ends in the same thread. simulates: the
+  // run's threads are more than there are cores, and are simulated (runtime/threads.h).
+  SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& group, bool simulates = false);
 
   Threads& threads() { return threads_; }
   BatchPieces* pieces() { return pieces_.get(); }  // null: batches go through the model whole

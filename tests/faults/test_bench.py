@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bascule bench`, steps of a set length, and the batch size that a refusal names."""
 import json
+import os
 import pathlib
 import re
 import tempfile
@@ -144,6 +145,24 @@ class Bench(unittest.TestCase):
             self.assertIn(said, done.stderr.splitlines()[-1])
         done = run("bench", settings(self.folder, **pictures), "--batch=1", "--workers=1")
         self.assertEqual((done.returncode, done.stderr), (SETTINGS, "bascule: --batch: is given beside --workers; give one of them\n"))
+
+    def test_threads_beyond_the_cores_are_simulated(self):
+        cores = len(os.sched_getaffinity(0))
+        done = run("bench", settings(self.folder), "--steps", 2, "--warmup", 1, "--threads", f"1,{16 * cores}", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        real, simulated = json.loads(done.stdout)["columns"]
+        self.assertEqual([(column["threads"], column["simulated"]) for column in (real, simulated)], [(1, False), (16 * cores, True)])
+        self.assertEqual((real["losses"], real["lost"]), (simulated["losses"], []))
+        self.assertIsNone(simulated["phases"]["forward"])
+        self.assertIsNone(simulated["loader_samples_per_second"])
+        for kind in simulated["lost"]:
+            parts = sum(kind[f"{part}_seconds"] for part in ("few_tasks", "last_tasks", "barrier", "memory"))
+            self.assertAlmostEqual(parts, kind["seconds"], places=9)
+            self.assertGreaterEqual(min(kind.values(), key=lambda value: value if isinstance(value, float) else 0.0), -1e-6, kind)
+        self.assertEqual({kind["name"] for kind in simulated["lost"]}, {operation["name"] for operation in simulated["operations"]})
+        text = run("bench", settings(self.folder), "--steps", 1, "--threads", 16 * cores).stdout
+        self.assertIn(f"simulated: the tasks of {16 * cores} threads", text)
+        self.assertIn("--threads: 0 threads", run("bench", settings(self.folder), "--threads", "0").stderr)
 
     def test_a_batch_of_more_rows_than_there_are_is_named_as_it_is(self):
         rows = self.folder / "rows.jsonl"

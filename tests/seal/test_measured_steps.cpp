@@ -13,7 +13,7 @@ namespace {
 
 TEST(MeasuredSteps, HavePhasesOfTheMeasuredStepsAlone) {
   DemoRun run("", "max_steps = 4\n");
-  const MeasuredSteps measured = measure_steps(*run, best_isa(), 3, 1);
+  const MeasuredSteps measured = measure_steps(*run, best_isa(), 3, 1, false);
   ASSERT_EQ(measured.seconds.size(), 1u);
   const double phases = std::accumulate(measured.phases, measured.phases + kStepPhases, 0.0);
   EXPECT_GT(phases, 0.0);
