@@ -175,8 +175,8 @@ UnitPlace unit_place(const PlanArguments& arguments);
 struct ReproduceArguments {
   std::string record;             // a finished run's folder, or its bascule.json
   std::vector<std::string> keys;  // with answer: in place of the file's
-  std::optional<std::pair<std::string, std::int64_t>>
-      answer;           // an access log and a line of it: record is the service's
+  std::optional<std::pair<std::string, std::string>>
+      answer;           // an access log and the number of a line: record is the service's
   std::string request;  // a file with that answer's request; "-": standard input
   std::string output;   // of the repetition; empty: beside the recorded folder
   bool check = false;   // compare what is there; run nothing

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -27,10 +28,19 @@ std::string body_of(const LoggedAnswer& logged, const std::string& file, const s
               "name a file with its body: --request FILE");
 }
 
+std::int64_t line_number(const std::string& text) {
+  std::int64_t line = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, failure] = std::from_chars(text.data(), end, line);
+  if (failure == std::errc() && after == end) return line;
+  throw Error(ErrorKind::kSettings, "--answer", "\"" + text + "\" is not the number of a line", "write LOG LINE");
+}
+
 }  // namespace
 
 int reproduce_answer(const ReproduceArguments& arguments) {
-  const auto& [log, line] = *arguments.answer;
+  const auto& [log, number] = *arguments.answer;
+  const std::int64_t line = line_number(number);
   std::vector<std::string> differences;
   const LoggedAnswer logged = read_logged_answer(log, line, &differences);
   for (std::string& text : differences) text.insert(0, "log: ");

@@ -62,6 +62,7 @@ class ServeOperation(unittest.TestCase):
         done = run("reproduce", *keys, log, 1, "--request", "-", input='{"inputs": ""}')
         self.assertEqual((done.returncode, "which depended on the load" in done.stdout), (0, True), done.stdout + done.stderr)
         self.assertEqual(run("reproduce", *keys, log, 2).returncode, 3)
+        self.assertIn("\"two\" is not the number of a line", run("reproduce", *keys, log, "two").stderr)
         self.assertEqual(run("reproduce", self.folder / "vectors", "serve.auto_truncate=true").returncode, 2)
 
     def test_plan_draws_lists_and_writes_units(self):
