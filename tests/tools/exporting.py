@@ -7,7 +7,9 @@ import json
 import pathlib
 import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "tests/data/emoji-captions/images"
@@ -49,6 +51,37 @@ def run(*arguments):
     with contextlib.redirect_stderr(said):
         code = tool.main([str(a) for a in arguments])
     return code, said.getvalue().splitlines()
+
+
+class Table:
+    """A data set as the tool sees it, without the `datasets` library. names: of the classes in the column "label", or of the tags in "tags"."""
+
+    def __init__(self, columns, names=None):
+        self.columns, self.column_names, self.split = columns, list(columns), None
+        classes = types.SimpleNamespace(names=names) if names else types.SimpleNamespace()
+        self.features = {name: {"label": classes, "tags": types.SimpleNamespace(feature=classes)}.get(name) for name in columns}
+
+    def select_columns(self, names):
+        self.selected = names
+        return self
+
+    def __getitem__(self, name):
+        return self.columns[name]
+
+    def __iter__(self):
+        return iter({name: values[i] for name, values in self.columns.items()} for i in range(len(next(iter(self.columns.values())))))
+
+
+@contextlib.contextmanager
+def library(loaded, asked=None):
+    """In place of `datasets`: what is loaded, whatever is asked, which is noted."""
+    def load(*arguments, **named):
+        if asked is not None:
+            asked.append((arguments, named))
+        return loaded
+    fake = types.SimpleNamespace(load_dataset=load, load_from_disk=load, Image=type("Image", (), {}))
+    with mock.patch.dict(sys.modules, {"datasets": fake}):
+        yield
 
 
 class InAFolder(unittest.TestCase):

@@ -10,7 +10,7 @@ import tarfile
 import unittest
 from unittest import mock
 
-from exporting import COLUMNS, HAS_PILLOW, WEBPS, InAFolder, bmp, jpegs, lines_of, png, run, tool
+from exporting import COLUMNS, HAS_PILLOW, WEBPS, InAFolder, Table, bmp, jpegs, library, lines_of, png, run, tool
 
 import export_pictures
 import export_source
@@ -120,6 +120,64 @@ class Rows(InAFolder):
         with tarfile.open(self.output / "train-00000.tar") as tar:
             self.assertEqual(json.loads(tar.extractfile("000000000.json").read()), {"label": "dog"})
 
+    def test_labels_of_texts_are_numbers_whose_names_are_told(self):
+        rows = {"a": ["one", "two", "three"], "b": ["x", "", "z"]}
+        flags = ("--text_column", "a", "--text_pair_column", "b", "--class_column", "label")
+        splits = {"train": Table({**rows, "label": [1, 0, 1]}, ["no", "jä"]), "test": Table({**rows, "label": [-1] * 3}, ["no", "jä"])}
+        with library(splits):
+            code, said = run("somebody/pairs", "--output", self.output, *flags)
+        self.assertEqual(code, 0, said)
+        self.assertEqual(lines_of(self.output / "train.jsonl"), [{"text": a, "text_pair": b, "label": label} for a, b, label in zip(rows["a"], rows["b"], [1, 0, 1])])
+        self.assertEqual([line["label"] for line in lines_of(self.output / "test.jsonl")], [-1] * 3)
+        self.assertIn('labels are numbers of classes; to name them in the trained model, write "id2label": {"0": "no", "1": "jä"} into the model\'s config.json', said)
+        self.assertIn("test: its labels are all -1, that is, it has none: as data.test_file it gets predictions alone", said)
+        self.assertEqual([line for line in said if line.startswith("train: ")], ["train: 3 rows, 0 skipped"])
+        # One label of -1 is a mistake, as are numbers that have no name and values that are none.
+        for labels, names, what in (([1, -1, 0], ["no", "yes"], "row 1: the class is -1, neither"), ([1, 0, 2], ["no", "yes"], "row 2: the class is 2, but the data set names 2"),
+                                    ([0.5, float("nan"), 1.0], None, "row 1: the class is nan")):
+            output = self.folder / f"bad{labels[-1]}"
+            with library({"train": Table({**rows, "label": labels}, names)}):
+                code, said = run("somebody/pairs", "--output", output, *flags)
+            self.assertEqual((code, len([line for line in said if what in line])), (3, 1), said)
+        with library({"train": Table({**rows, "label": [0.5, 2.0, 1e-3]})}):
+            code, said = run("somebody/scores", "--output", self.folder / "scores", *flags)
+        self.assertEqual([line["label"] for line in lines_of(self.folder / "scores" / "train.jsonl")], [0.5, 2.0, 1e-3])
+        self.assertNotIn("id2label", " ".join(said))
+
+    def test_tags_have_the_names_of_the_data_set(self):
+        words = {"words": [["A", "fox"], ["runs"]]}
+        splits = {"train": Table({**words, "tags": [[1, 0], [0]]}, ["O", "B-X"]), "test": Table({**words, "tags": [[-1, -1], [-1]]}, ["O", "B-X"])}
+        with library(splits):
+            code, said = run("somebody/words", "--output", self.output, "--text_column", "words", "--tag_column", "tags")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(lines_of(self.output / "train.jsonl"), [{"tokens": ["A", "fox"], "tags": ["B-X", "O"]}, {"tokens": ["runs"], "tags": ["O"]}])
+        self.assertEqual([line["tags"] for line in lines_of(self.output / "test.jsonl")], [[-1, -1], [-1]])
+        self.assertIn("test: its labels are all -1, that is, it has none: as data.test_file it gets predictions alone", said)
+
+        self.assertNotIn("id2label", " ".join(said))
+        self.assertFalse(tool.has_no_labels({"words": words["words"], "tags": [[-1, 0], [-1]]}, {"text": "words", "tag": "tags"}))
+        for tokens, tags, what in ((["a", "b"], [0], "there are not as many tags as words"), (["a"], [0, 0], "there are not as many tags as words"), (["a\0"], [0], "or contains a zero byte")):
+            with library({"train": Table({"words": [tokens], "tags": [tags]})}):
+                code, said = run("somebody/words", "--output", self.folder / "bad", "--text_column", "words", "--tag_column", "tags")
+            self.assertEqual((code, what in said[-1]), (3, True), said)
+
+    def test_a_file_is_loaded_as_the_split_of_its_name(self):
+        for name, loader, split in (("dev-0.parquet", "parquet", "validation"), ("x.arrow", "arrow", "train")):
+            (self.folder / name).touch()
+            asked = []
+            with library({split: Table({"text": ["a"]})}, asked):
+                code, said = run(self.folder / name, "--output", self.folder / f"out-{split}", "--text_column", "text")
+            self.assertEqual(code, 0, said)
+            self.assertEqual(asked, [((loader,), {"data_files": {split: str(self.folder / name)}})])
+        asked = []
+        with library({"train": Table({"text": ["a"]})}, asked):
+            run("somebody/x.parquet", "--output", self.output, "--text_column", "text", "--config", "c", "--revision", "r")
+            self.assertEqual(asked, [(("somebody/x.parquet", "c"), {"revision": "r"})])
+            code, said = run("somebody/x", "--output", self.folder / "other", "--text_column", "t")
+            self.assertEqual((code, said), (2, ['export_dataset: there is no column "t"; name it with --text_column, one of: text']))
+            code, said = run("somebody/x", "--output", self.folder / "other", "--text_column", "text", "--split", "test")
+            self.assertEqual((code, said), (2, ['export_dataset: there is no split "test"; there are: train']))
+
     def test_texts_become_a_corpus(self):
         rows = [{"text": "One.\n\n  Two\tthree. \r\n"}, {"text": ""}, {"text": ["Four.", "Fünf."]}, {"text": " "}]
         texts = export_texts.Texts("train", self.output)
@@ -135,9 +193,14 @@ class Rows(InAFolder):
         self.assertEqual(tool.export_split("train", rows, {"text": "text"}, texts, self.folder, True), (2, 1))
 
     def test_columns_that_do_not_go_together_are_refused(self):
-        for arguments in (("--text_column", "t", "--class_column", "c", "--summary_column", "s"), ("--text_column", "t", "--text_pair_column", "p"), ("--text_column", "t", "--shard_rows", "9"), ("--class_column", "c", "--label_column", "l")):
-            code, said = run("nowhere", "--output", self.output, *arguments)
-            self.assertEqual((code, len(said)), (2, 1), said)
+        no_pair, no_tag, no_text = "--text_pair_column needs", "--tag_column needs", "--text_column, --summary_column: texts have"
+        for columns, what in (("t text c class s summary", no_text), ("t text p text_pair", no_pair), ("c class p text_pair", no_pair), ("t text l label", no_text), ("c class l label", "--class_column and --label_column: give"),
+                              ("g tag", no_tag), ("t text g tag c class", no_tag), ("t text g tag l label", no_tag), ("t text g tag x caption", no_tag), ("t text g tag s summary", no_tag)):
+            words = columns.split()
+            code, said = run("nowhere", "--output", self.output, *(word for name, column in zip(words[::2], words[1::2]) for word in (f"--{column}_column", name)))
+            self.assertEqual((code, len(said), what in said[0]), (2, 1, True), said)
+        for column in (("--text_column", "t"), ("--text_column", "t", "--tag_column", "g")):
+            self.assertEqual(run("nowhere", "--output", self.output, *column, "--shard_rows", "9")[0], 2)
 
     def test_a_bad_row_is_named_or_left_out_and_counted(self):
         good = {"image": jpegs(1)[0], "caption": "a"}
