@@ -59,6 +59,12 @@ class DoctorTest(unittest.TestCase):
                 found = findings[check, split]
                 self.assertEqual((found["level"], found["count"]), (level, count), found["what"])
 
+    def assert_says(self, findings, wanted):
+        """wanted: what follows the split and the number of rows, and the advice, by (check, split)."""
+        for key, words in wanted.items():
+            with self.subTest(key=key):
+                self.assertEqual((findings[key]["what"].split(": ", 1)[1], findings[key]["what_to_do"]), words)
+
     def captions(self, plant=lambda rows: None, **changes):
         """Settings for 64 pictures of the demo with their captions, in which `plant` puts faults."""
         images = self.folder / "images"

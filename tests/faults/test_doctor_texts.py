@@ -130,7 +130,11 @@ class DoctorOfTexts(DoctorTest):
         self.assertNotIn("targets_without_rouge", [finding["check"] for finding in self.doctor(toml, keys[0])["findings"]])
         without = [finding for finding in self.doctor(toml, *keys)["findings"] if finding["check"] == "targets_without_rouge"]
         self.assertEqual([(finding["level"], finding["count"], finding["what"].split(" of ")[0]) for finding in without], [("warning", 1, "validation: 1")])
-        self.assertIn('metric_for_best_model = "loss"', without[0]["what_to_do"])
+        self.assertEqual(without[0]["what"], "validation: 1 of 21 targets has no word that ROUGE counts (letters a to z, digits): whatever is generated, its ROUGE is 0")
+        self.assertEqual(without[0]["what_to_do"], 'choose the best weights by the loss: training.metric_for_best_model = "loss"')
+        self.assertEqual([example["text"].rpartition("/")[2] for example in without[0]["examples"]], ['validation.jsonl:21: "\u4f60\u597d"'])
+        own = [finding for finding in self.doctor(toml, *keys[:2])["findings"] if finding["check"] == "targets_without_rouge"]
+        self.assertEqual(own[0]["what_to_do"], "judge by the loss, or by a figure of your own from predictions.jsonl")
 
     def test_sentences_of_a_corpus(self):
         lines = [f"the sentence with number {i} of this text" for i in range(40)]
