@@ -114,9 +114,19 @@ TEST(HfFolder, RefusesFoldersWhoseWeightsAreNotThere) {
 
 TEST(HfFolder, NamesWeightsOfOtherSoftwareAndWhatConvertsThem) {
   for (const auto& [file, said] :
-       {std::pair{"tf_model.h5", "tf_model.h5 holds weights of TensorFlow; convert them with "},
+       {std::pair<const char*, std::string>{
+            "tf_model.h5",
+            "tf_model.h5 holds weights of TensorFlow; convert them with Transformers 4 or Diffusers: "
+            "from_pretrained(FOLDER, from_tf=True).save_pretrained(NEW_FOLDER) of the model's class"},
+        {"tf_model.h5.index.json", "from_tf=True"},
+        {"model.ckpt.index", "from_tf=True"},
         {"flax_model.msgpack", "holds weights of Flax; convert them with "},
-        {"onnx/model.onnx", "onnx/model.onnx holds weights of ONNX; nothing converts them back"}}) {
+        {"flax_model.msgpack.index.json", "from_pretrained(FOLDER, from_flax=True)"},
+        {"diffusion_flax_model.msgpack", "from_flax=True"},
+        {"model.onnx", "model.onnx holds weights of ONNX; nothing converts them back"},
+        {"onnx/model.onnx", "onnx/model.onnx holds weights of ONNX; nothing converts them back"},
+        {"openvino_model.xml", "weights of OpenVINO; nothing"},
+        {"rust_model.ot", "weights of Rust's tch; nothing"}}) {
     const TemporaryFolder folder;
     std::filesystem::create_directory(folder.path() + "/onnx");
     folder.write(file, "x");

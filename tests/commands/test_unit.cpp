@@ -195,6 +195,58 @@ TEST(Unit, TheTemplateAllowsWhatAnyRunNeedsAndIsElseThatOfAPlan) {
   EXPECT_GT(any.size(), 30U);
 }
 
+// Lines that are the same in each unit.
+TEST(Unit, RestartsAndLimitsAreThoseOfEveryRun) {
+  Settings settings;
+  settings.distributed.timeout_seconds = 30;
+  settings.run.output_dir.resolved = "/srv/.hidden";
+  const std::string unit = unit_text(RecordedRun(settings), kPlace);
+  for (const char* const line : {"WatchdogSec=41",
+                                 "TimeoutStartSec=infinity",
+                                 "Restart=on-failure",
+                                 "RestartSec=5",
+                                 "KillMode=mixed",
+                                 "RestartPreventExitStatus=2 3 4 7",
+                                 "SuccessExitStatus=129 130 143",
+                                 "StartLimitIntervalSec=1h",
+                                 "StartLimitBurst=20",
+                                 "Type=notify",
+                                 "NotifyAccess=main",
+                                 "TasksMax=512",
+                                 "ProtectSystem=strict",
+                                 "ProtectHome=yes",
+                                 "DevicePolicy=closed",
+                                 "UMask=0077",
+                                 "CapabilityBoundingSet=",
+                                 "AmbientCapabilities=",
+                                 "RestrictAddressFamilies=AF_UNIX",
+                                 "IPAddressDeny=any",
+                                 "SystemCallFilter=@system-service",
+                                 "SystemCallFilter=~@privileged @resources",
+                                 "SystemCallFilter=sched_setaffinity setpriority",
+                                 "SystemCallErrorNumber=EPERM",
+                                 "MemoryDenyWriteExecute=yes",
+                                 "DynamicUser=yes",
+                                 "StateDirectory=bascule-run",
+                                 "StateDirectoryMode=0700",
+                                 "Environment=HOME=%S/bascule-run",
+                                 "BindPaths=%S/bascule-run:/srv/.hidden",
+                                 "WantedBy=multi-user.target",
+                                 "# The batch under way.",
+                                 "NoNewPrivileges=yes",
+                                 "RemoveIPC=yes"})
+    EXPECT_NE(unit.find("\n" + std::string(line) + "\n"), std::string::npos) << line << "\n" << unit;
+  EXPECT_EQ(unit.find("IPAddressAllow"), std::string::npos);
+  EXPECT_EQ(unit.find("LimitMEMLOCK"), std::string::npos);
+  settings.run.output_dir.resolved = "/var/lib/bascule-a b";
+  settings.distributed.world_size = 2;
+  const std::string ranks = unit_text(RecordedRun(settings), kPlace);
+  EXPECT_EQ(line_of(ranks, "NotifyAccess"), "NotifyAccess=all");
+  EXPECT_EQ(line_of(ranks, "RestrictAddressFamilies"), "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK");
+  EXPECT_EQ(line_of(ranks, "IPAddressAllow"), "IPAddressAllow=localhost");
+  EXPECT_EQ(line_of(ranks, "StateDirectory"), "StateDirectory=bascule-bascule-a_b");
+}
+
 TEST(Unit, TheTemplateHasTimeForACheckpointOf28GiB) {
   EXPECT_EQ(value_of(template_unit_text("/bin/bascule"), "TimeoutStopSec"), 60 + 28 * 32 + 10);
 }

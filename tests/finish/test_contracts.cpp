@@ -94,6 +94,51 @@ TEST(Contracts, OfARunThatDrawsAreThoseOfItsPictures) {
   EXPECT_EQ(state({9, 2, 7, 0, 0}, "Honest figures"), ContractState::kNotChecked);
 }
 
+// What a user reads at the end of a run, whole.
+TEST(Contracts, SayWhatTheyCount) {
+  const auto details = [](const std::vector<ContractResult>& lines) {
+    std::string all;
+    for (const ContractResult& one : lines) {
+      if (one.name == "Durability" || one.name == "Errors" || one.name == "Honest figures")
+        all += one.name + ": " + one.detail + "\n";
+    }
+    return all;
+  };
+  EXPECT_EQ(
+      details(judge_contracts(good())),
+      "Durability: 2 checkpoints, each synced before it was renamed into place\n"
+      "Errors: bad samples are counted and listed: train: 2 rows skipped, 4 times in total, each replaced by another "
+      "row; test: 1 row skipped, 23 evaluated\n"
+      "Honest figures: throughput counts 136 samples of 17 updates; warm-up updates excluded: 3\n");
+  EXPECT_EQ(details(judge_contracts(good(), DrawnPictures{9, 2, 7, 0, 5})),
+            "Durability: 7 pictures, each synced before it was renamed into place\n"
+            "Errors: none occurred in this run; the tests check them\n"
+            "Honest figures: throughput counts 5 of 7 pictures drawn; warm-up pictures excluded: 2\n");
+  EXPECT_EQ(details(judge_contracts(good(), DrawnPictures{9, 2, 6, 1, 5})),
+            "Durability: 1 picture drawn, but missing\n"
+            "Errors: none occurred in this run; the tests check them\n"
+            "Honest figures: 6 pictures drawn and 2 found of 9; throughput counts 5\n");
+  EXPECT_EQ(details(judge_contracts(good(), DrawnPictures{9, 9, 0, 0, 0})),
+            "Durability: no picture was due\n"
+            "Errors: none occurred in this run; the tests check them\n"
+            "Honest figures: 0 pictures drawn, no throughput measured\n");
+  ContractFigures wrong = good();
+  wrong.newest_is_in_place = false;
+  wrong.splits[0].listed = 3;
+  wrong.counted_samples = 161;
+  EXPECT_EQ(
+      details(judge_contracts(wrong)),
+      "Durability: 2 checkpoints saved, but the newest one is missing\n"
+      "Errors: train: not every skipped sample is listed\n"
+      "Honest figures: the records have 160 samples, throughput counts 161 of 17 updates, but 160 were trained in "
+      "20\n");
+  wrong.checkpoints = wrong.updates = 0;
+  wrong.resident_bytes = 0;
+  EXPECT_EQ(line(wrong, "Durability").detail, "no checkpoint was due");
+  EXPECT_EQ(line(wrong, "Honest figures").detail, "nothing was trained");
+  EXPECT_EQ(line(wrong, "Memory").detail, "the kernel does not report the resident set");
+}
+
 TEST(Contracts, SealedSaysWhatLibrariesAllocated) {
   EXPECT_NE(line(good(), "Sealed").detail.find("libraries made 1,200 allocations, 3.00 MiB over the run"),
             std::string::npos)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -128,6 +129,87 @@ TEST(GenerationConfig, WhatIsNotThereIsRefusedByName) {
             "");
   EXPECT_NE(refusal("[1]").find("not a JSON object"), std::string::npos);
   EXPECT_NE(refusal("{").find("generation_config.json"), std::string::npos);
+}
+
+// Every key that is not followed, with the value that changes nothing, one that does, and the advice.
+TEST(GenerationConfig, KeysThatAreNotFollowedAreRefusedUnlessTheyChangeNothing) {
+  const struct {
+    const char *key, *harmless, *harmful;
+  } kKeys[] = {{"do_sample", "false", "true"},
+               {"repetition_penalty", "1.0", "0.9"},
+               {"encoder_repetition_penalty", "1.0", "1.1"},
+               {"encoder_no_repeat_ngram_size", "0", "1"},
+               {"diversity_penalty", "0.0", "0.5"},
+               {"num_beam_groups", "1", "2"},
+               {"num_return_sequences", "1", "2"},
+               {"penalty_alpha", "0.0", "0.6"},
+               {"guidance_scale", "1.0", "1.5"},
+               {"renormalize_logits", "false", "true"},
+               {"remove_invalid_values", "false", "true"},
+               {"forced_decoder_ids", "null", "[[1, 2]]"},
+               {"forced_bos_token_id", "null", "0"},
+               {"forced_eos_token_id", "null", "1"},
+               {"force_words_ids", "null", "[[1]]"},
+               {"bad_words_ids", "null", "[[1]]"},
+               {"constraints", "null", "[1]"},
+               {"sequence_bias", "null", "[[[1], 0.5]]"},
+               {"suppress_tokens", "null", "[1]"},
+               {"begin_suppress_tokens", "null", "[1]"},
+               {"exponential_decay_length_penalty", "null", "[5, 1.1]"},
+               {"prompt_lookup_num_tokens", "null", "3"},
+               {"stop_strings", "null", "[\"a\"]"},
+               {"watermarking_config", "null", "{}"},
+               {"dola_layers", "null", "\"low\""},
+               {"token_healing", "false", "true"},
+               {"max_time", "null", "1.5"}};
+  for (const auto& [key, harmless, harmful] : kKeys) {
+    const auto said = [name = std::string(key)](const std::string& value) {
+      return refusal(R"({"decoder_start_token_id": 0, ")" + name + "\": " + value + "}");
+    };
+    for (const char* const value : {harmless, "null", "[]"}) EXPECT_EQ(said(value), "") << key << " " << value;
+    EXPECT_NE(said(harmful).find(std::string(key) + " = "), std::string::npos) << key;
+    EXPECT_NE(said(harmful).find(" is not supported; remove the key, or set it to " + std::string(harmless)),
+              std::string::npos)
+        << said(harmful);
+  }
+}
+
+TEST(GenerationConfig, NumbersHaveTheirRanges) {
+  const auto said = [](const std::string& members) {
+    return refusal(R"({"decoder_start_token_id": 0, )" + members + "}");
+  };
+  for (const char* const good :
+       {R"("max_new_tokens": 1)", R"("max_new_tokens": 1048575)", R"("min_new_tokens": 0)", R"("max_length": 1048576)",
+        R"("length_penalty": -100)", R"("length_penalty": 100)", R"("max_length": 7, "min_length": 7)",
+        R"("max_new_tokens": 7, "min_new_tokens": 7)", R"("no_repeat_ngram_size": 0)"})
+    EXPECT_EQ(said(good), "") << good;
+  for (const auto& [bad, words] :
+       {std::pair{R"("max_new_tokens": 0)", "max_new_tokens = 0 is not between 1 and 1048575"},
+        {R"("max_new_tokens": 1048576)", "max_new_tokens = 1048576 is not between 1 and 1048575"},
+        {R"("min_new_tokens": -1)", "min_new_tokens = -1 is not between 0 and 1048575"},
+        {R"("max_length": 1048577)", "max_length = 1048577 is above 1048576"},
+        {R"("length_penalty": 100.5)", "length_penalty is not a number from -100 to 100"},
+        {R"("length_penalty": -101)", "length_penalty is not a number from -100 to 100"},
+        {R"("no_repeat_ngram_size": -1)", "no_repeat_ngram_size = -1 is below 0"},
+        {R"("num_beams": 0)", "num_beams = 0 is below 1"},
+        {R"("num_beams": 101)", "num_beams = 101 is above the vocabulary's 100 tokens; use fewer beams"},
+        {R"("max_length": 7, "min_length": 8)", "min_length = 8 is above max_length = 7; no row could end"},
+        {R"("max_new_tokens": 7, "min_new_tokens": 8)", "min_length = 9 is above max_length = 8"},
+        {R"("early_stopping": "soon")", R"(early_stopping = "soon" is not valid; use false, true or "never")"}})
+    EXPECT_NE(said(bad).find(words), std::string::npos) << said(bad);
+}
+
+// The keys of an old config.json that a finished folder keeps, in a file of their own.
+TEST(GenerationConfig, KeepsTheKeysOfTheModelThatSayHowTextsAreWritten) {
+  const TemporaryFolder folder;
+  folder.write("config.json",
+               R"({"decoder_start_token_id": 0, "bos_token_id": 7, "num_beams": 2, "length_penalty": 0.5,
+                   "no_repeat_ngram_size": 3, "early_stopping": true, "max_new_tokens": 9, "min_new_tokens": 2,
+                   "min_length": 4, "eos_token_id": [1, 5], "do_sample": true, "d_model": 4, "model_type": "t5"})");
+  EXPECT_EQ(json_text(generation_config_to_write(folder.path(), nullptr, 8)),
+            R"({"bos_token_id":7,"decoder_start_token_id":0,"do_sample":true,"early_stopping":true,)"
+            R"("eos_token_id":[1,5],"length_penalty":0.5,"max_new_tokens":9,"min_length":4,"min_new_tokens":2,)"
+            R"("no_repeat_ngram_size":3,"num_beams":2,"pad_token_id":0})");
 }
 
 TEST(GenerationConfig, IdsAloneAreReadWhereTheSettingsSayTheRest) {

@@ -56,7 +56,22 @@ TEST(TaggedWords, AreInEveryRowOrInNone) {
   ManifestColumns columns = word_columns();
   columns.optional_labels = true;
   const std::string rows = std::string(kRows) + "{\"tokens\": [\"Bob\"]}\n";
-  EXPECT_THROW(Manifest::load(folder.write("rows.jsonl", rows), columns), Error);
+  const auto said = [&](const std::string& all) {
+    try {
+      Manifest::load(folder.write("rows.jsonl", all), columns);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(said(rows).find(":3: has no tags, but the rows before have; give every row tags, or none"),
+            std::string::npos)
+      << said(rows);
+  const std::string bare = "{\"tokens\": [\"Bob\"]}\n", tagged = "{\"tokens\": [\"Bob\"], \"ner_tags\": [\"O\"]}\n";
+  EXPECT_NE(said(bare + tagged).find(":2: has tags, but the rows before have none"), std::string::npos);
+  // -1 for some words alone is a mistake.
+  EXPECT_NE(said("{\"tokens\": [\"a\", \"b\"], \"ner_tags\": [0, -1]}\n").find("tag 2 of column \"ner_tags\" is -1"),
+            std::string::npos);
   const std::string empty = folder.write("empty.jsonl", "{\"tokens\": [\"Bob\"], \"ner_tags\": []}\n");
   EXPECT_TRUE(Manifest::load(empty, columns).lacks_labels());
   EXPECT_THROW(Manifest::load(empty, word_columns()), Error);

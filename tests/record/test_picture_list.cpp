@@ -111,7 +111,7 @@ TEST_F(PictureLists, ARowMayNameTheNumberOfItsNoise) {
 
 TEST_F(PictureLists, ABadRowIsRefusedByItsLine) {
   const std::tuple<const char*, const char*> kRows[] = {
-      {"{\"prompt\": \"a\", \"promt\": \"b\"}", "unknown key \"promt\""},
+      {"{\"prompt\": \"a\", \"promt\": \"b\"}", "unknown key \"promt\"; known: prompt, negative_prompt, seed, noise"},
       {"{\"prompt\": 3}", "\"prompt\""},
       {"{\"negative_prompt\": \"a\"}", "\"prompt\""},
       {"{\"prompt\": null}", "\"prompt\""},

@@ -195,6 +195,25 @@ TEST(Unigram, RefusesWhatT5DoesNotHave) {
               d["normalizer"] = {{"type", "Strip"}, {"strip_left", both}, {"strip_right", both}};
             }),
             "strip on the right alone");
+  refused(with([](Json& d) {
+            d["normalizer"] = {{"type", "Strip"}, {"strip_left", false}, {"strip_right", false}};
+          }),
+          "strip on the right alone");
+  const auto metaspace = [](const Json& member) {
+    return [member](Json& d) {
+      Json part = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"add_prefix_space", true}};
+      for (const auto& [key, value] : member.items()) part[key] = value;
+      d["pre_tokenizer"] = part;
+    };
+  };
+  (void)load(with(metaspace(Json::object())));
+  refused(with(metaspace({{"replacement", "_"}})), "replacement is not");
+  refused(with(metaspace({{"prepend_scheme", "first"}})), "before every word");
+  refused(with(metaspace({{"add_prefix_space", false}})), "before every word");
+  refused(with(metaspace({{"split", false}})), "Metaspace does not split");
+  for (const char* list : {"single", "pair"})
+    refused(with([&](Json& d) { d["post_processor"][list].push_back(d["post_processor"][list][0]); }),
+            "</s> behind a text");
   refused(with([](Json& d) { d["normalizer"]["precompiled_charsmap"] = "ab!"; }), "not base64");
   refused(with([](Json& d) { d["normalizer"]["precompiled_charsmap"] = "AAEAAAAA"; }), "cut short");
   TemporaryFolder folder;

@@ -313,6 +313,42 @@ TEST(WordPiece, TheClassDecidesWhichFileCounts) {
   }
 }
 
+TEST(WordPiece, RefusesAClassByItsNameAndSaysWhichAreSupported) {
+  const auto said = [](const char* file, const char* config, const char* model) {
+    const TemporaryFolder folder;
+    std::filesystem::copy_file(kFolder + "/" + file, folder.path() + "/" + file);
+    folder.write("tokenizer_config.json", config);
+    folder.write("config.json", model);
+    try {
+      load_tokenizer(folder.path());
+    } catch (const Error& error) {
+      return std::string(error.what()).substr(folder.path().size());
+    }
+    return std::string("taken");
+  };
+  constexpr char kAlbert[] = R"({"tokenizer_class": "AlbertTokenizer"})", kMpnet[] = R"({"model_type": "mpnet"})";
+  const std::string own =
+      "BertTokenizer, DistilBertTokenizer, ElectraTokenizer, LxmertTokenizer, MobileBertTokenizer, "
+      "SqueezeBertTokenizer";
+  const std::string beside =
+      ": tokenizer_class is \"AlbertTokenizer\", with which Transformers does not give the ids of this tokenizer.json; "
+      "of "
+      "this kind " +
+      own + " and PreTrainedTokenizerFast are supported";
+  const std::string alone =
+      ": tokenizer_class is \"AlbertTokenizer\", which is not supported without tokenizer.json; supported are " + own +
+      ", ConvBertTokenizer";
+  EXPECT_EQ(said("tokenizer.json", kAlbert, "{}"), "/tokenizer_config.json" + beside);
+  EXPECT_EQ(said("tokenizer.json", "{}", kAlbert), "/config.json" + beside);
+  EXPECT_EQ(said("vocab.txt", kAlbert, "{}"), "/tokenizer_config.json" + alone);
+  EXPECT_EQ(said("vocab.txt", "{}", kAlbert), "/config.json" + alone);
+  EXPECT_EQ(said("vocab.txt", "{}", kMpnet),
+            "/config.json: the tokenizer of model_type \"mpnet\" is not supported without tokenizer.json");
+  EXPECT_EQ(said("tokenizer.json", "{}", kMpnet), "taken");
+  for (const char* model : {"bert", "distilbert", "electra", "convbert", "lxmert", "mobilebert", "squeezebert"})
+    EXPECT_EQ(said("vocab.txt", "{}", ("{\"model_type\": \"" + std::string(model) + "\"}").c_str()), "taken") << model;
+}
+
 TEST(WordPiece, TypesOfTokensAreGivenUnlessTheConfigurationLeavesThemOut) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(kFolder + "/tokenizer.json", folder.path() + "/tokenizer.json");
