@@ -1,18 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands around `bascule serve`: answers that are proved by the log, units, the second stop signal, nginx in front."""
 import hashlib
+import http.client
 import json
+import os
 import pathlib
 import re
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, run
+from bascule_run import PROGRAM, ROOT, run, wait_for
 from serving import KEYWORDS, Served, has_parser, write_models
+
+NGINX = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return one.getsockname()[1]
+
+
+def is_open(port):
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
@@ -99,6 +115,47 @@ class ServeOperation(unittest.TestCase):
             self.assertEqual(code, 128 + signal.SIGTERM, error)
             self.assertTrue(error.endswith("bascule: serve: second signal: stopping at once; requests that were admitted get no answer\n"), error)
             connection.close()
+
+    @unittest.skipUnless(NGINX and shutil.which("openssl"), "nginx or openssl is not installed")
+    def test_nginx_stands_in_front(self):
+        """With the file that tools/packaging has: TLS outside, the same bodies, no metrics, a limit of bodies, clients that are slow."""
+        home, port = self.folder / "nginx", free_port()
+        home.mkdir()
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=bascule.example", "-keyout", home / "key.pem", "-out", home / "cert.pem"], capture_output=True, check=True)
+        text = (ROOT / "tools/packaging/nginx.conf").read_text()
+        for old, new in (("/run/bascule/serve.sock", home / "socket"), ("listen 443", f"listen 127.0.0.1:{port}"), ("/etc/ssl/certs/bascule.pem", home / "cert.pem"), ("/etc/ssl/private/bascule.key", home / "key.pem")):
+            self.assertIn(old, text)
+            text = text.replace(old, str(new))
+        paths = "".join(f"{kind}_temp_path {home}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        (home / "nginx.conf").write_text(f"user root;\ndaemon off;\npid {home}/pid;\nerror_log {home}/error.log;\nevents {{}}\nhttp {{\naccess_log off;\n{paths}{text}}}\n")
+        trusted = ssl.create_default_context(cafile=home / "cert.pem")
+        with Served(self.folder / "vectors", "serve.max_connections=4", listen=f"unix:{home}/socket") as server:
+            nginx = subprocess.Popen([NGINX, "-c", home / "nginx.conf", "-p", home], stderr=subprocess.PIPE, text=True)
+            try:
+                wait_for(lambda: is_open(port) or nginx.poll() is not None)
+
+                def outside(path, body=None):
+                    connection = http.client.HTTPSConnection("bascule.example", context=trusted)
+                    connection.sock = trusted.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="bascule.example")
+                    connection.request("GET" if body is None else "POST", path, body, {"Content-Type": "application/json"})
+                    answer = connection.getresponse()
+                    result = answer.status, dict(answer.getheaders()).get("Repr-Digest"), answer.read()
+                    connection.close()
+                    return result
+
+                slow = [trusted.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="bascule.example") for _ in range(8)]
+                for one in slow:  # twice as many as the server has slots
+                    one.sendall(b"POST /embed HTTP/1.1\r\nHost: bascule.example\r\nContent-Length: 100\r\n\r\n{")
+                body = json.dumps({"inputs": self.texts[:5]}).encode()
+                status, headers, wanted = server.ask("/embed", body)
+                self.assertEqual([outside("/embed", body) for _ in range(6)], [(200, headers["Repr-Digest"], wanted)] * 6)
+                self.assertEqual([outside(path)[0] for path in ("/health", "/metrics", "/nowhere")], [200, 403, 404])
+                self.assertEqual([outside("/embed", b" " * size)[0] for size in (2_000_001, 1_999_999)], [413, 400])
+                for one in slow:
+                    one.close()
+            finally:
+                nginx.terminate()
+                nginx.communicate()
 
 
 if __name__ == "__main__":
