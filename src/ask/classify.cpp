@@ -291,8 +291,8 @@ class ClassifyCommand {
   void say(const AskedText& asked, const std::vector<TextEntity>& entities) {
     std::string lines;
     for (const TextEntity& one : entities) {
-      lines += shown_guess(one.score, one.type + "  " + one.text + "  [" + std::to_string(one.start) + ", " +
-                                          std::to_string(one.end) + ")");
+      lines += shown_guess(one.score, std::string(one.type) + "  " + std::string(one.text) + "  [" +
+                                          std::to_string(one.start) + ", " + std::to_string(one.end) + ")");
     }
     say(asked, "entities", entities_json(entities), lines);
   }

@@ -17,16 +17,9 @@ bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) !
 
 std::int64_t characters(std::string_view text) { return std::count_if(text.begin(), text.end(), begins_character); }
 
-// A word: the tokens that begin with one that does not continue another.
-struct TaggedWord {
-  std::size_t begin = 0, end = 0;  // bytes of the text
-  std::int64_t tag = 0;
-  double probability = 0.0;
-};
-
 // Whether the token continues the word of the token before it. Tokens that do not tell are in the same word where
 // there is no space between them.
-bool continues(const std::string& text, const PlacedToken& token, const TokenWords& words) {
+bool continues(std::string_view text, const PlacedToken& token, const TokenWords& words) {
   if (token.id == words.tokenizer.unknown_id()) return false;
   const std::string_view shown(text.data() + token.begin, token.end - token.begin);
   if (words.tokenizer.marks_continuation()) {
@@ -40,66 +33,90 @@ bool continues(const std::string& text, const PlacedToken& token, const TokenWor
 }
 
 // A tag without B- or I- goes on as I- does.
-struct TagName {
-  bool begins = false;
-  std::string rest;
-};
-TagName parts_of(const std::string& name) {
-  const bool has_prefix = name.rfind("B-", 0) == 0 || name.rfind("I-", 0) == 0;
-  return {name.rfind("B-", 0) == 0, has_prefix ? name.substr(2) : name};
+bool begins(std::string_view name) { return name.substr(0, 2) == "B-"; }
+std::string_view rest_of(std::string_view name) {
+  return begins(name) || name.substr(0, 2) == "I-" ? name.substr(2) : name;
 }
 
-std::string type_of(const std::string& name) {
+std::string_view type_of(std::string_view name) {
   const std::size_t hyphen = name.find('-');
-  return hyphen == std::string::npos ? name : name.substr(hyphen + 1);
-}
-
-// [first, last] of the words.
-TextEntity entity_of(const std::string& text, const std::vector<TaggedWord>& words, std::size_t first, std::size_t last,
-                     const std::string& type) {
-  TextEntity entity;
-  entity.type = type;
-  for (std::size_t i = first; i <= last; ++i) entity.score += words[i].probability;
-  entity.score /= static_cast<double>(last - first + 1);
-  const std::size_t begin = words[first].begin, end = std::max(begin, words[last].end);
-  entity.text = text.substr(begin, end - begin);
-  entity.start = characters(std::string_view(text).substr(0, begin));
-  entity.end = characters(std::string_view(text).substr(0, words[last].end));
-  return entity;
+  return hyphen == std::string_view::npos ? name : name.substr(hyphen + 1);
 }
 
 }  // namespace
 
+std::size_t find_words(Span<TaggedWord> words, std::string_view text, Span<const PlacedToken> tokens,
+                       const TokenWords& how) noexcept {
+  std::size_t count = 0;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    if (count > 0 && continues(text, tokens[t], how)) {
+      words[count - 1].end = tokens[t].end;
+    } else {
+      words[count++] = {tokens[t].begin, tokens[t].end, static_cast<std::int64_t>(t)};
+    }
+  }
+  return count;
+}
+
+void tag_words(Span<TaggedWord> words, const float* logits, std::int64_t tags) noexcept {
+  for (TaggedWord& word : words) {
+    TokenOrClass best;
+    most_probable(logits + word.token * tags, tags, {&best, 1});
+    word.tag = best.id;
+    word.probability = best.probability;
+  }
+}
+
+// Bytes are asked for in order, or nearly.
+std::int64_t EntityReader::characters_before(std::size_t byte) noexcept {
+  if (byte < counted_) return characters_ - characters(text_.substr(byte, counted_ - byte));
+  characters_ += characters(text_.substr(counted_, byte - counted_));
+  counted_ = byte;
+  return characters_;
+}
+
+bool EntityReader::next(TextEntity* entity) noexcept {
+  while (first_ < words_.size()) {
+    const std::size_t first = first_;
+    const std::string_view name = names_[static_cast<std::size_t>(words_[first].tag)];
+    double sum = words_[first].probability;
+    for (++first_; first_ < words_.size(); ++first_) {
+      const std::string_view tag = names_[static_cast<std::size_t>(words_[first_].tag)];
+      if (begins(tag) || rest_of(tag) != rest_of(name)) break;
+      sum += words_[first_].probability;
+    }
+    if (type_of(name) == "O") continue;
+    const std::size_t begin = words_[first].begin, end = words_[first_ - 1].end;
+    entity->type = type_of(name);
+    entity->score = sum / static_cast<double>(first_ - first);
+    entity->text = text_.substr(begin, std::max(begin, end) - begin);
+    entity->start = characters_before(begin);
+    entity->end = characters_before(end);
+    return true;
+  }
+  return false;
+}
+
 std::vector<TextEntity> text_entities(const std::string& text, const std::vector<PlacedToken>& tokens,
                                       const float* logits, const std::vector<std::string>& names,
                                       const TokenWords& words) {
-  std::vector<TaggedWord> tagged;
-  const std::int64_t classes = static_cast<std::int64_t>(names.size());
-  for (std::size_t t = 0; t < tokens.size(); ++t) {
-    if (!tagged.empty() && continues(text, tokens[t], words)) {
-      tagged.back().end = tokens[t].end;
-      continue;
-    }
-    const TokenOrClass best = most_probable(logits + static_cast<std::int64_t>(t) * classes, classes, 1).front();
-    tagged.push_back({tokens[t].begin, tokens[t].end, best.id, best.probability});
-  }
+  std::vector<TaggedWord> tagged(tokens.size());
+  tagged.resize(find_words(tagged, text, tokens, words));
+  tag_words(tagged, logits, static_cast<std::int64_t>(names.size()));
+  EntityReader reader(text, tagged, names);
   std::vector<TextEntity> entities;
-  for (std::size_t first = 0, next = 0; first < tagged.size(); first = next) {
-    const std::string& name = names[static_cast<std::size_t>(tagged[first].tag)];
-    for (next = first + 1; next < tagged.size(); ++next) {
-      const TagName tag = parts_of(names[static_cast<std::size_t>(tagged[next].tag)]);
-      if (tag.begins || tag.rest != parts_of(name).rest) break;
-    }
-    if (type_of(name) != "O") entities.push_back(entity_of(text, tagged, first, next - 1, type_of(name)));
-  }
+  for (TextEntity one; reader.next(&one);) entities.push_back(one);
   return entities;
 }
 
 Json entities_json(const std::vector<TextEntity>& entities) {
   Json all = Json::array();
   for (const TextEntity& one : entities) {
-    all.push_back(
-        {{"entity", one.type}, {"score", one.score}, {"text", one.text}, {"start", one.start}, {"end", one.end}});
+    all.push_back({{"entity", std::string(one.type)},
+                   {"score", one.score},
+                   {"text", std::string(one.text)},
+                   {"start", one.start},
+                   {"end", one.end}});
   }
   return all;
 }

@@ -91,22 +91,35 @@ Status Tokenizer::encode_words_into(std::string_view words, Span<std::int32_t> i
 }
 
 std::vector<PlacedToken> Tokenizer::place_tokens(std::string_view text) const {
-  std::vector<std::byte> scratch(scratch_bytes(text.size()));
-  std::vector<PlacedToken> placed;
-  TokenOutput output(&placed);
-  const Status status = tokenize_checked(text, output, scratch);
-  if (!status.ok()) {
-    throw Error{ErrorKind::kData, "text", "byte " + std::to_string(status.detail[0]) + " is not UTF-8",
-                "write the text in UTF-8"};
+  std::vector<std::byte> scratch(place_scratch_bytes(text.size()));
+  std::vector<PlacedToken> placed(text.size());
+  std::size_t count = 0;
+  // Few texts have more tokens than bytes.
+  while (true) {
+    const Status status = place_tokens_into(text, placed, &count, scratch);
+    if (!status.ok()) {
+      throw Error{ErrorKind::kData, "text", "byte " + std::to_string(status.detail[0]) + " is not UTF-8",
+                  "write the text in UTF-8"};
+    }
+    const bool is_whole = count <= placed.size();
+    placed.resize(count);
+    if (is_whole) return placed;
   }
+}
+
+Status Tokenizer::place_tokens_into(std::string_view text, Span<PlacedToken> placed, std::size_t* count,
+                                    Span<std::byte> scratch) const noexcept {
+  TokenOutput output(placed);
+  BASCULE_TRY(tokenize_checked(text, output, scratch));
+  *count = output.count();
   const auto is_within = [&](std::size_t place) {
     return place < text.size() && (static_cast<unsigned char>(text[place]) & 0xc0U) == 0x80U;
   };
-  for (PlacedToken& token : placed) {
+  for (PlacedToken& token : placed.first(std::min(*count, placed.size()))) {
     while (token.begin > 0 && is_within(token.begin)) --token.begin;
     while (token.begin < token.end && is_within(token.end)) ++token.end;
   }
-  return placed;
+  return ok_status();
 }
 
 std::vector<std::int32_t> Tokenizer::encode(const Texts& texts, std::int64_t max_length) const {

@@ -98,15 +98,15 @@ class TokenOutput {
  public:
   // counts_all: the number of all ids is wanted, also of those that do not fit.
   TokenOutput(Span<std::int32_t> ids, bool counts_all) noexcept : ids_(ids), counts_all_(counts_all) {}
-  // Keeps the places of all ids in the text too. Before the seal: allocates.
-  explicit TokenOutput(std::vector<PlacedToken>* placed) noexcept : counts_all_(true), placed_(placed) {}
+  // Keeps the places in the text too, and counts all.
+  explicit TokenOutput(Span<PlacedToken> placed) noexcept : counts_all_(true), keeps_places_(true), placed_(placed) {}
   // begin, end: of the token in the text, where keeps_places() and the kind of tokenizer knows them.
   void add(std::int32_t id, std::size_t begin = 0, std::size_t end = 0) noexcept {
     if (count_ < ids_.size()) ids_[count_] = id;
-    if (placed_ != nullptr) placed_->push_back({id, begin, end});
+    if (count_ < placed_.size()) placed_[count_] = {id, begin, end};
     ++count_;
   }
-  bool keeps_places() const noexcept { return placed_ != nullptr; }
+  bool keeps_places() const noexcept { return keeps_places_; }
   // No further id is of use.
   bool is_done() const noexcept { return !counts_all_ && count_ >= ids_.size(); }
   std::size_t count() const noexcept { return count_; }
@@ -115,8 +115,8 @@ class TokenOutput {
  private:
   Span<std::int32_t> ids_;
   std::size_t count_ = 0;
-  bool counts_all_;
-  std::vector<PlacedToken>* placed_ = nullptr;
+  bool counts_all_, keeps_places_ = false;
+  Span<PlacedToken> placed_;
 };
 
 class Tokenizer {
@@ -153,9 +153,17 @@ class Tokenizer {
   // RoBERTa's BPE without the spaces at their ends; other kinds know none. Throws Error (kData) naming the first byte
   // that is not UTF-8.
   std::vector<PlacedToken> place_tokens(std::string_view text) const;
+  // The same after the seal, those that fit into `placed`; *count: of all. Allocates nothing. kBadSample: see above.
+  // scratch: place_scratch_bytes().
+  Status place_tokens_into(std::string_view text, Span<PlacedToken> placed, std::size_t* count,
+                           Span<std::byte> scratch) const noexcept;
 
   // Working memory for texts of at most this many bytes.
   virtual std::size_t scratch_bytes(std::size_t longest_text_bytes) const noexcept = 0;
+  // The same where places are kept.
+  virtual std::size_t place_scratch_bytes(std::size_t longest_text_bytes) const noexcept {
+    return scratch_bytes(longest_text_bytes);
+  }
   // The same for words of at most this many bytes together.
   virtual std::size_t word_scratch_bytes(std::size_t longest_text_bytes) const noexcept {
     return scratch_bytes(longest_text_bytes);

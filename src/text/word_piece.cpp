@@ -68,20 +68,15 @@ class PieceTable {
   std::size_t longest_ = 0;
 };
 
-// Where a word's bytes stand in the text, and how many of them its pieces up to each one have.
-struct KeptPlaces {
-  BytePlaces bytes;
-  std::vector<std::size_t> piece_ends;
-};
-
 // A word as it grows, in the working memory.
 struct Word {
   char* bytes;
   std::uint64_t* hashes;  // of the prefixes of what is left
   std::int32_t* pieces;
+  std::int32_t* piece_ends;  // bytes of the word's pieces up to each one
   std::size_t size = 0, characters = 0;
   std::size_t begin = 0, end = 0;  // in the text
-  KeptPlaces* places = nullptr;    // where they are kept
+  BytePlaces places = {};
 
   // Adds a character of the normalised text, made of [from, to) of the text.
   void add(std::uint32_t code_point, std::size_t from, std::size_t to) {
@@ -89,7 +84,7 @@ struct Word {
     end = to;
     if (++characters > kLongestWord) return;
     size += put_utf8(code_point, bytes + size);
-    keep_place(from, to);
+    places.extend(size, from, to);
   }
   // The same of a letter of ASCII that normalising leaves alone.
   void add_letter(char letter, std::size_t from) {
@@ -97,49 +92,56 @@ struct Word {
     end = from + 1;
     if (++characters > kLongestWord) return;
     bytes[size++] = letter;
-    keep_place(from, from + 1);
-  }
-  void keep_place(std::size_t from, std::size_t to) {
-    if (places == nullptr) return;
-    places->bytes.extend(size, from, to);
+    places.extend(size, from, from + 1);
   }
   void add_piece(std::size_t number, std::int32_t id, std::size_t piece_end) {
     pieces[number] = id;
-    if (places != nullptr) places->piece_ends.push_back(piece_end);
+    piece_ends[number] = static_cast<std::int32_t>(piece_end);
   }
   void put_pieces(std::size_t count, TokenOutput& output) const {
     for (std::size_t i = 0; i < count; ++i) {
-      if (places == nullptr) {
+      if (!places.are_kept()) {
         output.add(pieces[i]);
       } else {
-        const std::size_t first = i == 0 ? 0 : places->piece_ends[i - 1], last = places->piece_ends[i] - 1;
-        output.add(pieces[i], places->bytes.begins[first], places->bytes.ends[last]);
+        output.add(pieces[i], places.begins[i == 0 ? 0 : piece_ends[i - 1]], places.ends[piece_ends[i] - 1]);
       }
     }
   }
-  void clear() {
-    size = characters = 0;
-    if (places != nullptr) *places = {};
-  }
+  void clear() { size = characters = places.size = 0; }
 };
 
-constexpr std::size_t kScratchBytes = kWordBytes * (sizeof(char) + sizeof(std::uint64_t) + sizeof(std::int32_t)) + 16;
+constexpr std::size_t kScratchBytes =
+    kWordBytes * (sizeof(char) + sizeof(std::uint64_t) + 2 * sizeof(std::int32_t)) + 16;
+constexpr std::size_t kPlaceBytes = 2 * sizeof(std::size_t);  // of each byte whose place is kept
+
+// From the front of `memory`.
+BytePlaces take_places(std::byte** memory, std::size_t bytes) noexcept {
+  std::size_t* const begins = static_cast<std::size_t*>(static_cast<void*>(*memory));
+  *memory += kPlaceBytes * bytes;
+  return {begins, begins + bytes, 0};
+}
 
 class WordPiece final : public Tokenizer {
  public:
   WordPiece(TokenizerFacts facts, const WordPieceFiles& files);
   std::size_t scratch_bytes(std::size_t longest_text_bytes) const noexcept override {
-    return kScratchBytes + (normalised_.empty() ? 0 : WordPieceNormalizer::most_bytes(longest_text_bytes));
+    return kScratchBytes + normalised_bytes(longest_text_bytes);
+  }
+  std::size_t place_scratch_bytes(std::size_t longest_text_bytes) const noexcept override {
+    return scratch_bytes(longest_text_bytes) + kPlaceBytes * (kWordBytes + normalised_bytes(longest_text_bytes));
   }
 
  private:
+  std::size_t normalised_bytes(std::size_t text_bytes) const noexcept {
+    return normalised_.empty() ? 0 : WordPieceNormalizer::most_bytes(text_bytes);
+  }
   Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
   // [place, end) of the text.
   void tokenize_between(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output,
                         Word& word) const noexcept;
-  // The same with the tokens that are looked for in the normalised text, for which `memory` has room.
+  // The same with the tokens that are looked for in the normalised text, for which there is room.
   void find_normalised(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output, Word& word,
-                       char* memory) const noexcept;
+                       NormalisedText normalised) const noexcept;
   void add_character(std::uint32_t code_point, std::size_t from, std::size_t to, TokenOutput& output,
                      Word& word) const noexcept;
   void end_word(TokenOutput& output, Word& word) const noexcept;
@@ -225,9 +227,7 @@ void WordPiece::tokenize_between(std::string_view text, std::size_t place, std::
 }
 
 void WordPiece::find_normalised(std::string_view text, std::size_t place, std::size_t end, TokenOutput& output,
-                                Word& word, char* memory) const noexcept {
-  BytePlaces places;
-  NormalisedText normalised{memory, 0, output.keeps_places() ? &places : nullptr};
+                                Word& word, NormalisedText normalised) const noexcept {
   normalizer_.normalise(
       text, place, end, [] { return false; },
       [&](std::uint32_t code_point, std::size_t from, std::size_t to) { normalised.add(code_point, from, to); });
@@ -248,22 +248,26 @@ void WordPiece::find_normalised(std::string_view text, std::size_t place, std::s
 }
 
 Status WordPiece::tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept {
-  if (scratch.size() < scratch_bytes(text.size())) return Status{StatusCode::kBadSample, {0, kPieceTooLong}};
+  const bool keeps = output.keeps_places();
+  if (scratch.size() < (keeps ? place_scratch_bytes(text.size()) : scratch_bytes(text.size())))
+    return Status{StatusCode::kBadSample, {0, kPieceTooLong}};
   const std::size_t skipped = (8 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 8) % 8;
-  std::byte* const memory = scratch.data() + skipped;
-  void* const hashes = memory;
-  void* const pieces = memory + kWordBytes * sizeof(std::uint64_t);
-  void* const bytes = memory + kWordBytes * (sizeof(std::uint64_t) + sizeof(std::int32_t));
-  Word word{static_cast<char*>(bytes), static_cast<std::uint64_t*>(hashes), static_cast<std::int32_t*>(pieces)};
-  KeptPlaces places;
-  if (output.keeps_places()) word.places = &places;
+  std::byte* memory = scratch.data() + skipped;
+  const BytePlaces word_places = keeps ? take_places(&memory, kWordBytes) : BytePlaces();
+  const BytePlaces text_places = keeps ? take_places(&memory, normalised_bytes(text.size())) : BytePlaces();
+  std::uint64_t* const hashes = static_cast<std::uint64_t*>(static_cast<void*>(memory));
+  std::int32_t* const pieces = static_cast<std::int32_t*>(static_cast<void*>(hashes + kWordBytes));
+  std::int32_t* const piece_ends = pieces + kWordBytes;
+  char* const bytes = static_cast<char*>(static_cast<void*>(piece_ends + kWordBytes));
+  Word word{bytes, hashes, pieces, piece_ends};
+  word.places = word_places;
   for (AddedMatch added; added.next < text.size() && !output.is_done();) {
     const std::size_t place = added.end;
     added = as_written_.find(text, added);
     if (normalised_.empty()) {
       tokenize_between(text, place, added.begin, output, word);
     } else {
-      find_normalised(text, place, added.begin, output, word, word.bytes + kWordBytes);
+      find_normalised(text, place, added.begin, output, word, {word.bytes + kWordBytes, 0, text_places});
     }
     if (added.id >= 0) output.add(added.id, std::min(added.begin, added.end), added.end);
   }

@@ -19,12 +19,17 @@ namespace bascule {
 // How BERT's WordPiece normalises a text: what is no text is removed, Chinese characters get spaces around them, marks
 // are dropped, case is lowered.
 
-// Where in a text the bytes come from that were made of it. Before the seal.
+// Where in a text the bytes come from that were made of it, in memory of the caller. Null: places are not kept.
 struct BytePlaces {
-  std::vector<std::size_t> begins, ends;
-  void extend(std::size_t size, std::size_t begin, std::size_t end) {
-    begins.resize(size, begin);
-    ends.resize(size, end);
+  std::size_t *begins = nullptr, *ends = nullptr;
+  std::size_t size = 0;
+
+  bool are_kept() const { return begins != nullptr; }
+  void extend(std::size_t to, std::size_t begin, std::size_t end) {
+    for (; are_kept() && size < to; ++size) {
+      begins[size] = begin;
+      ends[size] = end;
+    }
   }
 };
 
@@ -32,14 +37,14 @@ struct BytePlaces {
 struct NormalisedText {
   char* bytes;
   std::size_t size = 0;
-  BytePlaces* places = nullptr;  // where they are kept
+  BytePlaces places = {};
 
   void add(std::uint32_t code_point, std::size_t from, std::size_t to) {
     size += put_utf8(code_point, bytes + size);
-    if (places != nullptr) places->extend(size, from, to);
+    places.extend(size, from, to);
   }
-  std::size_t begin_of(std::size_t byte) const { return places == nullptr ? 0 : places->begins[byte]; }
-  std::size_t end_of(std::size_t byte) const { return places == nullptr ? 0 : places->ends[byte]; }
+  std::size_t begin_of(std::size_t byte) const { return places.are_kept() ? places.begins[byte] : 0; }
+  std::size_t end_of(std::size_t byte) const { return places.are_kept() ? places.ends[byte] : 0; }
 };
 
 struct WordPieceNormalizer {

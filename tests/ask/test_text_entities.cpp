@@ -30,8 +30,8 @@ std::string entities(const std::string& kind, const std::string& text, const std
   std::string shown;
   for (const TextEntity& one : text_entities(text, tokens, logits.data(), kNames, {*tokenizer, texts})) {
     EXPECT_NEAR(one.score, 1.0, 1e-12);
-    shown +=
-        (shown.empty() ? "" : " ") + one.type + "[" + std::to_string(one.start) + "," + std::to_string(one.end) + ")";
+    shown += (shown.empty() ? "" : " ") + std::string(one.type) + "[" + std::to_string(one.start) + "," +
+             std::to_string(one.end) + ")";
   }
   return shown;
 }
