@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts packed end to end into the fields of a batch, in memory that is made once. After the constructor nothing
-// allocates.
+// The texts of requests as a batch, in memory that is made once. After the constructor nothing allocates.
 //
 //   TextBatch batch(model, fields, {samples, tokens, selected}, mask_id);
 //   batch.clear();
@@ -14,22 +13,20 @@
 #include "src/base/batch.h"
 #include "src/base/span.h"
 #include "src/models/model.h"
+#include "src/session/packed_text.h"
 
 namespace bascule {
 
-// What a batch has room for: texts, their tokens together, and the tokens that the model is asked about.
-struct TextRoom {
-  std::int64_t texts = 0, tokens = 0, selected = 0;
-};
+// The tokens that a model is asked about, in place of the id of a mask.
+inline constexpr std::int32_t kNoToken = -1, kEveryToken = -2;
 
 class TextBatch {
  public:
-  // mask_id: the tokens that the model is asked about; -1: none. fields: outlives this.
+  // mask_id: the tokens that the model is asked about. fields: outlives this.
   TextBatch(const ModelInputs& inputs, const Fields& fields, const TextRoom& room, std::int32_t mask_id);
 
   // The bounds of a graph for such batches, of texts of so many tokens.
   static BatchCounts bounds(const Fields& fields, const TextRoom& room, std::int64_t longest);
-  static std::size_t bytes(const TextRoom& room);
 
   void clear() noexcept;
   // There is room for it. ids are in the vocabulary. From second_begin on tokens have the type second_type.
@@ -37,16 +34,14 @@ class TextBatch {
   Batch batch() const noexcept;
 
  private:
-  using Numbers = std::vector<std::int32_t>;  // with room for all, so that push_back() allocates nothing
-
-  const void* field(FieldSource source) const noexcept;
+  const void* field(const Field& field) const noexcept;
 
   const Fields& fields_;
   const TextShape shape_;
   const std::int32_t mask_id_;
-  Numbers ids_, types_, positions_, offsets_, selected_, read_, read_offsets_, selected_among_read_;
-  std::vector<std::uint64_t> row_keys_, read_keys_, sample_keys_;
-  const Numbers no_labels_;  // losses are computed beside what is asked for: of any label
+  PackedText texts_;
+  std::vector<std::uint64_t> sample_keys_;
+  const std::vector<std::int32_t> no_labels_;  // losses are computed beside what is asked for: of any label
   const std::vector<float> no_values_;
 };
 

@@ -33,12 +33,15 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
       pixels_(padded.pixels),
       label_values_(padded.label_values),
       label_shares_(padded.label_shares) {
+  for (int text = 0; text < kMaxTexts; ++text) {
+    padded_lengths_[text] = padded.texts[text].length;
+    if (padded_lengths_[text] > 0) texts_[text].clear();
+  }
   for (std::int64_t s = 0; s < padded.samples; ++s) {
     const std::uint64_t number = static_cast<std::uint64_t>(padded.first_sample + s);
     for (std::int64_t column = 0; column < inputs.texts_in_a_row; ++column) {
       const std::int64_t row = s * inputs.texts_in_a_row + column;
-      const std::vector<std::int32_t>& offsets = texts_[0].offsets;
-      const std::int32_t first = column > 0 ? offsets.back() - offsets.end()[-1 - column] : 0;
+      const std::int32_t first = column > 0 ? texts_[0].tokens_of_last(column) : 0;
       const std::uint64_t texts = static_cast<std::uint64_t>(inputs.texts_in_a_row);
       sample_keys_.push_back(row_key(number * texts + static_cast<std::uint64_t>(column), 0));
       if (padded.texts[0].length > 0) add_text(padded.texts[0], inputs.texts[0], 0, row, number, first, every_row);
@@ -66,64 +69,41 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
 void PackedBatch::add_text(const PaddedText& padded, const TextShape& shape, int number, std::int64_t s,
                            std::uint64_t sample, std::int32_t first, bool every_row) {
   PackedText& text = texts_[number];
-  if (s == 0) text.offsets = text.read_offsets = {0};
-  text.padded_length = padded.length;
+  text.begin_text(shape, sample, number, first);
   const bool has_labels = !padded.token_labels.empty();
   const std::int64_t tokens = tokens_of(padded, s, where_);
-  std::int32_t counted = 0;
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::size_t at = static_cast<std::size_t>(s * padded.length + t);
-    const std::int32_t row = static_cast<std::int32_t>(text.token_ids.size());
-    const std::uint64_t key = text_row_key(sample, number, static_cast<std::uint64_t>(first + t));
     const std::int64_t id = padded.input_ids[at];
     if (id < 0 || id >= shape.vocabulary_size)
       refuse(
           where_, s,
           "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(shape.vocabulary_size));
-    const std::int32_t position = shape.positions.next(static_cast<std::int32_t>(id), &counted);
-    if (shape.max_positions > 0 && position >= shape.max_positions)
-      refuse(where_, s,
-             "more tokens than max_position_embeddings = " + std::to_string(shape.max_positions) + " allows");
     const std::int64_t label = has_labels ? padded.token_labels[at] : -100;
     if (label >= (tags_ > 0 ? tags_ : shape.vocabulary_size))
       refuse(where_, s,
              "label " + std::to_string(label) +
                  (tags_ > 0 ? " is none of the " + count_of(tags_, "tag") : " is outside the vocabulary"));
-    const bool is_selected = label >= 0 || (has_labels && every_row);
-    if (t == 0 || is_selected) {
-      text.read_rows.push_back(row);
-      text.read_row_keys.push_back(key);
-    }
-    if (is_selected) {
-      text.masked_among_read.push_back(static_cast<std::int32_t>(text.read_rows.size()) - 1);
-      text.masked_rows.push_back(row);
-      text.masked_labels.push_back(label >= 0 ? static_cast<std::int32_t>(label) : -100);
-      text.words.push_back(static_cast<std::int32_t>(t));
-    }
     const std::int64_t type = padded.token_types.empty() ? 0 : padded.token_types[at];
     if (type < 0 || (shape.token_types > 0 && type >= shape.token_types))
       refuse(where_, s, "token type " + std::to_string(type) + " is none of the " + std::to_string(shape.token_types));
-    text.row_keys.push_back(key);
-    text.padded_row.push_back(static_cast<std::int64_t>(at));
-    text.decoder_ids.push_back(t == 0 ? shape.start_id : text.token_ids.back());
-    text.token_ids.push_back(static_cast<std::int32_t>(id));
-    text.token_types.push_back(static_cast<std::int32_t>(type));
-    text.position_ids.push_back(position);
+    const std::int32_t position =
+        text.add(static_cast<std::int32_t>(id), static_cast<std::int32_t>(type),
+                 label >= 0 || (has_labels && every_row), label >= 0 ? static_cast<std::int32_t>(label) : -100);
+    if (shape.max_positions > 0 && position >= shape.max_positions)
+      refuse(where_, s,
+             "more tokens than max_position_embeddings = " + std::to_string(shape.max_positions) + " allows");
+    padded_rows_[number].push_back(static_cast<std::int64_t>(at));
   }
-  text.offsets.push_back(static_cast<std::int32_t>(text.token_ids.size()));
-  text.read_offsets.push_back(static_cast<std::int32_t>(text.read_rows.size()));
+  text.end_text();
 }
 
 BatchCounts PackedBatch::counts(const Fields& fields) const {
   BatchCounts counts;
   counts[kSamples] = samples();
   for (const Field& field : fields) {
-    const PackedText& text = texts_[field.text];
-    const int stream = field.rows.stream;
-    if (field.source == FieldSource::kTokenIds) counts[stream] = static_cast<std::int64_t>(text.token_ids.size());
-    if (field.source == FieldSource::kReadRows) counts[stream] = static_cast<std::int64_t>(text.read_rows.size());
-    if (field.source == FieldSource::kMaskedRows || field.source == FieldSource::kLabelledRows)
-      counts[stream] = static_cast<std::int64_t>(text.masked_rows.size());
+    const std::int64_t rows = texts_[field.text].rows(field.source);
+    if (rows >= 0) counts[field.rows.stream] = rows;
   }
   return counts;
 }
@@ -132,32 +112,16 @@ Batch PackedBatch::batch(const Fields& fields) const {
   Batch batch;
   batch.counts = counts(fields);
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const PackedText& text = texts_[fields[i].text];
     switch (fields[i].source) {
       case FieldSource::kPixels: batch.fields[i] = pixels_.data(); break;
-      case FieldSource::kTokenIds: batch.fields[i] = text.token_ids.data(); break;
-      case FieldSource::kTokenTypes: batch.fields[i] = text.token_types.data(); break;
-      case FieldSource::kPositionIds: batch.fields[i] = text.position_ids.data(); break;
-      case FieldSource::kTextOffsets: batch.fields[i] = text.offsets.data(); break;
-      case FieldSource::kTextRowKeys: batch.fields[i] = text.row_keys.data(); break;
       case FieldSource::kSampleKeys: batch.fields[i] = sample_keys_.data(); break;
-      case FieldSource::kMaskedRows: batch.fields[i] = text.masked_rows.data(); break;
-      case FieldSource::kReadRows: batch.fields[i] = text.read_rows.data(); break;
-      case FieldSource::kReadOffsets: batch.fields[i] = text.read_offsets.data(); break;
-      case FieldSource::kReadRowKeys: batch.fields[i] = text.read_row_keys.data(); break;
-      case FieldSource::kMaskedAmongRead: batch.fields[i] = text.masked_among_read.data(); break;
-      case FieldSource::kMaskedLabels: batch.fields[i] = text.masked_labels.data(); break;
-      case FieldSource::kDecoderIds: batch.fields[i] = text.decoder_ids.data(); break;
-      case FieldSource::kLabelledRows: batch.fields[i] = text.masked_rows.data(); break;
-      case FieldSource::kTokenLabels: batch.fields[i] = text.masked_labels.data(); break;
-      case FieldSource::kLabelledWords: batch.fields[i] = text.words.data(); break;
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
       case FieldSource::kLabelValues: batch.fields[i] = label_values_.data(); break;
       case FieldSource::kMixedLabels: batch.fields[i] = mixed_labels_.data(); break;
       case FieldSource::kLabelShares: batch.fields[i] = label_shares_.data(); break;
       case FieldSource::kImageRowKeys: batch.fields[i] = image_row_keys_.data(); break;
-      case FieldSource::kGenerator: break;
+      default: batch.fields[i] = texts_[fields[i].text].field(fields[i].source); break;
     }
   }
   return batch;

@@ -9,6 +9,7 @@
 
 #include "src/base/batch.h"
 #include "src/models/model.h"
+#include "src/session/packed_text.h"
 
 namespace bascule {
 
@@ -47,21 +48,10 @@ class PackedBatch {
   // With the fields that the model declares. Borrowed from this object.
   Batch batch(const Fields& fields) const;
   // For each row of a text, its row in the padded layout: sample * length + position; the same of the texts of a row.
-  const std::vector<std::int64_t>& padded_row(int text) const { return texts_[text].padded_row; }
-  std::int64_t padded_length(int text) const { return texts_[text].padded_length; }
+  const std::vector<std::int64_t>& padded_row(int text) const { return padded_rows_[text]; }
+  std::int64_t padded_length(int text) const { return padded_lengths_[text]; }
 
  private:
-  // The fields of one text.
-  struct PackedText {
-    std::vector<std::int32_t> token_ids, decoder_ids, token_types, position_ids, offsets, read_rows, read_offsets,
-        masked_among_read;
-    std::vector<std::int32_t> masked_rows, masked_labels;  // of tokens with labels, masked or not
-    std::vector<std::int32_t> words;                       // the same: each token counts as one
-    std::vector<std::uint64_t> row_keys, read_row_keys;
-    std::vector<std::int64_t> padded_row;
-    std::int64_t padded_length = 0;
-  };
-
   void add_text(const PaddedText& padded, const TextShape& shape, int number, std::int64_t s, std::uint64_t sample,
                 std::int32_t first, bool every_row);
 
@@ -70,6 +60,8 @@ class PackedBatch {
   const std::int64_t tags_;  // labels of tokens are below it; 0: they are tokens
   const std::vector<float> pixels_, label_values_, label_shares_;
   PackedText texts_[kMaxTexts];
+  std::vector<std::int64_t> padded_rows_[kMaxTexts];
+  std::int64_t padded_lengths_[kMaxTexts] = {};
   std::vector<std::int32_t> labels_, mixed_labels_;
   std::vector<std::uint64_t> image_row_keys_, sample_keys_;
 };
