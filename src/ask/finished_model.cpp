@@ -125,6 +125,20 @@ RunInputs read_run_inputs(const std::string& folder) {
   return inputs;
 }
 
+std::string source_prefix(const std::string& folder, const RunInputs& run, const char* what_to_do) {
+  if (run.source_prefix) return *run.source_prefix;
+  const std::string path = folder + "/config.json";
+  const Json config = read_json_file(path);
+  const Json* const tasks = find_member(config, "task_specific_params", path);
+  const Json* const task = tasks == nullptr ? nullptr : find_member(*tasks, "summarization", path);
+  std::string prefix = task == nullptr ? "" : get_string(*task, "prefix", path, "");
+  if (!prefix.empty()) {
+    std::fprintf(stderr, "bascule: prefix \"%s\", of task_specific_params in config.json%s\n", prefix.c_str(),
+                 what_to_do);
+  }
+  return prefix;
+}
+
 MediaSettings media_settings_of_model(const std::string& folder, std::int64_t image_side) {
   const RunInputs inputs = read_run_inputs(folder);
   const std::string config = folder + "/config.json";

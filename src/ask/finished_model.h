@@ -47,6 +47,9 @@ struct RunInputs {
 };
 // Throws Error kData.
 RunInputs read_run_inputs(const std::string& folder);
+// The prefix of each source of a model that writes: of the run, or of config.json, which is told. what_to_do: behind
+// that line.
+std::string source_prefix(const std::string& folder, const RunInputs& run, const char* what_to_do = "");
 // For pictures of that side, prepared as read_run_inputs() says. Throws Error kData.
 MediaSettings media_settings_of_model(const std::string& folder, std::int64_t image_side);
 

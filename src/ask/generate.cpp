@@ -58,22 +58,6 @@ SearchOptions options_of(const GenerateArguments& arguments, const ModelInputs& 
   return options;
 }
 
-// The prefix of each text: that of the command line, of the run, or of config.json, which is told.
-std::string prefix_of(const GenerateArguments& arguments, const RunInputs& run) {
-  if (arguments.prefix) return *arguments.prefix;
-  if (run.source_prefix) return *run.source_prefix;
-  const std::string path = arguments.folder + "/config.json";
-  const Json config = read_json_file(path);
-  const Json* const tasks = find_member(config, "task_specific_params", path);
-  const Json* const task = tasks == nullptr ? nullptr : find_member(*tasks, "summarization", path);
-  std::string prefix = task == nullptr ? "" : get_string(*task, "prefix", path, "");
-  if (!prefix.empty()) {
-    std::fprintf(stderr, "bascule: prefix \"%s\", of task_specific_params in config.json; --prefix names another\n",
-                 prefix.c_str());
-  }
-  return prefix;
-}
-
 // A model, planned for a batch of so many texts of so many tokens, which generates.
 class Writer {
  public:
@@ -150,7 +134,7 @@ class GenerateCommand {
         decoder_(load_token_decoder(arguments.folder)),
         options_(options_of(arguments, model_->inputs())) {
     const RunInputs run = read_run_inputs(arguments.folder);
-    prefix_ = prefix_of(arguments, run);
+    prefix_ = arguments.prefix ? *arguments.prefix : source_prefix(arguments.folder, run, "; --prefix names another");
     if (first_invalid_utf8(prefix_) < prefix_.size())
       throw Error(ErrorKind::kSettings, "--prefix", "is not UTF-8", "write it in UTF-8");
     longest_ = arguments.max_source_length > 0 ? arguments.max_source_length : run.max_source_length;

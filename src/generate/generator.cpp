@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <type_traits>
 
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/base/span.h"
 #include "src/graph/element_types.h"
 
@@ -57,27 +59,34 @@ std::int64_t aligned(std::int64_t count) { return align_up<std::int64_t>(count, 
 
 RecordedGeneration record_generation(Session* session, const Model& model, const Fields& fields,
                                      const BatchCounts& bounds, const SearchOptions& options, Precision precision,
-                                     const std::vector<std::string>& frozen) {
+                                     const std::vector<std::string>& frozen, std::int64_t slots) {
   RecordedGeneration recorded;
   recorded.source_offsets = field_from(fields, FieldSource::kTextOffsets);
   const int ids = field_from(fields, FieldSource::kTokenIds);
   BASCULE_CHECK(serves(model, Use::kDecode) && recorded.source_offsets >= 0 && ids >= 0);
   recorded.source_stream = fields[static_cast<std::size_t>(ids)].rows.stream;
   DecodingShape& shape = recorded.shape;
-  shape.slots = bounds.samples() * options.num_beams;
+  const std::int64_t longest = bounds.longest[recorded.source_stream], rows = bounds[recorded.source_stream];
+  recorded.slots = slots > 0 ? slots : bounds.samples();
+  shape.keeps_sources = slots > 0;
+  shape.slots = recorded.slots * options.num_beams;
   shape.max_length = options.max_length;
-  shape.source_rows = bounds[recorded.source_stream];
-  const std::int64_t longest = bounds.longest[recorded.source_stream];
-  shape.longest_source = longest > 0 ? longest : shape.source_rows;
+  shape.longest_source = longest > 0 ? longest : rows;
+  shape.source_rows = shape.keeps_sources ? slots * shape.longest_source : rows;
 
   RecordOptions record_options;
   record_options.frozen = frozen;
   record_options.decoding = shape;
-  Graph& encode = session->add_graph(bounds, fields);
+  Fields encoded = fields;
+  recorded.kept_sources = static_cast<int>(fields.size());
+  if (shape.keeps_sources)
+    encoded.push_back(
+        {kKeptSources, DType::kInt32, rows_of_stream(recorded.source_stream), 1, FieldSource::kGenerator});
+  Graph& encode = session->add_graph(bounds, encoded);
   recorded.encode = session->graphs() - 1;
   model.record(encode, Use::kEncode, record_options);
   BatchCounts live;
-  live[kSamples] = bounds.samples();
+  live[kSamples] = recorded.slots;
   live[kLiveRows] = shape.slots;
   Graph& decode = session->add_graph(live, decoding_fields(shape));
   recorded.decode = session->graphs() - 1;
@@ -100,29 +109,36 @@ Generator::Generator(const RecordedGeneration& recorded, const SearchOptions& op
       search_(options, max_samples),
       vocabulary_size_(options.vocabulary_size) {}
 
-std::size_t Generator::bytes() const {
+// cut(member, elements) for each array.
+template <typename Cut>
+void Generator::cut_memory(Cut cut) {
   const DecodingShape& shape = recorded_.shape;
-  const std::int64_t words = 2 * aligned(shape.slots) + aligned(shape.slots * shape.max_length) +
-                             aligned(max_samples_ + 1) + aligned(max_samples_ * shape.longest_source) +
-                             aligned(max_samples_);
+  cut(&next_places_, shape.slots);
+  cut(&past_counts_, shape.slots);
+  cut(&past_places_, shape.slots * shape.max_length);
+  cut(&live_offsets_, max_samples_ + 1);
+  cut(&source_places_, max_samples_ * shape.longest_source);
+  for (std::int32_t** const by_sample : {&source_counts_, &sources_, &source_lengths_}) cut(by_sample, max_samples_);
+  if (!shape.keeps_sources) return;
+  cut(&kept_sources_, shape.source_rows);
+  cut(&stepped_, shape.slots);
+  for (std::int32_t** const by_slot : {&wants_logs_, &is_finite_}) cut(by_slot, max_samples_);
+  cut(&logs_, max_samples_ * shape.max_length);
+}
+
+std::size_t Generator::bytes() const {
+  std::int64_t words = 0;
+  const_cast<Generator*>(this)->cut_memory([&](auto*, std::int64_t count) { words += aligned(count); });
   return static_cast<std::size_t>(words) * sizeof(std::int32_t) + search_.bytes();
 }
 
 void Generator::seal(std::byte* memory, const Session& session, bool averaged) {
-  const DecodingShape& shape = recorded_.shape;
-  std::int32_t* next = static_cast<std::int32_t*>(static_cast<void*>(memory));
-  const auto cut = [&next](std::int64_t count) {
-    std::int32_t* const place = next;
-    next += aligned(count);
-    return place;
-  };
-  next_places_ = cut(shape.slots);
-  past_counts_ = cut(shape.slots);
-  past_places_ = cut(shape.slots * shape.max_length);
-  live_offsets_ = cut(max_samples_ + 1);
-  source_places_ = cut(max_samples_ * shape.longest_source);
-  source_counts_ = cut(max_samples_);
-  search_.seal(static_cast<std::byte*>(static_cast<void*>(next)));
+  std::byte* next = memory;
+  cut_memory([&](auto* member, std::int64_t count) {
+    *member = static_cast<std::remove_reference_t<decltype(*member)>>(static_cast<void*>(next));
+    next += static_cast<std::size_t>(aligned(count)) * sizeof(std::int32_t);
+  });
+  search_.seal(next);
   encode_ = averaged ? &session.averaged_tape(recorded_.encode) : &session.tape(recorded_.encode);
   decode_ = averaged ? &session.averaged_tape(recorded_.decode) : &session.tape(recorded_.decode);
   logits_ = decode_->at(recorded_.logits);
@@ -137,11 +153,12 @@ void Generator::seal_alone(const Session& session) {
 }
 
 // Fills the places of the rows that the search wants decoded. Returns the number of their samples.
-std::int64_t Generator::fill_places(const std::int32_t* source_offsets) noexcept {
-  const std::int64_t position = search_.position(), most = recorded_.shape.max_length;
+std::int64_t Generator::fill_places() noexcept {
+  const std::int64_t most = recorded_.shape.max_length;
   std::int64_t live = 0;
   live_offsets_[0] = 0;
   for (std::int64_t r = 0; r < search_.rows(); ++r) {
+    const std::int64_t position = search_.position(r);
     const std::size_t row = static_cast<std::size_t>(r);
     const auto place_of = [&](std::int32_t slot, std::int64_t p) { return static_cast<std::int32_t>(slot * most + p); };
     std::int32_t* const past = past_places_ + r * most;
@@ -152,7 +169,7 @@ std::int64_t Generator::fill_places(const std::int32_t* source_offsets) noexcept
 
     const std::int32_t sample = search_.samples()[row];
     if (r == 0 || sample != search_.samples()[row - 1]) {
-      const std::int32_t first = source_offsets[sample], count = source_offsets[sample + 1] - first;
+      const std::int32_t first = sources_[sample], count = source_lengths_[sample];
       std::int32_t* const places = source_places_ + live * recorded_.shape.longest_source;
       for (std::int32_t i = 0; i < count; ++i) places[i] = first + i;
       source_counts_[live++] = count;
@@ -162,35 +179,86 @@ std::int64_t Generator::fill_places(const std::int32_t* source_offsets) noexcept
   return live;
 }
 
+void Generator::step(Threads& threads) noexcept {
+  Replay decoding;
+  const std::int64_t rows = search_.rows();
+  Batch& next = decoding.batch;
+  next.counts[kSamples] = fill_places();
+  next.counts[kLiveRows] = rows;
+  next.fields[kTokens] = search_.tokens().data();
+  next.fields[kPlaces] = next_places_;
+  next.fields[kPast] = past_places_;
+  next.fields[kPastNumber] = past_counts_;
+  next.fields[kOffsets] = live_offsets_;
+  next.fields[kSources] = source_places_;
+  next.fields[kSourceNumber] = source_counts_;
+  decode_->replay(threads, decoding);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    if (std::isfinite(logits_[r * vocabulary_size_])) continue;
+    saw_not_finite_ = true;
+    if (is_finite_ != nullptr) is_finite_[search_.samples()[static_cast<std::size_t>(r)]] = 0;
+  }
+  decoded_rows_ += rows;
+  ++decoded_steps_;
+  const Span<const std::int32_t> samples = search_.samples();
+  if (stepped_ != nullptr) std::copy(samples.begin(), samples.end(), stepped_);
+  search_.take(threads, logits_, vocabulary_size_, top_, log_sum_);
+  if (wants_logs_ != nullptr) keep_logs(threads, rows);
+}
+
+// Of what was chosen in a step of so many rows.
+void Generator::keep_logs(Threads& threads, std::int64_t rows) noexcept {
+  run_tasks(threads, rows, [&](std::int64_t r) {
+    const std::int32_t sample = stepped_[r];
+    if (wants_logs_[sample] == 0) return;
+    const float* const logits = logits_ + r * vocabulary_size_;
+    const double top = static_cast<double>(*std::max_element(logits, logits + vocabulary_size_));
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < vocabulary_size_; ++i) sum += fixed_exp(static_cast<double>(logits[i]) - top);
+    const double chosen = static_cast<double>(logits[search_.chosen(sample)]);
+    logs_[sample * recorded_.shape.max_length + past_counts_[r] - 1] =
+        static_cast<float>(chosen - top - fixed_log(sum));
+  });
+}
+
 int Generator::run(const Batch& batch, Threads& threads, DecodingWatch* watch) noexcept {
   Replay encoding;
   encoding.batch = batch;
   encode_->replay(threads, encoding);
-  const std::int32_t* const source_offsets = batch.field<std::int32_t>(recorded_.source_offsets);
-  search_.begin(batch.counts.samples());
+  const std::int32_t* const offsets = batch.field<std::int32_t>(recorded_.source_offsets);
+  const std::int64_t samples = batch.counts.samples();
+  for (std::int64_t s = 0; s < samples; ++s) {
+    sources_[s] = offsets[s];
+    source_lengths_[s] = offsets[s + 1] - offsets[s];
+  }
+  search_.begin(samples);
   while (!search_.done()) {
-    Replay decoding;
-    const std::int64_t rows = search_.rows();
-    Batch& next = decoding.batch;
-    const std::int64_t live = next.counts[kSamples] = fill_places(source_offsets);
-    next.counts[kLiveRows] = rows;
-    next.fields[kTokens] = search_.tokens().data();
-    next.fields[kPlaces] = next_places_;
-    next.fields[kPast] = past_places_;
-    next.fields[kPastNumber] = past_counts_;
-    next.fields[kOffsets] = live_offsets_;
-    next.fields[kSources] = source_places_;
-    next.fields[kSourceNumber] = source_counts_;
-    decode_->replay(threads, decoding);
-    for (std::int64_t r = 0; r < rows; ++r)
-      saw_not_finite_ = saw_not_finite_ || !std::isfinite(logits_[r * vocabulary_size_]);
-    decoded_rows_ += rows;
-    ++decoded_steps_;
-    search_.take(threads, logits_, vocabulary_size_, top_, log_sum_);
-    const int signal = watch != nullptr ? watch->decoded(rows, batch.counts.samples() - live) : 0;
+    const std::int64_t rows = search_.rows(), live = search_.live();
+    step(threads);
+    const int signal = watch != nullptr ? watch->decoded(rows, samples - live) : 0;
     if (signal != 0) return signal;
   }
   return 0;
+}
+
+void Generator::open() noexcept { search_.begin(0); }
+
+void Generator::join(const Batch& batch, Span<const Joining> joining, Threads& threads) noexcept {
+  const std::int32_t* const offsets = batch.field<std::int32_t>(recorded_.source_offsets);
+  Replay encoding;
+  encoding.batch = batch;
+  for (std::size_t s = 0; s < joining.size(); ++s) {
+    const Joining& one = joining[s];
+    const std::int32_t first = static_cast<std::int32_t>(one.slot * recorded_.shape.longest_source);
+    sources_[one.slot] = first;
+    source_lengths_[one.slot] = offsets[s + 1] - offsets[s];
+    for (std::int32_t t = offsets[s]; t < offsets[s + 1]; ++t) kept_sources_[t] = first + t - offsets[s];
+    is_finite_[one.slot] = 1;
+    wants_logs_[one.slot] = one.wants_logs ? 1 : 0;
+  }
+  encoding.batch.fields[recorded_.kept_sources] = kept_sources_;
+  encode_->replay(threads, encoding);
+  for (const Joining& one : joining) search_.join(one.slot, one.max_length);
 }
 
 }  // namespace bascule

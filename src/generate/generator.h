@@ -66,15 +66,18 @@ struct RecordedGeneration {
   std::size_t encode = 0, decode = 0;  // their numbers in the session
   DecodingShape shape;
   int source_stream = 0, source_offsets = 0;  // of a batch: the stream of the source's tokens, its field of offsets
+  int kept_sources = 0;                       // its field of places, where sources come and go
+  std::int64_t slots = 0;                     // for samples
   Tensor logits;
   LogSums sums;  // none for greedy search
 };
 
-// fields: of the batches that run() will be given; bounds: their largest; frozen: as in the session's other graphs,
-// which share the parameters.
+// fields: of the batches that run() or join() will be given; bounds: their largest; frozen: as in the session's other
+// graphs, which share the parameters. slots: how many samples are there at a time where they come and go; 0: those of a
+// batch come and go together.
 RecordedGeneration record_generation(Session* session, const Model& model, const Fields& fields,
                                      const BatchCounts& bounds, const SearchOptions& options, Precision precision,
-                                     const std::vector<std::string>& frozen = {});
+                                     const std::vector<std::string>& frozen = {}, std::int64_t slots = 0);
 
 class Generator {
  public:
@@ -92,6 +95,25 @@ class Generator {
   int run(const Batch& batch, Threads& threads, DecodingWatch* watch = nullptr) noexcept;
   // After run(): what was generated, by sample of the batch.
   const TokenSearch& search() const { return search_; }
+
+  // Instead of run(): samples that come and go, by slot. What a sample generates does not depend on the others.
+
+  // A sample that joins. wants_logs: greedy; the log p of each of its tokens is kept.
+  struct Joining {
+    std::int64_t slot = 0, max_length = 0;
+    bool wants_logs = false;
+  };
+  // No sample is there.
+  void open() noexcept;
+  // batch: the sources of samples into slots that are free, within the bounds.
+  void join(const Batch& batch, Span<const Joining> joining, Threads& threads) noexcept;
+  void leave(std::int64_t slot) noexcept { search_.leave(slot); }
+  // Decodes a token of every row.
+  void step(Threads& threads) noexcept;
+  // Of the sample that is, or was last, in the slot.
+  bool is_finite(std::int64_t slot) const noexcept { return is_finite_[slot]; }
+  const float* logs(std::int64_t slot) const noexcept { return logs_ + slot * recorded_.shape.max_length; }
+
   // In all runs: tokens that were decoded, those of all beams, and replays that decoded them.
   std::int64_t decoded_rows() const { return decoded_rows_; }
   std::int64_t decoded_steps() const { return decoded_steps_; }
@@ -103,7 +125,10 @@ class Generator {
     void operator()(void* memory) const { std::free(memory); }
   };
 
-  std::int64_t fill_places(const std::int32_t* source_offsets) noexcept;
+  template <typename Cut>
+  void cut_memory(Cut cut);
+  std::int64_t fill_places() noexcept;
+  void keep_logs(Threads& threads, std::int64_t rows) noexcept;
 
   const RecordedGeneration recorded_;
   const std::int64_t max_samples_;
@@ -117,6 +142,10 @@ class Generator {
   // The fields of a decoding batch (models/model.h) that are not the search's own.
   std::int32_t *next_places_ = nullptr, *past_places_ = nullptr, *past_counts_ = nullptr, *live_offsets_ = nullptr,
                *source_places_ = nullptr, *source_counts_ = nullptr;
+  // By sample: its source's first row in the cache and their number, and where samples come and go the rest.
+  std::int32_t *sources_ = nullptr, *source_lengths_ = nullptr;
+  std::int32_t *kept_sources_ = nullptr, *stepped_ = nullptr, *wants_logs_ = nullptr, *is_finite_ = nullptr;
+  float* logs_ = nullptr;  // (slots, max_length)
 };
 
 }  // namespace bascule

@@ -125,6 +125,9 @@ std::size_t TokenSearch::place_arrays(std::byte* memory) noexcept {
   cutter.cut(&beam_candidates_, slots * candidates_);
   cutter.cut(&beam_lists_, slots);
   cutter.cut(&banned_, slots * (length + static_cast<std::int64_t>(options_.end_ids.size())));
+  cutter.cut(&live_samples_, max_samples_);
+  cutter.cut(&positions_, max_samples_);
+  cutter.cut(&max_lengths_, max_samples_);
   cutter.cut(&merged_, max_samples_ * candidates_);
   cutter.cut(&finished_scores_, slots);
   cutter.cut(&finished_, max_samples_);
@@ -137,18 +140,38 @@ std::size_t TokenSearch::place_arrays(std::byte* memory) noexcept {
 
 void TokenSearch::begin(std::int64_t samples) noexcept {
   BASCULE_DCHECK(samples >= 0 && samples <= max_samples_);
-  begun_ = samples;
-  position_ = 0;
-  std::fill_n(finished_scores_, samples * options_.num_beams, kLast);
-  std::fill_n(finished_, samples, 0);
-  std::fill_n(result_lengths_, samples, 0);
-  std::fill_n(has_ended_, samples, options_.max_length == 1);
-  for (std::int64_t sample = 0; sample < samples; ++sample) {
-    const std::int64_t slot = slot_of(sample, 0);
-    now_.ids[slot * options_.max_length] = options_.start_id;
-    now_.scores[slot] = 0.0f;
-  }
-  list_rows(1);
+  std::fill_n(has_ended_, max_samples_, true);
+  for (std::int64_t sample = 0; sample < samples; ++sample) start(sample, options_.max_length);
+  list_rows();
+}
+
+void TokenSearch::start(std::int64_t sample, std::int64_t max_length) noexcept {
+  positions_[sample] = 0;
+  max_lengths_[sample] = max_length;
+  std::fill_n(finished_scores_ + sample * options_.num_beams, options_.num_beams, kLast);
+  finished_[sample] = 0;
+  result_lengths_[sample] = 0;
+  has_ended_[sample] = max_length == 1;
+  const std::int64_t slot = slot_of(sample, 0);
+  now_.ids[slot * options_.max_length] = options_.start_id;
+  now_.scores[slot] = 0.0f;
+}
+
+void TokenSearch::join(std::int64_t sample, std::int64_t max_length) noexcept {
+  BASCULE_DCHECK(has_ended_[sample] && max_length <= options_.max_length);
+  start(sample, max_length);
+  list_rows();
+}
+
+void TokenSearch::leave(std::int64_t sample) noexcept {
+  has_ended_[sample] = true;
+  result_lengths_[sample] = 0;
+  list_rows();
+}
+
+std::int32_t TokenSearch::chosen(std::int64_t sample) const noexcept {
+  return has_ended_[sample] ? results_[sample * options_.max_length + result_lengths_[sample] - 1]
+                            : now_.ids[sample * options_.max_length + positions_[sample]];
 }
 
 const std::int32_t* TokenSearch::history(std::int64_t row) const noexcept {
@@ -166,24 +189,23 @@ void TokenSearch::take(Threads& threads, const float* logits, std::int64_t strid
       of_row.log_sum = log_sum[row];
     }
     find_candidates(row, of_row);
-    if (is_greedy()) extend_greedily(slots_[row]);
+    if (is_greedy()) extend_greedily(samples_[row]);
   });
   if (!is_greedy()) {
-    const std::int64_t beams = position_ == 0 ? 1 : options_.num_beams;
-    run_tasks(threads, rows_ / beams, [&](std::int64_t i) { extend_beams(samples_[i * beams]); });
+    run_tasks(threads, live_, [&](std::int64_t i) { extend_beams(live_samples_[i]); });
     std::swap(now_, next_);
   }
-  ++position_;
-  list_rows(options_.num_beams);
+  for (std::int64_t i = 0; i < live_; ++i) ++positions_[live_samples_[i]];
+  list_rows();
 }
 
 Span<const std::int32_t> TokenSearch::generated(std::int64_t sample) const noexcept {
-  BASCULE_DCHECK(done() && sample < begun_);
+  BASCULE_DCHECK(has_ended_[sample]);
   return {results_ + sample * options_.max_length, static_cast<std::size_t>(result_lengths_[sample])};
 }
 
 float TokenSearch::score(std::int64_t sample) const noexcept {
-  BASCULE_DCHECK(done() && sample < begun_);
+  BASCULE_DCHECK(has_ended_[sample]);
   return is_greedy() ? 0.0f : finished_scores_[sample * options_.num_beams];
 }
 
@@ -191,13 +213,15 @@ bool TokenSearch::is_end(std::int32_t token) const noexcept {
   return std::find(options_.end_ids.begin(), options_.end_ids.end(), token) != options_.end_ids.end();
 }
 
-void TokenSearch::list_rows(std::int64_t beams) noexcept {
-  rows_ = 0;
-  for (std::int64_t sample = 0; sample < begun_; ++sample) {
+void TokenSearch::list_rows() noexcept {
+  rows_ = live_ = 0;
+  for (std::int64_t sample = 0; sample < max_samples_; ++sample) {
     if (has_ended_[sample]) continue;
+    live_samples_[live_++] = static_cast<std::int32_t>(sample);
+    const std::int64_t beams = positions_[sample] == 0 ? 1 : options_.num_beams;
     for (std::int64_t beam = 0; beam < beams; ++beam) {
       const std::int64_t slot = sample * options_.num_beams + beam;
-      tokens_[rows_] = now_.ids[slot * options_.max_length + position_];
+      tokens_[rows_] = now_.ids[slot * options_.max_length + positions_[sample]];
       samples_[rows_] = static_cast<std::int32_t>(sample);
       slots_[rows_] = static_cast<std::int32_t>(slot);
       ++rows_;
@@ -206,8 +230,8 @@ void TokenSearch::list_rows(std::int64_t beams) noexcept {
 }
 
 void TokenSearch::find_candidates(std::int64_t row, RowLogits logits) noexcept {
-  const std::int64_t slot = slots_[row];
-  const Span<const std::int32_t> ids(now_.ids + slot * options_.max_length, static_cast<std::size_t>(position_ + 1));
+  const std::int64_t slot = slots_[row], position = this->position(row);
+  const Span<const std::int32_t> ids(now_.ids + slot * options_.max_length, static_cast<std::size_t>(position + 1));
   std::int32_t* const banned =
       banned_ + slot * (options_.max_length + static_cast<std::int64_t>(options_.end_ids.size()));
   const Span<const std::int32_t> all_banned(banned,
@@ -217,7 +241,7 @@ void TokenSearch::find_candidates(std::int64_t row, RowLogits logits) noexcept {
   logits.running = now_.scores[slot];
   const std::int64_t count = best_tokens(best, candidates_, logits, all_banned);
   beam_lists_[slot] = {best, count, 0};
-  if (is_greedy() || position_ > 0) return;
+  if (is_greedy() || position > 0) return;
   // The other beams. No score of theirs is above -1e9, so that they are not needed where the first beam alone has
   // candidates enough which are no worse.
   const bool are_needed = count < candidates_ || best[count - 1].score < kLast;
@@ -227,15 +251,17 @@ void TokenSearch::find_candidates(std::int64_t row, RowLogits logits) noexcept {
   for (std::int64_t beam = 2; beam < options_.num_beams; ++beam) beam_lists_[slot + beam] = beam_lists_[slot + 1];
 }
 
-void TokenSearch::extend_greedily(std::int64_t slot) noexcept {
-  const std::int32_t token = beam_candidates_[slot].token;
-  if (fills_rows() || is_end(token)) {
-    keep_result(slot, slot, token);
-    has_ended_[slot] = true;
+// A sample has one slot, of its own number.
+void TokenSearch::extend_greedily(std::int64_t sample) noexcept {
+  const std::int32_t token = beam_candidates_[sample].token;
+  if (fills_rows(sample) || is_end(token)) {
+    keep_result(sample, sample, token);
+    has_ended_[sample] = true;
     return;
   }
-  now_.ids[slot * options_.max_length + position_ + 1] = token;
-  now_.histories[slot * options_.max_length + position_] = static_cast<std::int32_t>(slot);
+  const std::int64_t place = sample * options_.max_length + positions_[sample];
+  now_.ids[place + 1] = token;
+  now_.histories[place] = static_cast<std::int32_t>(sample);
 }
 
 void TokenSearch::extend_beams(std::int64_t sample) noexcept {
@@ -245,7 +271,7 @@ void TokenSearch::extend_beams(std::int64_t sample) noexcept {
   finish_candidates(sample);
   go_on(sample);
   const bool list_is_final = options_.early_stopping == EarlyStopping::kYes && finished_[sample] == options_.num_beams;
-  has_ended_[sample] = fills_rows() || list_is_final || !can_improve(sample);
+  has_ended_[sample] = fills_rows(sample) || list_is_final || !can_improve(sample);
 }
 
 void TokenSearch::finish_candidates(std::int64_t sample) noexcept {
@@ -253,8 +279,8 @@ void TokenSearch::finish_candidates(std::int64_t sample) noexcept {
   float* const scores = finished_scores_ + sample * beams;
   for (std::int64_t i = 0; i < beams; ++i) {
     const BeamCandidate& candidate = merged_[sample * candidates_ + i];
-    if (!stops(candidate)) continue;
-    const float score = candidate.score / length_powers_[position_ + 1];
+    if (!stops(sample, candidate)) continue;
+    const float score = candidate.score / length_powers_[positions_[sample] + 1];
     if (!(score > scores[beams - 1])) continue;
     std::int64_t place = beams - 1;
     for (; place > 0 && score > scores[place - 1]; --place) scores[place] = scores[place - 1];
@@ -268,34 +294,35 @@ void TokenSearch::go_on(std::int64_t sample) noexcept {
   BeamCandidate* const merged = merged_ + sample * candidates_;
   for (std::int64_t i = 0; i < candidates_; ++i) {
     BeamCandidate candidate = merged[i];
-    if (stops(candidate)) candidate.score += kLast;
+    if (stops(sample, candidate)) candidate.score += kLast;
     std::int64_t place = i;
     for (; place > 0 && candidate.score > merged[place - 1].score; --place) merged[place] = merged[place - 1];
     merged[place] = candidate;
   }
-  const std::int64_t length = options_.max_length;
+  const std::int64_t length = options_.max_length, position = positions_[sample];
   for (std::int64_t beam = 0; beam < options_.num_beams; ++beam) {
     const BeamCandidate& chosen = merged[beam];
     const std::int64_t from = slot_of(sample, chosen.beam), to = sample * options_.num_beams + beam;
     std::int32_t* const ids = next_.ids + to * length;
-    *std::copy_n(now_.ids + from * length, position_ + 1, ids) = chosen.token;
+    *std::copy_n(now_.ids + from * length, position + 1, ids) = chosen.token;
     std::int32_t* const history = next_.histories + to * length;
-    *std::copy_n(now_.histories + from * length, position_, history) = static_cast<std::int32_t>(from);
+    *std::copy_n(now_.histories + from * length, position, history) = static_cast<std::int32_t>(from);
     next_.scores[to] = chosen.score;
   }
 }
 
 bool TokenSearch::can_improve(std::int64_t sample) const noexcept {
   const bool grows = options_.early_stopping == EarlyStopping::kNever && options_.length_penalty > 0.0;
-  const float best =
-      next_.scores[sample * options_.num_beams] / length_powers_[grows ? options_.max_length - 1 : position_ + 1];
+  const float best = next_.scores[sample * options_.num_beams] /
+                     length_powers_[grows ? max_lengths_[sample] - 1 : positions_[sample] + 1];
   return best > finished_scores_[(sample + 1) * options_.num_beams - 1];
 }
 
 void TokenSearch::keep_result(std::int64_t sample, std::int64_t slot, std::int32_t token) noexcept {
   const std::int32_t* const ids = now_.ids + slot * options_.max_length;
-  *std::copy(ids + 1, ids + position_ + 1, results_ + sample * options_.max_length) = token;
-  result_lengths_[sample] = position_ + 1;
+  const std::int64_t position = positions_[sample];
+  *std::copy(ids + 1, ids + position + 1, results_ + sample * options_.max_length) = token;
+  result_lengths_[sample] = position + 1;
 }
 
 }  // namespace bascule

@@ -90,6 +90,11 @@ void merge_beams(BeamCandidate* best, std::int64_t most, Span<BeamList> beams) n
 //   }
 //   search.generated(sample), search.score(sample);
 //
+// Samples may come and go, too, each with a position of its own:
+//
+//   search.begin(0);
+//   search.join(sample, max_length); decode, take as above; if (search.has_ended(sample)) search.generated(sample);
+//
 // The rules are those of Transformers' generate(), in float32 as there; for beams:
 // - A sample has num_beams going sequences, each with the sum of its tokens' log p. At first one has 0, and the others
 //   have -1e9: all are equal then, and only the first counts unless too few tokens are possible. Hence one row is
@@ -124,17 +129,26 @@ class TokenSearch {
   // samples <= max_samples. Every sample has one row, its start token. With max_length 1 it is done at once.
   void begin(std::int64_t samples) noexcept;
   bool done() const noexcept { return rows_ == 0; }
+  // Between two calls of take(): the sample, which has no rows, begins. max_length: its own, at most that of the
+  // options.
+  void join(std::int64_t sample, std::int64_t max_length) noexcept;
+  // Its rows are given up; nothing is generated.
+  void leave(std::int64_t sample) noexcept;
+  bool has_ended(std::int64_t sample) const noexcept { return has_ended_[sample]; }
 
   // The rows whose next token is to be found, by sample and then by beam. A sample whose search has ended has none.
   std::int64_t rows() const noexcept { return rows_; }
+  std::int64_t live() const noexcept { return live_; }                                   // their samples
   Span<const std::int32_t> tokens() const noexcept { return {tokens_, row_count()}; }    // the last of each row
   Span<const std::int32_t> samples() const noexcept { return {samples_, row_count()}; }  // ascending
-  // The ids of each row before its last.
-  std::int64_t position() const noexcept { return position_; }
+  // The ids of a row before its last.
+  std::int64_t position(std::int64_t row) const noexcept { return positions_[samples_[row]]; }
+  // Greedy, of a sample that take() has extended: the token that it chose.
+  std::int32_t chosen(std::int64_t sample) const noexcept;
 
   // For caches of keys and values in slots: num_beams of them for a sample, those of sample s from s * num_beams on,
   // each with a place for every position. Row r writes what belongs to its last token into slot slots()[r] at
-  // position(), and finds what belongs to its id at p < position() in slot history(r)[p], at p. No place is written
+  // position(r), and finds what belongs to its id at p < position(r) in slot history(r)[p], at p. No place is written
   // twice in a search: sequences that part share what they have in common, and nothing is copied.
   Span<const std::int32_t> slots() const noexcept { return {slots_, row_count()}; }
   const std::int32_t* history(std::int64_t row) const noexcept;
@@ -145,7 +159,8 @@ class TokenSearch {
   void take(Threads& threads, const float* logits, std::int64_t stride, const float* top,
             const float* log_sum) noexcept;
 
-  // When done(): the ids behind the start token, up to and with the end token where the search ended with one.
+  // When has_ended(sample): the ids behind the start token, up to and with the end token where the search ended with
+  // one.
   Span<const std::int32_t> generated(std::int64_t sample) const noexcept;
   // Transformers' sequences_scores: -1e9 where no sequence has finished, which leaves nothing generated. Greedy: 0.
   float score(std::int64_t sample) const noexcept;
@@ -163,14 +178,17 @@ class TokenSearch {
   bool is_greedy() const noexcept { return options_.num_beams == 1; }
   bool is_end(std::int32_t token) const noexcept;
   // Whether a row is full with the tokens of this step.
-  bool fills_rows() const noexcept { return position_ + 2 == options_.max_length; }
-  // Lists the rows of the samples that have not ended, `beams` each.
-  void list_rows(std::int64_t beams) noexcept;
+  bool fills_rows(std::int64_t sample) const noexcept { return positions_[sample] + 2 == max_lengths_[sample]; }
+  void start(std::int64_t sample, std::int64_t max_length) noexcept;
+  // Lists the rows of the samples that have not ended.
+  void list_rows() noexcept;
 
   void find_candidates(std::int64_t row, RowLogits logits) noexcept;
-  void extend_greedily(std::int64_t slot) noexcept;
+  void extend_greedily(std::int64_t sample) noexcept;
   void extend_beams(std::int64_t sample) noexcept;
-  bool stops(const BeamCandidate& candidate) const noexcept { return fills_rows() || is_end(candidate.token); }
+  bool stops(std::int64_t sample, const BeamCandidate& candidate) const noexcept {
+    return fills_rows(sample) || is_end(candidate.token);
+  }
   void finish_candidates(std::int64_t sample) noexcept;
   void go_on(std::int64_t sample) noexcept;
   bool can_improve(std::int64_t sample) const noexcept;
@@ -178,7 +196,7 @@ class TokenSearch {
   void keep_result(std::int64_t sample, std::int64_t slot, std::int32_t token) noexcept;
   // The slot that holds a beam's sequence: at the first step all beams' is the first.
   std::int64_t slot_of(std::int64_t sample, std::int64_t beam) const noexcept {
-    return sample * options_.num_beams + (position_ == 0 ? 0 : beam);
+    return sample * options_.num_beams + (positions_[sample] == 0 ? 0 : beam);
   }
 
   SearchOptions options_;
@@ -186,9 +204,8 @@ class TokenSearch {
   std::int64_t candidates_;  // of a sample
   std::size_t bytes_ = 0;
 
-  std::int64_t begun_ = 0;  // samples
   std::int64_t rows_ = 0;
-  std::int64_t position_ = 0;
+  std::int64_t live_ = 0;  // samples that have rows
 
   // By row.
   std::int32_t* tokens_ = nullptr;
@@ -201,6 +218,8 @@ class TokenSearch {
   BeamList* beam_lists_ = nullptr;
   std::int32_t* banned_ = nullptr;  // (slots, max_length + end tokens)
   // By sample.
+  std::int32_t* live_samples_ = nullptr;  // those that have rows, ascending
+  std::int64_t *positions_ = nullptr, *max_lengths_ = nullptr;
   BeamCandidate* merged_ = nullptr;   // (samples, candidates_)
   float* finished_scores_ = nullptr;  // (samples, num_beams): the finished list, best first
   std::int64_t* finished_ = nullptr;  // how many of its sequences are not empty

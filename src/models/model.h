@@ -24,6 +24,7 @@ struct DecodingShape {
   std::int64_t max_length = 0;      // tokens of a row, its start token too
   std::int64_t source_rows = 0;     // tokens of all sources together
   std::int64_t longest_source = 0;  // and of one
+  bool keeps_sources = false;       // kEncode reads kKeptSources: sources come and go
 };
 
 // A stream of Use::kDecode: the rows that have not ended. Its samples are those of which a row has not.
@@ -36,6 +37,10 @@ inline constexpr char kPastCounts[] = "past_counts";      // (live rows): their 
 inline constexpr char kLiveOffsets[] = "live_offsets";    // (samples + 1): the first row of each sample
 inline constexpr char kSourcePlaces[] = "source_places";  // (samples, longest_source): the source's rows in its cache
 inline constexpr char kSourceCounts[] = "source_counts";  // (samples): their number
+
+// Of a batch of sources that is encoded, behind its own fields: (source tokens), the rows of the cache that keep the
+// keys and values of each.
+inline constexpr char kKeptSources[] = "kept_sources";
 
 inline Fields decoding_fields(const DecodingShape& shape) {
   const Extent live = rows_of_stream(kLiveRows), samples = rows_per_sample(1), offsets = {kSamples, 1, 1};

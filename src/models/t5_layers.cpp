@@ -320,7 +320,8 @@ void record_t5_source_cache(T5Recorder& r, const DecodingShape& shape, Tensor en
     r.graph.set_scope(block);
     const Projections of = projections_of(r, name + "1.EncDecAttention");
     const Tensor both = projection(r, name + "1.EncDecAttention.kv", encoded, {of.k, of.v}, inner);
-    store_keys(r.graph, source_cache(r, shape, name), both, 0, inner, r.config.num_heads, {});
+    store_keys(r.graph, source_cache(r, shape, name), both, 0, inner, r.config.num_heads,
+               shape.keeps_sources ? r.graph.field(kKeptSources) : Tensor());
   }
 }
 

@@ -70,9 +70,9 @@ class HashedDecoder {
       const auto r = static_cast<std::size_t>(row);
       const std::int32_t sample = search.samples()[r];
       std::vector<std::int32_t> ids;
-      for (std::int64_t p = 0; p < search.position(); ++p) ids.push_back(cached(sample, search.history(row)[p], p));
+      for (std::int64_t p = 0; p < search.position(row); ++p) ids.push_back(cached(sample, search.history(row)[p], p));
       ids.push_back(search.tokens()[r]);
-      std::int32_t& own = cached(sample, search.slots()[r], search.position());
+      std::int32_t& own = cached(sample, search.slots()[r], search.position(row));
       EXPECT_EQ(own, kUnwritten) << "a place of a cache is written twice";
       own = ids.back();
       write_row(row, sample, ids);

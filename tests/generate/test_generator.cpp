@@ -82,12 +82,12 @@ PackedBatch pack(const Model& model, const std::vector<Ids>& sources, const std:
 // A model with random weights and its generator, for batches up to the one given.
 struct Generation {
   Generation(const Model& model, const std::vector<Ids>& sources, const SearchOptions& options,
-             Isa isa = isas().front(), int thread_count = 1)
+             Isa isa = isas().front(), int thread_count = 1, std::int64_t slots = 0)
       : fields(model.fields({})),
         threads(thread_count, false),
         recorded(record_generation(&session, model, fields, pack(model, sources).counts(fields), options,
-                                   Precision::kFloat32)),
-        generator(recorded, options, static_cast<std::int64_t>(sources.size())) {
+                                   Precision::kFloat32, {}, slots)),
+        generator(recorded, options, recorded.slots) {
     session.seal_alone(kernels_for(isa), thread_count);
     StartWork work;
     initialise_parameters(&work, session.parameter_memory(), 5);
@@ -148,12 +148,12 @@ class DecodedRows final : public DecodingWatch {
       const std::size_t row = static_cast<std::size_t>(r);
       const std::int32_t slot = search.slots()[row], *const history = search.history(r);
       Ids ids;
-      for (std::int64_t p = 0; p < search.position(); ++p) {
+      for (std::int64_t p = 0; p < search.position(r); ++p) {
         ids.push_back(written_.at({history[p], p}));
         have_moved = have_moved || history[p] != slot;
       }
       ids.push_back(search.tokens()[row]);
-      written_[{slot, search.position()}] = ids.back();
+      written_[{slot, search.position(r)}] = ids.back();
       rows.push_back({static_cast<std::size_t>(search.samples()[row]), ids, {}});
     }
     return 0;
@@ -243,6 +243,48 @@ TEST(Generator, TextsDoNotDependOnTheBatchItsOrderOrThreads) {
     }
   }
   EXPECT_TRUE(depend_on_sources);
+}
+
+// Two slots: each sample joins when one is free, one leaves early, and one has fewer tokens; lengths of log p count.
+TEST(Generator, ASampleThatComesWhileOthersAreWrittenWritesWhatItWritesAlone) {
+  for (const std::unique_ptr<Model>& model : models()) {
+    for (const std::int64_t beams : {1, 3}) {
+      const SearchOptions options = options_with(beams, 12);
+      const auto alone = Generation(*model, kSources, options).run(*model, kSources);
+      SearchOptions short_options = options;
+      short_options.max_length = 5;
+      const auto cut = Generation(*model, kSources, short_options).run(*model, kSources);
+      Generation generation(*model, kSources, options, isas().front(), 2, 2);
+      Generator& generator = generation.generator;
+      const auto join = [&](std::size_t source, std::int64_t slot, std::int64_t most) {
+        const PackedBatch packed = pack(*model, {kSources[source]});
+        const Generator::Joining joining = {slot, most, beams == 1};
+        generator.join(packed.batch(generation.fields), {&joining, 1}, generation.threads);
+      };
+      const auto end = [&](std::int64_t slot) {
+        while (!generator.search().has_ended(slot)) generator.step(generation.threads);
+        const Span<const std::int32_t> ids = generator.search().generated(slot);
+        EXPECT_TRUE(generator.is_finite(slot));
+        return Generation::Text{Ids(ids.begin(), ids.end()), generator.search().score(slot)};
+      };
+      generator.open();
+      join(0, 1, 12);
+      generator.step(generation.threads);
+      generator.step(generation.threads);
+      join(1, 0, 12);
+      generator.step(generation.threads);
+      generator.leave(0);
+      join(2, 0, 5);
+      EXPECT_EQ(end(0) == cut[2], true) << beams;
+      join(1, 0, 12);
+      EXPECT_EQ(end(1) == alone[0], true) << beams;
+      EXPECT_EQ(end(0) == alone[1], true) << beams;
+      for (std::size_t i = 0; beams == 1 && i < alone[1].ids.size(); ++i) {
+        EXPECT_LT(generator.logs(0)[i], 0.0f);
+        EXPECT_GT(generator.logs(0)[i], -20.0f);
+      }
+    }
+  }
 }
 
 TEST(Generator, TextsAreTheSameOnEveryInstructionSet) {

@@ -189,12 +189,12 @@ TEST(TokenSearch, ASampleAloneAndAnyNumberOfThreadsGiveTheSameBits) {
 
 TEST(TokenSearch, FirstOneRowOfASampleIsDecodedAndThenItsBeams) {
   ByHand search(small_options(3, 9), 2);
-  EXPECT_EQ(search->position(), 0);
+  EXPECT_EQ(search->position(0), 0);
   EXPECT_EQ(tokens_of(search->samples()), (Tokens{0, 1}));
   EXPECT_EQ(tokens_of(search->slots()), (Tokens{0, 3}));
   EXPECT_EQ(tokens_of(search->tokens()), (Tokens{0, 0}));
   search.take_everywhere({-4, -1, -2, -3, -2, -9});
-  EXPECT_EQ(search->position(), 1);
+  EXPECT_EQ(search->position(0), 1);
   EXPECT_EQ(tokens_of(search->samples()), (Tokens{0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(tokens_of(search->slots()), (Tokens{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(tokens_of(search->tokens()), (Tokens{1, 2, 4, 1, 2, 4}));
@@ -238,7 +238,7 @@ TEST(TokenSearch, ARowTakesOverTheHistoryOfTheBeamThatItDescendsFrom) {
   ByHand search(small_options(2, 9), 2);
   const auto history = [&search](std::int64_t row) {
     const std::int32_t* const slots = search->history(row);
-    return Tokens(slots, slots + search->position());
+    return Tokens(slots, slots + search->position(row));
   };
   search.take_everywhere({-9, -1, -2, -9, -9, -9});  // 1 | 2
   EXPECT_EQ(history(0), (Tokens{0}));
