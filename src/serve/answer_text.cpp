@@ -18,11 +18,14 @@ constexpr std::size_t kEscapedBytes = 6;
 
 }  // namespace
 
-AnswerWriter::AnswerWriter(const ServedModel& model, std::string name)
+AnswerWriter::AnswerWriter(const ServedModel& model, std::string name, std::size_t text_bytes)
     : model_(model),
       name_(std::move(name)),
-      text_(model.task() == ServedTask::kWords ? static_cast<std::size_t>(model.longest()) * (model.longest_name() + 1)
-                                               : 0),
+      text_(model.task() == ServedTask::kWords  ? static_cast<std::size_t>(model.longest()) * (model.longest_name() + 1)
+            : model.task() == ServedTask::kTags ? text_bytes
+            : model.writer() != nullptr
+                ? static_cast<std::size_t>(model.written()) * model.writer()->decoder().most_bytes_of_token()
+                : 0),
       scaled_(model.task() == ServedTask::kVectors ? static_cast<std::size_t>(model.numbers()) : 0) {}
 
 std::string_view AnswerWriter::token(std::int64_t id) const noexcept {
@@ -48,6 +51,18 @@ std::size_t AnswerWriter::most_bytes(const AnswerOptions& options, const ServedI
       case AnswerForm::kClasses:
         bytes += longest * static_cast<std::size_t>(std::max<std::int64_t>(1, std::min(input->top, model_.guesses())));
         break;
+      case AnswerForm::kTags:
+        bytes +=
+            longest * static_cast<std::size_t>(input->word_count) + kEscapedBytes * input->text.raw_string().size();
+        break;
+      case AnswerForm::kTexts:
+      case AnswerForm::kOpenAiTexts: {
+        // Of the native answer from "/" the text is there three times.
+        const std::size_t each = 3 * kEscapedBytes * model_.writer()->decoder().most_bytes_of_token();
+        bytes += 2 * kBesideBytes + static_cast<std::size_t>(input->most_written) *
+                                        (each + (options.details ? longest + kNumberBytes : 0));
+        break;
+      }
       case AnswerForm::kTokens: bytes += longest * tokens; break;
       case AnswerForm::kWords: {
         std::size_t sequence = 0;
@@ -147,6 +162,56 @@ void AnswerWriter::classes(const ServedInput& input, JsonStream* out) noexcept {
   out->end_array();
 }
 
+void AnswerWriter::tags(const ServedInput& input, JsonStream* out) noexcept {
+  EntityReader reader(input.text.string(Span<char>(text_)), {input.words, static_cast<std::size_t>(input.word_count)},
+                      model_.names());
+  out->begin_array();
+  for (TextEntity one; reader.next(&one);) {
+    out->begin_object().key("entity_group").string(one.type).key("score").number(one.score);
+    out->key("word").string(one.text).key("start").integer(one.start).key("end").integer(one.end).end_object();
+  }
+  out->end_array();
+}
+
+std::string_view AnswerWriter::written(const ServedInput& input) noexcept {
+  const Span<const std::int32_t> ids{input.written, static_cast<std::size_t>(input.written_tokens)};
+  return {text_.data(), model_.writer()->decoder().decode_into(ids, Span<char>(text_))};
+}
+
+void AnswerWriter::texts(const ServedInput& input, const AnswerOptions& options, JsonStream* out) noexcept {
+  const std::string_view text = written(input);
+  out->begin_object().key("generated_text").string(text);
+  if (options.is_nested) out->key("summary_text").string(text).key("translation_text").string(text);
+  if (options.details) {
+    out->key("details").begin_object().key("finish_reason").string(input.is_cut ? "length" : "eos_token");
+    out->key("generated_tokens").integer(input.written_tokens).key("seed").null();
+    out->key("prefill").begin_array().end_array().key("tokens").begin_array();
+    for (std::int64_t t = 0; t < input.written_tokens; ++t) {
+      const std::int32_t id = input.written[t];
+      out->begin_object().key("id").integer(id).key("text").string(token(id)).key("logprob");
+      if (input.wants_logs) out->float32(input.logs[t]);
+      if (!input.wants_logs) out->null();
+      out->key("special").boolean(is_special(id)).end_object();
+    }
+    out->end_array().end_object();
+  }
+  out->end_object();
+}
+
+void AnswerWriter::openai_texts(const ServedInput* first, const AnswerOptions& options, JsonStream* out) noexcept {
+  std::int64_t index = 0, read = 0, wrote = 0;
+  out->begin_object().key("id").string(options.id).key("object").string("text_completion").key("created").integer(0);
+  out->key("model").string(name_).key("choices").begin_array();
+  for (const ServedInput* input = first; input != nullptr; input = input->next) {
+    out->begin_object().key("text").string(written(*input)).key("index").integer(index++).key("logprobs").null();
+    out->key("finish_reason").string(input->is_cut ? "length" : "stop").end_object();
+    read += input->tokens;
+    wrote += input->written_tokens;
+  }
+  out->end_array().key("usage").begin_object().key("prompt_tokens").integer(read);
+  out->key("completion_tokens").integer(wrote).key("total_tokens").integer(read + wrote).end_object().end_object();
+}
+
 void AnswerWriter::tokens(const ServedInput& input, JsonStream* out) noexcept {
   out->begin_array();
   for (std::int64_t t = 0; t < input.tokens; ++t) {
@@ -158,17 +223,22 @@ void AnswerWriter::tokens(const ServedInput& input, JsonStream* out) noexcept {
 
 std::size_t AnswerWriter::write(const AnswerOptions& options, const ServedInput* first, Span<char> room) noexcept {
   JsonStream out(room);
-  if (options.form == AnswerForm::kOpenAiVectors) {
-    openai_vectors(first, options, &out);
+  if (options.form == AnswerForm::kOpenAiVectors || options.form == AnswerForm::kOpenAiTexts) {
+    if (options.form == AnswerForm::kOpenAiVectors) openai_vectors(first, options, &out);
+    if (options.form == AnswerForm::kOpenAiTexts) openai_texts(first, options, &out);
     return out.overflowed() ? 0 : out.text().size();
   }
-  const bool is_flat = options.is_one && (options.form == AnswerForm::kWords ||
-                                          (options.form == AnswerForm::kClasses && !options.is_nested));
+  const bool is_flat =
+      options.is_one &&
+      (options.form == AnswerForm::kWords || options.form == AnswerForm::kTags ||
+       ((options.form == AnswerForm::kClasses || options.form == AnswerForm::kTexts) && !options.is_nested));
   if (!is_flat) out.begin_array();
   for (const ServedInput* input = first; input != nullptr; input = input->next) {
     if (options.form == AnswerForm::kVectors) vector(*input, options, &out);
     if (options.form == AnswerForm::kWords) words(*input, &out);
     if (options.form == AnswerForm::kClasses) classes(*input, &out);
+    if (options.form == AnswerForm::kTexts) texts(*input, options, &out);
+    if (options.form == AnswerForm::kTags) tags(*input, &out);
     if (options.form == AnswerForm::kTokens) tokens(*input, &out);
   }
   if (!is_flat) out.end_array();

@@ -18,6 +18,9 @@ enum class AnswerForm : std::uint8_t {
   kOpenAiVectors,  // {"object": "list", "data": [...], ...}
   kWords,          // [{"score", "token", "token_str", "sequence"}], or lists of them
   kClasses,        // the same of {"label", "score"}
+  kTags,           // [{"entity_group", "score", "word", "start", "end"}], or lists of them
+  kTexts,          // {"generated_text", ...}, or a list of them
+  kOpenAiTexts,    // {"object": "text_completion", "choices": [...], ...}
   kTokens          // [[{"id", "text", "special", "start", "stop"}]]
 };
 
@@ -26,14 +29,15 @@ struct AnswerOptions {
   bool base64 = false;
   bool normalizes = false;  // vectors that the model leaves as they are get the length 1
   bool is_one = false;      // the request had one input, not a list
-  bool is_nested = false;   // kClasses: a list of lists whatever the request had
+  bool is_nested = false;   // kClasses, kTexts: a list more whatever the request had
+  bool details = false;     // kTexts: with the tokens
+  std::string_view id;      // kOpenAiTexts: of the answer
 };
 
 class AnswerWriter {
  public:
-  // Before the seal. name: of the model, in answers.
-  AnswerWriter(const ServedModel& model, std::string name);
-  std::size_t bytes() const { return text_.size(); }
+  // Before the seal. name: of the model, in answers. text_bytes: of a text, at most.
+  AnswerWriter(const ServedModel& model, std::string name, std::size_t text_bytes);
 
   // The most bytes of the answer to these inputs, whose tokens are there.
   std::size_t most_bytes(const AnswerOptions& options, const ServedInput* first) const noexcept;
@@ -45,6 +49,10 @@ class AnswerWriter {
   void openai_vectors(const ServedInput* first, const AnswerOptions& options, JsonStream* out) noexcept;
   void words(const ServedInput& input, JsonStream* out) noexcept;
   void classes(const ServedInput& input, JsonStream* out) noexcept;
+  void tags(const ServedInput& input, JsonStream* out) noexcept;
+  void texts(const ServedInput& input, const AnswerOptions& options, JsonStream* out) noexcept;
+  void openai_texts(const ServedInput* first, const AnswerOptions& options, JsonStream* out) noexcept;
+  std::string_view written(const ServedInput& input) noexcept;
   void tokens(const ServedInput& input, JsonStream* out) noexcept;
   std::string_view token(std::int64_t id) const noexcept;
   bool is_special(std::int64_t id) const noexcept;
@@ -52,7 +60,7 @@ class AnswerWriter {
 
   const ServedModel& model_;
   const std::string name_;
-  std::vector<char> text_;     // a sequence
+  std::vector<char> text_;     // a sequence; kTags: a text without its escapes; one that was written
   std::vector<float> scaled_;  // a vector
 };
 

@@ -30,6 +30,7 @@ BatchWorker::BatchWorker(ServedModel& model, Span<ServedInput> inputs, std::int6
   taken_.running.reserve(inputs.size());
   taken_.dropped.reserve(inputs.size());
   batch_.reserve(inputs.size());
+  writing_.reserve(inputs.size());
   done_.reserve(inputs.size());
   thread_ = std::thread([this] { work(); });
 }
@@ -51,7 +52,7 @@ double BatchWorker::measure(const TextRoom& room, double bound_ms) {
     input.tokens = model_.reads_pictures() ? model_.longest() : std::min(model_.longest(), room.tokens - rows);
     if (static_cast<std::int64_t>(batch_.size()) == room.texts || input.tokens < 1) break;
     input.second_begin = input.tokens;
-    input.top = 1;
+    input.top = input.most_written = 1;
     const bool has_mask = model_.task() == ServedTask::kWords && selected < room.selected;
     input.picture = {kOnePixel, sizeof kOnePixelBytes};
     if (!model_.reads_pictures())
@@ -70,22 +71,44 @@ double BatchWorker::measure(const TextRoom& room, double bound_ms) {
     best = best == 0 ? took : std::min(best, took);
   }
   row_ns_ = static_cast<double>(best) / static_cast<double>(rows);
+  if (model_.writer() != nullptr) measure_step();
   // A request may wait for the batch that is running, and then has its own: each has half of the time.
   if (bound_ms > 0.0)
     room_.tokens = std::clamp(static_cast<std::int64_t>(0.5e6 * bound_ms / row_ns_), model_.longest(), room.tokens);
   return row_ns_;
 }
 
-double BatchWorker::predicted_wait_ns(std::int64_t rows) noexcept {
+// The step of as many texts as a batch holds, at their first tokens.
+void BatchWorker::measure_step() noexcept {
+  for (ServedInput* input : batch_) input->most_written = model_.written();
+  model_.join(batch_.data(), batch_.size());
+  constexpr int kSteps = 4;
+  const std::int64_t begun = monotonic_ns();
+  for (int i = 0; i < kSteps; ++i) model_.step();
+  const double step_ns = static_cast<double>(monotonic_ns() - begun) / kSteps;
+  rows_of_token_ = step_ns / row_ns_ / static_cast<double>(batch_.size());
+  for (ServedInput* input : batch_) {
+    if (!model_.writer()->finish(input)) model_.writer()->leave(*input);
+  }
+}
+
+std::int64_t BatchWorker::cost(const ServedInput& input) const noexcept {
+  const double written = model_.writer() == nullptr ? 0.0 : static_cast<double>(input.most_written);
+  return input.tokens + static_cast<std::int64_t>(written * rows_of_token_);
+}
+
+double BatchWorker::predicted_wait_ns(const ServedInput* first) noexcept {
+  std::int64_t rows = 0;
+  for (const ServedInput* input = first; input != nullptr; input = input->next) rows += cost(*input);
   const std::lock_guard<std::mutex> lock(mutex_);
-  return row_ns_ * static_cast<double>(queue_.rows() + running_rows_ + rows);
+  return row_ns_ * static_cast<double>(queue_.cost() + running_rows_ + rows);
 }
 
 void BatchWorker::admit(ServedInput* first) noexcept {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (ServedInput* input = first; input != nullptr; input = input->next)
-      queue_.push(static_cast<std::uint32_t>(input - inputs_.data()), input->tokens, input->selected);
+      queue_.push({static_cast<std::uint32_t>(input - inputs_.data()), input->tokens, input->selected, cost(*input)});
   }
   changed_.notify_one();
 }
@@ -113,6 +136,13 @@ std::size_t BatchWorker::waiting() noexcept {
   return queue_.inputs();
 }
 
+void BatchWorker::mark_ended(ServedInput* input, std::int64_t now) noexcept {
+  input->ended_ns = now;
+  input->batch_inputs = static_cast<std::int64_t>(batch_.size());
+  input->batch_rows = running_rows_;
+  input->is_first_of_batch = input == batch_.front();
+}
+
 // Runs what was taken, without the lock.
 void BatchWorker::run(std::unique_lock<std::mutex>* lock) noexcept {
   batch_.clear();
@@ -127,31 +157,88 @@ void BatchWorker::run(std::unique_lock<std::mutex>* lock) noexcept {
   lock->lock();
   for (ServedInput* input : batch_) {
     input->begun_ns = begun;
-    input->ended_ns = ended;
-    input->batch_inputs = static_cast<std::int64_t>(batch_.size());
-    input->batch_rows = running_rows_;
-    input->is_first_of_batch = input == batch_.front();
+    mark_ended(input, ended);
   }
   running_rows_ = 0;
   running_since_ms_ = 0;
   batches_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// What was taken joins the texts that are being written, those that nobody waits for leave, and each gets a token.
+void BatchWorker::write(std::unique_lock<std::mutex>* lock) noexcept {
+  const auto number_of = [&](const ServedInput* input) { return static_cast<std::uint32_t>(input - inputs_.data()); };
+  std::size_t kept = 0;
+  for (ServedInput* input : writing_) {
+    if (!input->is_dropped) {
+      writing_[kept++] = input;
+      continue;
+    }
+    model_.writer()->leave(*input);
+    taken_.dropped.push_back(number_of(input));
+  }
+  writing_.resize(kept);
+  batch_.clear();
+  for (const std::uint32_t number : taken_.running) batch_.push_back(&inputs_[number]);
+  taken_.running.clear();
+  running_rows_ = 0;
+  writing_.insert(writing_.end(), batch_.begin(), batch_.end());
+  for (const ServedInput* input : writing_) running_rows_ += cost(*input);
+  if (writing_.empty()) return;
+  lock->unlock();
+  const std::int64_t begun = monotonic_ns();
+  running_since_ms_ = begun / 1'000'000;
+  for (ServedInput* input : batch_) input->begun_ns = begun;
+  model_.join(batch_.data(), batch_.size());
+  model_.step();
+  const std::int64_t ended = monotonic_ns();
+  lock->lock();
+  batch_ = writing_;
+  kept = 0;
+  for (ServedInput* input : batch_) {
+    if (!model_.writer()->finish(input)) {
+      writing_[kept++] = input;
+      continue;
+    }
+    mark_ended(input, ended);
+    input->is_first_of_batch = true;  // each has a wait of its own
+    taken_.running.push_back(number_of(input));
+  }
+  writing_.resize(kept);
+  if (writing_.empty()) running_rows_ = 0;
+  running_since_ms_ = 0;
+  batches_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// What a batch holds, or there are slots for.
+void BatchWorker::take() noexcept {
+  TextRoom room = room_;
+  taken_.running.clear();
+  taken_.dropped.clear();
+  if (model_.writer() != nullptr) room.texts = std::min(room.texts, model_.writer()->free_slots());
+  if (room.texts == 0) return;
+  const std::int64_t latest = monotonic_ns() - queue_timeout_ns_;
+  queue_.take(
+      room,
+      [&](std::uint32_t number) {
+        ServedInput& input = inputs_[number];
+        input.is_late = input.queued_ns < latest;
+        return input.is_dropped || input.is_late;
+      },
+      &taken_);
+}
+
 void BatchWorker::work() noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stops_ || !queue_.is_empty(); });
+    changed_.wait(lock, [this] { return stops_ || !queue_.is_empty() || !writing_.empty(); });
     if (stops_) return;
-    const std::int64_t latest = monotonic_ns() - queue_timeout_ns_;
-    queue_.take(
-        room_,
-        [&](std::uint32_t number) {
-          ServedInput& input = inputs_[number];
-          input.is_late = input.queued_ns < latest;
-          return input.is_dropped || input.is_late;
-        },
-        &taken_);
-    if (!taken_.running.empty()) run(&lock);
+    take();
+    if (model_.writer() != nullptr) {
+      write(&lock);
+    } else if (!taken_.running.empty()) {
+      run(&lock);
+    }
+    if (taken_.dropped.empty() && taken_.running.empty()) continue;
     done_.insert(done_.end(), taken_.dropped.begin(), taken_.dropped.end());
     done_.insert(done_.end(), taken_.running.begin(), taken_.running.end());
     lock.unlock();

@@ -28,14 +28,15 @@ class BatchWorker {
   BatchWorker& operator=(const BatchWorker&) = delete;
 
   // Before the seal, and before anything is admitted: runs batches of that room, and sets how large they may be, where
-  // the answers to a batch shall come within bound_ms (0: no bound). Returns the nanoseconds of a row.
+  // the answers to a batch shall come within bound_ms (0: no bound). Returns the nanoseconds of a row. A token that is
+  // written takes the time of a number of rows.
   double measure(const TextRoom& room, double bound_ms);
   const TextRoom& room() const { return room_; }
 
   // The service's thread.
 
-  // Nanoseconds until rows that come now would be computed.
-  double predicted_wait_ns(std::int64_t rows) noexcept;
+  // Nanoseconds until inputs that come now would be computed; first: null: none.
+  double predicted_wait_ns(const ServedInput* first) noexcept;
   // The inputs of a request, for which there is room.
   void admit(ServedInput* first) noexcept;
   // Those that have not begun are left out.
@@ -50,6 +51,11 @@ class BatchWorker {
  private:
   void work() noexcept;
   void run(std::unique_lock<std::mutex>* lock) noexcept;
+  void write(std::unique_lock<std::mutex>* lock) noexcept;
+  void take() noexcept;
+  void measure_step() noexcept;
+  std::int64_t cost(const ServedInput& input) const noexcept;
+  void mark_ended(ServedInput* input, std::int64_t now) noexcept;
 
   ServedModel& model_;
   const Span<ServedInput> inputs_;
@@ -57,11 +63,13 @@ class BatchWorker {
   const std::function<void()> wake_;
   TextRoom room_;
   double row_ns_ = 0.0;
+  double rows_of_token_ = 0.0;  // of a text that is written beside others
   std::mutex mutex_;
   std::condition_variable changed_;
   InputQueue queue_;
   TakenInputs taken_;
   std::vector<ServedInput*> batch_;
+  std::vector<ServedInput*> writing_;  // texts, in slots
   std::vector<std::uint32_t> done_;
   std::int64_t running_rows_ = 0;
   std::atomic<std::uint64_t> batches_{0};

@@ -10,6 +10,12 @@
 
 namespace bascule {
 
+// An input, its rows of a batch, and what it takes in all, as so many rows.
+struct WaitingInput {
+  std::uint32_t input = 0;
+  std::int64_t rows = 0, selected = 0, cost = 0;
+};
+
 // Of a batch: the inputs that run, and those that nobody waits for any more.
 struct TakenInputs {
   std::vector<std::uint32_t> running, dropped;  // numbers of inputs; with room for all
@@ -23,12 +29,12 @@ class InputQueue {
   bool has_room(std::size_t inputs) const noexcept { return waiting_.size() - count_ >= inputs; }
   bool is_empty() const noexcept { return count_ == 0; }
   std::size_t inputs() const noexcept { return count_; }
-  std::int64_t rows() const noexcept { return rows_; }  // of all that wait
+  std::int64_t cost() const noexcept { return cost_; }  // of all that wait
 
   // There is room.
-  void push(std::uint32_t input, std::int64_t rows, std::int64_t selected) noexcept {
-    waiting_[(first_ + count_++) % waiting_.size()] = {input, rows, selected};
-    rows_ += rows;
+  void push(const WaitingInput& input) noexcept {
+    waiting_[(first_ + count_++) % waiting_.size()] = input;
+    cost_ += input.cost;
   }
 
   // Takes from the front what one batch holds: at least one input, none before its turn. is_dropped(input): it is
@@ -39,7 +45,7 @@ class InputQueue {
     taken->dropped.clear();
     std::int64_t rows = 0, selected = 0;
     while (count_ > 0) {
-      const Waiting& next = waiting_[first_];
+      const WaitingInput& next = waiting_[first_];
       const bool is_idle = is_dropped(next.input);
       const bool is_first = taken->running.empty();
       const bool fits = static_cast<std::int64_t>(taken->running.size()) < room.texts &&
@@ -50,21 +56,16 @@ class InputQueue {
         rows += next.rows;
         selected += next.selected;
       }
-      rows_ -= next.rows;
+      cost_ -= next.cost;
       first_ = (first_ + 1) % waiting_.size();
       --count_;
     }
   }
 
  private:
-  struct Waiting {
-    std::uint32_t input = 0;
-    std::int64_t rows = 0, selected = 0;
-  };
-
-  std::vector<Waiting> waiting_;  // a ring
+  std::vector<WaitingInput> waiting_;  // a ring
   std::size_t first_ = 0, count_ = 0;
-  std::int64_t rows_ = 0;
+  std::int64_t cost_ = 0;
 };
 
 }  // namespace bascule

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kRunRecord[] = {"bascule.json"};
 constexpr std::int64_t kMostTextBytes = 262'144;
 constexpr std::int64_t kMostKeyBytes = 4096;
-constexpr std::int64_t kTypicalTokens = 64, kTypicalGuesses = 5;
+constexpr std::int64_t kTypicalTokens = 64, kTypicalGuesses = 5, kTypicalWords = 16;
 
 std::string key_of_file(const Settings& settings) {
   const PathSetting& path = settings.serve.api_key_file;
@@ -64,7 +64,12 @@ void add_endpoints(RecordedService* service) {
       add(HttpMethod::kPost, "/v1/embeddings", ServedEndpoint::kOpenAi);
       break;
     case ServedTask::kWords: add(HttpMethod::kPost, "/fill-mask", ServedEndpoint::kNative); break;
+    case ServedTask::kWrites:
+      add(HttpMethod::kPost, "/generate", ServedEndpoint::kPredict);
+      add(HttpMethod::kPost, "/v1/completions", ServedEndpoint::kOpenAi);
+      break;
     case ServedTask::kClasses:
+    case ServedTask::kTags:
     case ServedTask::kPictureClasses:
     case ServedTask::kValues: add(HttpMethod::kPost, "/predict", ServedEndpoint::kPredict); break;
   }
@@ -83,10 +88,14 @@ std::int64_t pool_bytes(const RecordedService& service) {
   typical.top = kTypicalGuesses;
   AnswerOptions options;
   const ServedTask task = service.model->task();
-  options.form = task == ServedTask::kVectors ? AnswerForm::kOpenAiVectors
-                 : task == ServedTask::kWords ? AnswerForm::kWords
-                                              : AnswerForm::kClasses;
-  const std::size_t each = AnswerWriter(*service.model, service.name).most_bytes(options, &typical);
+  options.form = task == ServedTask::kVectors  ? AnswerForm::kOpenAiVectors
+                 : task == ServedTask::kWords  ? AnswerForm::kWords
+                 : task == ServedTask::kTags   ? AnswerForm::kTags
+                 : task == ServedTask::kWrites ? AnswerForm::kTexts
+                                               : AnswerForm::kClasses;
+  typical.word_count = kTypicalWords;
+  typical.most_written = std::min(service.model->written(), kTypicalTokens);
+  const std::size_t each = AnswerWriter(*service.model, service.name, 0).most_bytes(options, &typical);
   return serve.max_concurrent_requests * static_cast<std::int64_t>(each) + bodies * serve.payload_limit +
          (std::int64_t{1} << 20);
 }
@@ -126,19 +135,22 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   service->settings = settings;
   const ModelSettings& model = settings.model;
   const std::string& folder = model.model_name_or_path.resolved;
-  service->model = std::make_unique<ServedModel>(
-      folder, model.tokenizer_name.is_given() ? model.tokenizer_name.resolved : "", settings.serve.max_picture_pixels);
+  service->model = std::make_unique<ServedModel>(settings);
   service->name = settings.serve.served_model_name;
   if (service->name.empty()) service->name = std::filesystem::path(absolute_path(folder)).filename().string();
   check_batch(*service);
   service->threads = settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads)
                                                   : threads_within(read_process_limits(), usable_cores(), 1);
   const bool reads_pictures = service->model->reads_pictures();
+  const TextWriter* const writer = service->model->writer();
   const std::int64_t texts =
-      std::min(settings.serve.max_batch_requests,
-               settings.serve.max_batch_tokens / (reads_pictures ? service->model->longest() : 1));
+      std::min({settings.serve.max_batch_requests,
+                settings.serve.max_batch_tokens / (reads_pictures ? service->model->longest() : 1),
+                writer == nullptr ? settings.serve.max_batch_requests : writer->slots()});
   service->room = {texts, settings.serve.max_batch_tokens,
-                   service->model->task() == ServedTask::kWords ? std::max(kMostMasks, 2 * texts) : 0};
+                   service->model->task() == ServedTask::kWords  ? std::max(kMostMasks, 2 * texts)
+                   : service->model->task() == ServedTask::kTags ? settings.serve.max_batch_tokens
+                                                                 : 0};
   service->text_bytes = static_cast<std::size_t>(std::min(settings.serve.payload_limit, kMostTextBytes));
   service->model->record(&service->session, service->room, model.precision);
   plan_connections(service.get());

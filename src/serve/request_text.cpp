@@ -51,6 +51,14 @@ class MemberReader {
     if (!member.equals(second)) refused_ = refusal(422, kValidation, "`%s` must be `%s` or `%s`", name, first, second);
     return true;
   }
+  // Only false is possible, or null, an empty array, or this number.
+  void never(const char* name, double number = 0.0) noexcept {
+    const JsonView member = take(name);
+    const bool is_empty = member.is(JsonKind::kArray) && member.count() == 0;
+    const bool is_number = member.is(JsonKind::kNumber) && member.number() == number;
+    if (!is_null(member) && !member.is(JsonKind::kFalse) && !is_empty && !is_number)
+      refuse(refusal(422, kValidation, "`%s` is not supported: texts are not sampled", name));
+  }
   // Only this word is possible.
   void only(const char* name, const char* word) noexcept {
     const JsonView member = take(name);
@@ -89,6 +97,7 @@ class MemberReader {
 
 constexpr std::int64_t kMostTop = 100;
 constexpr std::int64_t kMostDimensions = 1 << 20;
+constexpr std::int64_t kMostNewTokens = 1 << 20;
 
 void read_parameters(MemberReader* reader, RequestOptions* options) noexcept {
   reader->count("top_k", kMostTop, &options->top);
@@ -96,6 +105,16 @@ void read_parameters(MemberReader* reader, RequestOptions* options) noexcept {
   reader->boolean("normalize", &options->normalize);
   reader->only("truncation_direction", "Right");
   options->prompt_name = reader->string("prompt_name");
+}
+
+// Of texts that are written. They are the most probable ones, so that a seed changes nothing.
+void read_writing(MemberReader* reader, const char* most, RequestOptions* options) noexcept {
+  reader->count(most, kMostNewTokens, &options->new_tokens);
+  for (const char* name : {"do_sample", "decoder_input_details", "return_full_text", "watermark", "stop", "stream"})
+    reader->never(name);
+  for (const char* name : {"temperature", "frequency_penalty", "presence_penalty"}) reader->never(name);
+  for (const char* name : {"top_p", "typical_p", "repetition_penalty", "best_of", "n"}) reader->never(name, 1.0);
+  reader->ignore("seed");
 }
 
 // `inputs`, or OpenAI's `input`.
@@ -117,7 +136,7 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
   if (!document.is(JsonKind::kObject)) return refusal(422, kValidation, "the body must be a JSON object");
   MemberReader reader(document);
   const bool is_native = form == RequestForm::kNative;
-  const char* const name = is_native ? "inputs" : "input";
+  const char* const name = is_native ? "inputs" : form == RequestForm::kOpenAi ? "input" : "prompt";
   options->inputs = reader.take(name);
   reader.refuse(check_inputs(name, options));
   reader.string("model");
@@ -132,8 +151,18 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
       MemberReader inner(parameters);
       read_parameters(&inner, options);
       inner.only("function_to_apply", "softmax");
+      inner.only("aggregation_strategy", "first");
+      std::optional<bool> details;
+      inner.boolean("details", &details);
+      options->details = details.value_or(false);
+      read_writing(&inner, "max_new_tokens", options);
       reader.refuse(inner.end());
     }
+    reader.never("stream");
+  } else if (form == RequestForm::kCompletion) {
+    read_writing(&reader, "max_tokens", options);
+    for (const char* other : {"echo", "logprobs", "suffix", "logit_bias"}) reader.never(other);
+    reader.ignore("user");
   } else {
     options->base64 = reader.word("encoding_format", "float", "base64");
     reader.count("dimensions", kMostDimensions, &options->dimensions);

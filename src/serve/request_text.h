@@ -25,12 +25,15 @@ struct Refusal {
 inline constexpr char kValidation[] = "Validation", kEmptyInput[] = "Empty", kOverloaded[] = "Overloaded",
                       kUnhealthy[] = "Unhealthy", kTokenizerError[] = "Tokenizer", kBackend[] = "Backend";
 
-// The forms of requests: of text-embeddings-inference and huggingface_hub, and of OpenAI.
-enum class RequestForm : std::uint8_t { kNative, kOpenAi };
+// The forms of requests: of text-embeddings-inference, text-generation-inference and huggingface_hub, and of OpenAI for
+// vectors and for texts that are written.
+enum class RequestForm : std::uint8_t { kNative, kOpenAi, kCompletion };
 
 struct RequestOptions {
   std::optional<bool> truncate, normalize;
   std::optional<std::int64_t> top;
+  std::optional<std::int64_t> new_tokens;
+  bool details = false;  // of texts that are written
   std::optional<std::int64_t> dimensions;
   bool base64 = false;
   bool special_tokens = true;  // of /tokenize

@@ -39,34 +39,32 @@ bool are_finite(const float* numbers, std::int64_t count) noexcept {
 
 }  // namespace
 
-ServedModel::ServedModel(const std::string& folder, const std::string& tokenizer_folder, std::int64_t max_pixels)
-    : folder_(folder) {
-  const std::string command = asking_command(folder);
+ServedModel::ServedModel(const Settings& settings) : folder_(settings.model.model_name_or_path.resolved) {
+  const std::string &folder = folder_, command = asking_command(folder);
   if (command == "embed") {
     model_ = open_sentence_model(folder, &sentence_);
-  } else if (command == "fill" || command == "classify") {
+  } else if (command == "fill" || command == "classify" || command == "generate") {
     model_ = open_finished_model(folder, command);
   } else {
     throw Error(ErrorKind::kData, folder, "holds a model that `bascule serve` cannot ask",
-                "name one that makes vectors of texts, fills in words, or classifies texts or pictures");
+                "name one that makes vectors of texts, fills in words, writes texts, or classifies texts or pictures");
   }
   fields_ = model_->fields({});
   if (model_->inputs().texts[0].vocabulary_size > 0) {
-    open_texts(command, tokenizer_folder);
+    open_texts(command, settings);
   } else {
-    open_pictures(max_pixels);
+    open_pictures(settings.serve.max_picture_pixels);
   }
   for (const std::vector<std::string>* texts : {&names_, &tokens_}) {
     for (const std::string& text : *texts) longest_name_ = std::max(longest_name_, text.size());
   }
 }
 
-void ServedModel::open_texts(const std::string& command, const std::string& tokenizer_folder) {
-  const std::string own = tokenizer_folder.empty() ? body_folder(folder_) : tokenizer_folder;
+void ServedModel::open_texts(const std::string& command, const Settings& settings) {
+  const PathSetting& tokenizer = settings.model.tokenizer_name;
+  const std::string own = tokenizer.is_given() ? tokenizer.resolved : body_folder(folder_);
   const ModelInputs inputs = model_->inputs();
   const TextShape& shape = inputs.texts[0];
-  if (inputs.reads_words)
-    throw Error(ErrorKind::kData, folder_, "tags words, which `bascule serve` cannot do", "use `bascule classify`");
   tokenizer_ = load_tokenizer(own);
   if (tokenizer_->vocabulary_size() > shape.vocabulary_size)
     throw Error(ErrorKind::kData, own,
@@ -82,6 +80,10 @@ void ServedModel::open_texts(const std::string& command, const std::string& toke
   } else if (command == "fill") {
     task_ = ServedTask::kWords;
     if (tokenizer_->mask_id() < 0) throw Error(ErrorKind::kData, folder_, "its tokenizer has no mask token");
+  } else if (command == "generate") {
+    task_ = ServedTask::kWrites;
+    writer_ = std::make_unique<TextWriter>(folder_, *model_, settings);
+    longest_ = read_run_inputs(folder_).max_source_length;
   } else {
     open_classes();
   }
@@ -106,10 +108,11 @@ void ServedModel::open_pictures(std::int64_t max_pixels) {
 void ServedModel::open_classes() {
   const ModelInputs inputs = model_->inputs();
   const RunInputs run = read_run_inputs(folder_);
-  task_ = inputs.has_values ? ServedTask::kValues : ServedTask::kClasses;
+  task_ = inputs.reads_words ? ServedTask::kTags : inputs.has_values ? ServedTask::kValues : ServedTask::kClasses;
   names_ = class_names(folder_, inputs.classes);
   outputs_ = inputs.has_values ? 1 : inputs.classes;
-  reads_pairs_ = run.reads_pairs;
+  reads_pairs_ = run.reads_pairs && !inputs.reads_words;
+  if (inputs.reads_words) token_texts_ = load_token_texts(folder_);
   if (run.are_of_run) longest_ = std::min(longest_, run.max_seq_length);
 }
 
@@ -122,8 +125,21 @@ std::int64_t ServedModel::guesses() const {
   return task_ == ServedTask::kClasses || reads_pictures() ? std::min(outputs_, kMostGuesses) : 0;
 }
 
+std::string ServedModel::default_prompt() const {
+  if (writer_ != nullptr) return writer_->prefix();
+  return task_ == ServedTask::kVectors ? prompt_named(sentence_, nullptr) : "";
+}
+
+std::size_t ServedModel::longest_prompt() const {
+  std::size_t longest = writer_ == nullptr ? 0 : writer_->prefix().size();
+  for (const auto& [name, prompt] : sentence_.prompts) longest = std::max(longest, prompt.size());
+  return longest;
+}
+
 void ServedModel::record(Session* session, const TextRoom& room, Precision precision) {
   room_ = room;
+  if (writer_ != nullptr)
+    return writer_->record(session, *model_, fields_, TextBatch::bounds(fields_, room, longest_), precision);
   Graph& graph = session->add_graph(TextBatch::bounds(fields_, room, longest_), fields_);
   no_labels_.assign(static_cast<std::size_t>(room.texts), 0);
   output_ = task_ == ServedTask::kVectors ? model_->record(graph, Use::kEmbedText, {}).output(kSentenceEmbedding)
@@ -131,18 +147,33 @@ void ServedModel::record(Session* session, const TextRoom& room, Precision preci
   if (precision == Precision::kBf16) choose_element_types(graph);
 }
 
-void ServedModel::seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels) {
+void ServedModel::seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels,
+                       std::byte* writer_memory) {
   session_ = session;
   threads_ = threads;
   decoder_ = decoder;
   pixels_ = pixels;
+  if (writer_ != nullptr) writer_->seal(writer_memory, *session);
   if (!reads_pictures())
     batch_ = std::make_unique<TextBatch>(model_->inputs(), fields_, room_,
-                                         task_ == ServedTask::kWords ? tokenizer_->mask_id() : -1);
+                                         task_ == ServedTask::kWords  ? tokenizer_->mask_id()
+                                         : task_ == ServedTask::kTags ? kEveryToken
+                                                                      : kNoToken);
+}
+
+// Of the places of a text's tokens, in front of the tokenizer's scratch.
+std::size_t ServedModel::places_bytes() const {
+  return align_up(static_cast<std::size_t>(words()) * sizeof(PlacedToken), kCacheLine);
+}
+
+std::size_t ServedModel::scratch_bytes(std::size_t text_bytes) const {
+  if (task_ == ServedTask::kTags) return places_bytes() + tokenizer_->place_scratch_bytes(text_bytes);
+  return tokenizer_ == nullptr ? 0 : tokenizer_->scratch_bytes(text_bytes);
 }
 
 EncodedAs ServedModel::encode(const Texts& texts, bool cuts, Span<std::byte> scratch,
                               ServedInput* input) const noexcept {
+  if (task_ == ServedTask::kTags) return encode_words(texts.first, cuts, scratch, input);
   // One id more than may be, so that a text that is too long shows.
   Encoded encoded;
   const std::size_t most = static_cast<std::size_t>(longest_);
@@ -160,6 +191,34 @@ EncodedAs ServedModel::encode(const Texts& texts, bool cuts, Span<std::byte> scr
       task_ != ServedTask::kWords ? 0 : std::count(input->ids, input->ids + encoded.tokens, tokenizer_->mask_id());
   if (task_ == ServedTask::kWords && input->selected == 0) return EncodedAs::kNoMask;
   return input->selected > kMostMasks ? EncodedAs::kManyMasks : as;
+}
+
+EncodedAs ServedModel::encode_words(std::string_view text, bool cuts, Span<std::byte> scratch,
+                                    ServedInput* input) const noexcept {
+  const Span<PlacedToken> placed{static_cast<PlacedToken*>(static_cast<void*>(scratch.data())),
+                                 static_cast<std::size_t>(longest_ - tokenizer_->special_tokens(false))};
+  std::size_t count = 0;
+  const Span<std::byte> rest = scratch.subspan(places_bytes(), scratch.size() - places_bytes());
+  if (!tokenizer_->place_tokens_into(text, placed, &count, rest).ok()) return EncodedAs::kTooLong;
+  if (count == 0) return EncodedAs::kEmpty;
+  if (count > placed.size() && !cuts) return EncodedAs::kTooLong;
+  const Span<PlacedToken> kept = placed.first(std::min(count, placed.size()));
+  const Span<const std::int32_t> before = tokenizer_->before(), after = tokenizer_->after();
+  std::int32_t* id = std::copy(before.begin(), before.end(), input->ids);
+  for (const PlacedToken& token : kept) *id++ = token.id;
+  input->tokens = std::copy(after.begin(), after.end(), id) - input->ids;
+  input->second_begin = input->tokens;
+  input->selected = input->tokens;
+  input->word_count =
+      static_cast<std::int64_t>(find_words({input->words, kept.size()}, text, kept, {*tokenizer_, token_texts_}));
+  return count > placed.size() ? EncodedAs::kCut : EncodedAs::kWhole;
+}
+
+void ServedModel::answer_tags(ServedInput* input, const float* logits) const noexcept {
+  input->is_finite = are_finite(logits, input->tokens * outputs_);
+  if (input->is_finite)
+    tag_words({input->words, static_cast<std::size_t>(input->word_count)},
+              logits + static_cast<std::int64_t>(tokenizer_->before().size()) * outputs_, outputs_);
 }
 
 void ServedModel::answer_words(ServedInput* input, const float* logits) const noexcept {
@@ -187,6 +246,18 @@ std::size_t ServedModel::decode(ServedInput* const* inputs, std::size_t count) n
   return decoded;
 }
 
+Batch ServedModel::pack(ServedInput* const* inputs, std::size_t count) noexcept {
+  batch_->clear();
+  for (std::size_t i = 0; i < count; ++i)
+    batch_->add({inputs[i]->ids, static_cast<std::size_t>(inputs[i]->tokens)}, inputs[i]->second_begin,
+                tokenizer_->second_type());
+  return batch_->batch();
+}
+
+void ServedModel::join(ServedInput* const* inputs, std::size_t count) noexcept {
+  if (count > 0) writer_->join(inputs, count, pack(inputs, count), *threads_);
+}
+
 // Returns the numbers of the inputs that are there, one behind the other.
 const float* ServedModel::replay(ServedInput* const* inputs, std::size_t count) noexcept {
   Replay replay;
@@ -196,17 +267,21 @@ const float* ServedModel::replay(ServedInput* const* inputs, std::size_t count) 
     replay.batch.fields[field_from(fields_, FieldSource::kClassLabels)] = no_labels_.data();
     if (replay.batch.counts[kSamples] == 0) return nullptr;
   } else {
-    batch_->clear();
-    for (std::size_t i = 0; i < count; ++i)
-      batch_->add({inputs[i]->ids, static_cast<std::size_t>(inputs[i]->tokens)}, inputs[i]->second_begin,
-                  tokenizer_->second_type());
-    replay.batch = batch_->batch();
+    replay.batch = pack(inputs, count);
   }
   session_->tape(0).replay(*threads_, replay);
   return session_->tape(0).at(output_);
 }
 
 void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
+  if (writer_ != nullptr) {
+    join(inputs, count);
+    step();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!writer_->finish(inputs[i])) writer_->leave(*inputs[i]);
+    }
+    return;
+  }
   const float* output = replay(inputs, count);
   const bool guesses = task_ == ServedTask::kClasses || reads_pictures();
   for (std::size_t i = 0; i < count; ++i) {
@@ -216,6 +291,11 @@ void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
     if (task_ == ServedTask::kWords) {
       answer_words(&input, output);
       output += input.selected * outputs_;
+      continue;
+    }
+    if (task_ == ServedTask::kTags) {
+      answer_tags(&input, output);
+      output += input.tokens * outputs_;
       continue;
     }
     input.is_finite = are_finite(output, outputs_);

@@ -11,16 +11,19 @@
 #include <vector>
 
 #include "src/ask/finished_model.h"
+#include "src/ask/text_classifier.h"
 #include "src/base/span.h"
+#include "src/json/json_scan.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/serve/text_batch.h"
+#include "src/serve/text_writer.h"
 #include "src/session/session.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
 
 namespace bascule {
 
-enum class ServedTask : std::uint8_t { kVectors, kWords, kClasses, kValues, kPictureClasses };
+enum class ServedTask : std::uint8_t { kVectors, kWords, kClasses, kValues, kTags, kPictureClasses, kWrites };
 
 // The most masks of a text, and the most guesses that a request may ask for, of each mask or text.
 inline constexpr std::int64_t kMostMasks = 8;
@@ -41,6 +44,15 @@ struct ServedInput {
   float* numbers = nullptr;         // kVectors: the vector; kValues: the value
   TokenOrClass* guesses = nullptr;  // kClasses: the best; kWords: those of each mask, one mask behind the other
   std::int64_t guesses_each = 0;
+  JsonView text;                // kTags: as it stands in the request
+  TaggedWord* words = nullptr;  // of it, at most as many as `longest`
+  std::int64_t word_count = 0;
+  std::int64_t most_written = 0;    // kWrites: tokens, at most
+  bool wants_logs = false;          // log p of each
+  std::int32_t* written = nullptr;  // the text, and these
+  float* logs = nullptr;
+  std::int64_t written_tokens = 0, slot = 0;
+  bool is_cut = false;          // the text ends at most_written
   bool is_finite = true;        // false: the model's numbers for this input are not
   ServedInput* next = nullptr;  // of the same request
   std::uint32_t request = 0;    // its number
@@ -58,8 +70,7 @@ class ServedModel {
  public:
   // Reads the folder's configuration and its tokenizer, and no weights. Throws Error kData where nothing there is
   // served.
-  // max_pixels: of a picture.
-  ServedModel(const std::string& folder, const std::string& tokenizer_folder, std::int64_t max_pixels);
+  explicit ServedModel(const Settings& settings);
 
   ServedTask task() const { return task_; }
   const std::string& folder() const { return folder_; }
@@ -73,9 +84,16 @@ class ServedModel {
   // Numbers of an answer, and its guesses at most.
   std::int64_t numbers() const;
   std::int64_t guesses() const;
-  const std::vector<std::string>& names() const { return names_; }    // of classes
-  const std::vector<std::string>& tokens() const { return tokens_; }  // by id, for people
-  std::size_t longest_name() const { return longest_name_; }          // bytes, of both
+  const std::vector<std::string>& names() const { return names_; }                  // of classes
+  const std::vector<std::string>& tokens() const { return tokens_; }                // by id, for people
+  std::int64_t words() const { return task_ == ServedTask::kTags ? longest_ : 0; }  // of an input, at most
+  std::size_t longest_name() const { return longest_name_; }                        // bytes, of both
+
+  TextWriter* writer() const { return writer_.get(); }  // of kWrites
+  std::int64_t written() const { return writer_ == nullptr ? 0 : writer_->most_tokens(); }
+  // In front of each text where a request names no other; and of all such, the longest.
+  std::string default_prompt() const;
+  std::size_t longest_prompt() const;
 
   // Adds the graph for batches with that room.
   void record(Session* session, const TextRoom& room, Precision precision);
@@ -83,23 +101,31 @@ class ServedModel {
   const MediaSettings& media() const { return media_; }
   std::size_t decoder_bytes() const { return reads_pictures() ? PictureDecoder::memory_bytes(media_) : 0; }
   std::int64_t pixel_numbers() const { return reads_pictures() ? room_.texts * picture_numbers() : 0; }
-  // After the session's seal. decoder, pixels: of pictures; outlive every call of run().
-  void seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels);
+  // After the session's seal. decoder, pixels: of pictures; written: of the writer; outlive every call of run().
+  void seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels, std::byte* writer_memory);
 
   // Sealed.
 
   // Writes the tokens of a text or a pair into the input. cuts: a longer one is cut, else kTooLong. Both texts are
-  // UTF-8. scratch: scratch_bytes() of the tokenizer for the longer one.
+  // UTF-8. scratch: scratch_bytes() for the longer one.
   EncodedAs encode(const Texts& texts, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
-  // Answers all inputs, for which the planned room suffices.
+  std::size_t scratch_bytes(std::size_t text_bytes) const;
+  // Answers all inputs, for which the planned room suffices; of kWrites, begins texts, writes a token, and gives up.
   void run(ServedInput* const* inputs, std::size_t count) noexcept;
+  // Of kWrites: the inputs get slots; then each step writes a token of every text.
+  void join(ServedInput* const* inputs, std::size_t count) noexcept;
+  void step() noexcept { writer_->step(*threads_); }
 
  private:
-  void open_texts(const std::string& command, const std::string& tokenizer_folder);
+  void open_texts(const std::string& command, const Settings& settings);
   void open_classes();
   void open_pictures(std::int64_t max_pixels);
+  std::size_t places_bytes() const;
+  EncodedAs encode_words(std::string_view text, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
+  void answer_tags(ServedInput* input, const float* logits) const noexcept;
   std::int64_t picture_numbers() const { return 3 * media_.image_side * media_.image_side; }
   std::size_t decode(ServedInput* const* inputs, std::size_t count) noexcept;
+  Batch pack(ServedInput* const* inputs, std::size_t count) noexcept;
   const float* replay(ServedInput* const* inputs, std::size_t count) noexcept;
   void answer_words(ServedInput* input, const float* logits) const noexcept;
 
@@ -108,7 +134,7 @@ class ServedModel {
   SentenceFolder sentence_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<const Tokenizer> tokenizer_;
-  std::vector<std::string> names_, tokens_;
+  std::vector<std::string> names_, tokens_, token_texts_;  // the last: as the files write them, of kTags
   std::size_t longest_name_ = 0;
   std::int64_t longest_ = 0;
   std::int64_t outputs_ = 0;  // numbers that the model computes for a text, or for a mask
@@ -119,6 +145,7 @@ class ServedModel {
   Session* session_ = nullptr;
   Threads* threads_ = nullptr;
   std::unique_ptr<TextBatch> batch_;
+  std::unique_ptr<TextWriter> writer_;
   MediaSettings media_;
   PictureDecoder* decoder_ = nullptr;
   float* pixels_ = nullptr;

@@ -35,6 +35,8 @@ Json task_json(const ServedModel& model) {
     case ServedTask::kVectors:
       return {{"embedding", {{"pooling", pooling_word(model.sentence().pooling)}, {"dimensions", model.numbers()}}}};
     case ServedTask::kWords: return {{"fill_mask", Json::object()}};
+    case ServedTask::kWrites: return {{"text_generation", {{"max_new_tokens", model.written()}}}};
+    case ServedTask::kTags: return {{"tagger", {{"id2label", classes}}}};
     default: return {{"classifier", {{"id2label", classes}}}};
   }
 }
@@ -66,13 +68,13 @@ Service::Service(RecordedService& service, Isa isa)
       arena_(std::make_unique<Arena>(service.plan, service.settings.machine.huge_pages)),
       threads_(service.threads, false),
       memory_(service, nullptr),
-      writer_(*service.model, service.name),
+      writer_(*service.model, service.name, service.text_bytes),
       jobs_(static_cast<std::size_t>(serve_.max_connections)) {
   load(isa);
   const std::size_t inputs = memory_.input.size();
   done_.resize(inputs);
   for (std::size_t i = inputs; i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
-  if (service.model->task() == ServedTask::kVectors) default_prompt_ = prompt_named(service.model->sentence(), nullptr);
+  default_prompt_ = service.model->default_prompt();
   make_digest();
   worker_ = std::make_unique<BatchWorker>(*service.model, memory_.input, nanoseconds(serve_.queue_timeout_seconds),
                                           [this] { server_->wake(); });
@@ -104,7 +106,7 @@ void Service::load(Isa isa) {
   if (service_.settings.machine.lock_memory) arena_->lock();
   memory_ = ServiceMemory(service_, arena_->at(service_.plan[kRequestMemory]));
   if (model.reads_pictures()) decoder_ = std::make_unique<PictureDecoder>(model.media(), memory_.decoder);
-  service_.model->seal(&service_.session, &threads_, decoder_.get(), memory_.pixels);
+  service_.model->seal(&service_.session, &threads_, decoder_.get(), memory_.pixels, memory_.writer);
 }
 
 // Of what decides on the bits of an answer, wherever it lies.
@@ -251,7 +253,7 @@ void Service::refuse(const HttpRequest& request, const Refusal& refused) noexcep
       write_http_error(body, sizeof body, request.path, refused.status, refused.type, refused.message);
   int written = 0;
   if (refused.status == 429) {
-    const double seconds = 1e-9 * worker_->predicted_wait_ns(0);
+    const double seconds = 1e-9 * worker_->predicted_wait_ns(nullptr);
     written = std::snprintf(headers, sizeof headers, "Retry-After: %d\r\n", 1 + static_cast<int>(seconds));
   }
   answer(request, refused.status, {body, bytes}, {headers, static_cast<std::size_t>(written)}, nullptr);

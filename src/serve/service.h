@@ -54,6 +54,7 @@ class Service final : public HttpHandler {
     ServedInput* first = nullptr;
     std::size_t inputs = 0, remaining = 0;
     AnswerOptions options;
+    char id[32] = {};  // of OpenAI's answers: "cmpl-" and a part of the request's SHA-256
     char* room = nullptr;
     std::size_t room_bytes = 0;
   };

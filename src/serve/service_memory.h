@@ -23,18 +23,22 @@ class ServiceMemory {
     std::int32_t* ids = nullptr;
     float* numbers = nullptr;
     TokenOrClass* guesses = nullptr;
+    TaggedWord* words = nullptr;
     ServedInput* first = nullptr;
-    std::size_t longest_prompt = 0;
-    for (const auto& [name, prompt] : model.sentence().prompts)
-      longest_prompt = std::max(longest_prompt, prompt.size());
-    text_room = service.text_bytes + longest_prompt;
+    std::int32_t* written = nullptr;
+    float* logs = nullptr;
+    text_room = service.text_bytes + model.longest_prompt();
     ArrayCutter cutter(memory);
     cutter.cut(&first, inputs);
     cutter.cut(&ids, inputs * tokens);
     cutter.cut(&numbers, inputs * model.numbers());
     cutter.cut(&guesses, inputs * model.guesses());
+    cutter.cut(&words, inputs * model.words());
+    cutter.cut(&written, inputs * model.written());
+    cutter.cut(&logs, inputs * model.written());
+    if (model.writer() != nullptr) cutter.cut(&writer, model.writer()->bytes());
     for (char*& text : texts) cutter.cut(&text, text_room);
-    scratch_bytes = model.reads_pictures() ? 0 : model.tokenizer().scratch_bytes(text_room);
+    scratch_bytes = model.scratch_bytes(text_room);
     cutter.cut(&scratch, scratch_bytes);
     cutter.cut(&pixels, model.pixel_numbers());
     std::byte* decoder_begin = nullptr;
@@ -47,6 +51,9 @@ class ServiceMemory {
       first[i].ids = ids + i * tokens;
       first[i].numbers = numbers + i * model.numbers();
       first[i].guesses = guesses + i * model.guesses();
+      first[i].words = words + i * model.words();
+      first[i].written = written + i * model.written();
+      first[i].logs = logs + i * model.written();
     }
   }
 
@@ -57,8 +64,9 @@ class ServiceMemory {
   std::size_t text_room = 0;
   std::byte* scratch = nullptr;
   std::size_t scratch_bytes = 0;
-  Span<std::byte> decoder;  // of pictures
-  float* pixels = nullptr;  // of a batch of them
+  std::byte* writer = nullptr;  // of texts that are written
+  Span<std::byte> decoder;      // of pictures
+  float* pixels = nullptr;      // of a batch of them
 
  private:
   std::size_t bytes_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a request to inputs in the queue, or to the reason why it is refused.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 
@@ -84,7 +85,8 @@ Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
   const bool is_openai = endpoint == ServedEndpoint::kOpenAi;
   Refusal refused;
   if (is_json) {
-    refused = read_request(request.body, is_openai ? RequestForm::kOpenAi : RequestForm::kNative, &options);
+    const RequestForm openai = service_.model->writer() != nullptr ? RequestForm::kCompletion : RequestForm::kOpenAi;
+    refused = read_request(request.body, is_openai ? openai : RequestForm::kNative, &options);
   } else {
     options.is_one = true;
   }
@@ -106,9 +108,7 @@ Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
 }
 
 Refusal Service::check_wait(Job* job) noexcept {
-  std::int64_t rows = 0;
-  for (const ServedInput* input = job->first; input != nullptr; input = input->next) rows += input->tokens;
-  if (worker_->predicted_wait_ns(rows) <= longest_wait_ns_) return {};
+  if (worker_->predicted_wait_ns(job->first) <= longest_wait_ns_) return {};
   metrics_.refused(RefusedFor::kWait);
   return refusal(429, kOverloaded, "the request would wait for too long");
 }
@@ -136,7 +136,16 @@ Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept
   const ServedTask task = model.task();
   const bool makes_vectors = task == ServedTask::kVectors;
   const ServedEndpoint endpoint = service_.endpoints[job->request.endpoint];
-  if (options.top && (makes_vectors || task == ServedTask::kValues))
+  const TextWriter* const writer = model.writer();
+  const bool is_written = writer != nullptr && endpoint != ServedEndpoint::kTokenize;
+  if (!is_written && (options.new_tokens || options.details))
+    return refusal(422, kValidation, "`max_new_tokens` and `details` have no meaning here");
+  if (is_written && options.new_tokens.value_or(1) > writer->most_tokens())
+    return refusal(422, kValidation, "at most %lld tokens are written (max_new_tokens)",
+                   static_cast<long long>(writer->most_tokens()));
+  if (is_written && options.top.value_or(1) != 1)
+    return refusal(422, kValidation, "`top_k` is not supported: texts are not sampled");
+  if (options.top && (makes_vectors || task == ServedTask::kValues || task == ServedTask::kTags))
     return refusal(422, kValidation, "`top_k` has no meaning with this model");
   if (task == ServedTask::kPictureClasses && !options.is_one)
     return refusal(422, kValidation, "a request has one picture");
@@ -151,13 +160,22 @@ Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept
   form.is_one = options.is_one;
   form.normalizes = options.normalize.value_or(false) && !model.sentence().normalize;
   form.is_nested = endpoint != ServedEndpoint::kPredict && task != ServedTask::kPictureClasses;
+  form.details = options.details;
+  if (endpoint == ServedEndpoint::kOpenAi && is_written) {
+    Sha256 sum;
+    sum.add(job->request.body.data(), job->request.body.size());
+    std::snprintf(job->id, sizeof job->id, "cmpl-%.24s", Sha256Text(&sum).text().data() + sizeof "sha256");
+    form.id = job->id;
+  }
   if (endpoint == ServedEndpoint::kTokenize) {
     form.form = AnswerForm::kTokens;
   } else if (endpoint == ServedEndpoint::kOpenAi) {
-    form.form = AnswerForm::kOpenAiVectors;
+    form.form = is_written ? AnswerForm::kOpenAiTexts : AnswerForm::kOpenAiVectors;
   } else {
     form.form = makes_vectors                ? AnswerForm::kVectors
                 : task == ServedTask::kWords ? AnswerForm::kWords
+                : task == ServedTask::kTags  ? AnswerForm::kTags
+                : is_written                 ? AnswerForm::kTexts
                                              : AnswerForm::kClasses;
   }
   return {};
@@ -188,6 +206,10 @@ Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept
     const ServedTask task = service_.model->task();
     const std::int64_t usual = task == ServedTask::kWords || task == ServedTask::kPictureClasses ? 5 : kMostGuesses;
     input.top = options.top.value_or(usual);
+    if (const TextWriter* const writer = service_.model->writer()) {
+      input.most_written = options.new_tokens.value_or(writer->usual_tokens());
+      input.wants_logs = options.details && writer->options().num_beams == 1;
+    }
     if (const Refusal refused = encode_input(item, options, &input); refused.is_given()) return refused;
     if (job->options.form == AnswerForm::kTokens && !options.special_tokens) {
       const Tokenizer& tokenizer = service_.model->tokenizer();
@@ -231,6 +253,7 @@ Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& op
     if (text.raw_string().size() > service_.text_bytes)
       return refusal(413, kValidation, "a text has more than %zu bytes", service_.text_bytes);
   }
+  input->text = asked.first;
   std::string_view prompt;
   if (const Refusal refused = find_prompt(options, &prompt); refused.is_given()) return refused;
   char* const room = memory_.texts[0];
@@ -240,6 +263,8 @@ Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& op
     std::memcpy(room, prompt.data(), prompt.size());
     texts.first = {room, prompt.size() + texts.first.size()};
   }
+  if (model.writer() != nullptr && texts.first.size() == prompt.size())
+    return refusal(400, kEmptyInput, "an input is empty");
   if (asked.second.is_there()) texts.second = asked.second.string({memory_.texts[1], service_.text_bytes});
   const bool cuts = options.truncate.value_or(serve_.auto_truncate);
   switch (model.encode(texts, cuts, {memory_.scratch, memory_.scratch_bytes}, input)) {

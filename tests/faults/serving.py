@@ -22,17 +22,19 @@ def has_parser():
 
 
 def write_models(folder):
-    """Folders of a BERT that makes vectors of at most 16 tokens, fills in words, and classifies the emoji keywords' rows: "vectors", "words", "classes"."""
+    """Folders of a BERT that makes vectors of at most 16 tokens, fills in words, classifies the emoji keywords' rows, and tags their words: "vectors", "words", "classes", "tags"."""
     folder = pathlib.Path(folder)
     write_relatives(folder)
     names = {f"model__{key}": value.replace('"bert"', f'"{folder}/bert"') for key, value in SETTINGS["bert"].items()}
     data = {"data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "1", "training__save_steps": "0", "training__seed": "3"}
     rows = [json.loads(line) for line in (KEYWORDS / "train.jsonl").read_text().splitlines()[:60]]
     (folder / "classes.jsonl").write_text("".join(json.dumps({"text": row["text"], "label": ("short", "middle", "long \"x\"")[len(row["text"]) % 3]}) + "\n" for row in rows))
-    for name, head, more in (("words", "masked_lm", {"data__train_file": f'"{KEYWORDS}/train.jsonl"'}),
+    (folder / "tags.jsonl").write_text("".join(json.dumps({"tokens": row["text"].split()[:9], "tags": [("B-C", "B-A", "I-A", "B-B")[len(word) % 4] for word in row["text"].split()[:9]]}) + "\n" for row in rows))
+    for name, head, more in (("tags", "token_classification", {"data__train_file": f'"{folder}/tags.jsonl"', "data__text_column": '"tokens"', "data__label_column": '"tags"'}),
+                             ("words", "masked_lm", {"data__train_file": f'"{KEYWORDS}/train.jsonl"'}),
                              ("classes", "sequence_classification", {"data__train_file": f'"{folder}/classes.jsonl"', "data__label_column": '"label"'})):
         (folder / f"{name}-run").mkdir()
-        done = run("run", settings(folder / f"{name}-run", **{**names, **data, **more, "model__head": f'"{head}"', "data__text_column": '"text"'}))
+        done = run("run", settings(folder / f"{name}-run", **{**names, **data, "data__text_column": '"text"', **more, "model__head": f'"{head}"'}))
         assert done.returncode == 0, done.stderr
         shutil.move(folder / f"{name}-run" / "run", folder / name)
     shutil.copytree(folder / "words", folder / "vectors")

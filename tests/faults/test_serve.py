@@ -22,7 +22,7 @@ NOTHING, ANSWERS = "nothing", "answers"
 SERVING_KEYS = {
     "listen": (NOTHING, "unix:{f}/socket"), "served_model_name": (ANSWERS, "other"), "api_key_file": (NOTHING, "{f}/key"), "allow_remote_without_key": (NOTHING, "true"),
     "cors_allow_origin": (NOTHING, '["https://a.example"]'), "max_concurrent_requests": (NOTHING, "64"), "max_batch_tokens": (NOTHING, "16"), "max_batch_requests": (NOTHING, "1"),
-    "max_client_batch_size": (NOTHING, "4"), "auto_truncate": (ANSWERS, "true"), "payload_limit": (NOTHING, "4096"), "max_picture_pixels": (NOTHING, "1024"), "max_connections": (NOTHING, "8"), "latency_bound_ms": (NOTHING, "500"),
+    "max_client_batch_size": (NOTHING, "4"), "auto_truncate": (ANSWERS, "true"), "payload_limit": (NOTHING, "4096"), "max_picture_pixels": (NOTHING, "1024"), "max_new_tokens": (NOTHING, "9"), "generation_slots": (NOTHING, "2"), "max_connections": (NOTHING, "8"), "latency_bound_ms": (NOTHING, "500"),
     "queue_timeout_seconds": (NOTHING, "60"), "request_timeout_seconds": (NOTHING, "20"), "idle_timeout_seconds": (NOTHING, "20"), "drain_timeout_seconds": (NOTHING, "20"),
     "access_log": (NOTHING, "{f}/a.jsonl"), "access_log_requests": (NOTHING, "true"),
 }
@@ -101,6 +101,23 @@ class Serve(unittest.TestCase):
             self.assertEqual(self.answer(server, "/predict", {"inputs": self.texts[0]}), wanted[0])
             self.assertEqual(self.answer(server, "/", {"inputs": self.texts[0]}), wanted[:1])
             self.assertEqual(self.answer(server, "/predict", {"inputs": self.texts[0], "parameters": {"top_k": 1}}), wanted[0][:1])
+
+    def test_tags_are_those_of_classify_in_any_batch(self):
+        texts = [*self.texts[:12], "\u00e9 \"hedgehogs\"\nand \U0001f642 cats", "cat " * 60]
+        done = run("classify", self.folder / "tags", "--json", *texts)
+        wanted = [[{"entity_group": one["entity"], "score": one["score"], "word": one["text"], "start": one["start"], "end": one["end"]} for one in text["entities"]] for text in json.loads(done.stdout)["texts"]]
+        self.assertGreater(sum(map(len, wanted)), 20)
+        for precision in ("float32", "bf16"):
+            with Served(self.folder / "tags", f"model.precision={precision}", "serve.auto_truncate=true", "serve.max_batch_requests=4") as server:
+                together = self.answer(server, "/predict", {"inputs": texts})
+                self.assertEqual([self.answer(server, "/", {"inputs": text}) for text in texts], together)
+                if precision == "float32":
+                    self.assertEqual(together, wanted)
+                    self.assertEqual(server.ask("/predict", {"inputs": "a", "parameters": {"aggregation_strategy": "max"}})[0], 422)
+                    self.assertEqual(server.ask("/predict", {"inputs": texts[-1], "parameters": {"truncate": False}})[0], 422)
+                    code, out, error = server.end()
+                    self.assertEqual(code, 0, error)
+                    self.assertIn("Sealed          kept", out)
 
     def test_classes_of_pictures_are_those_of_classify(self):
         """Bytes with and without a type, and base64; 40 at a time, bad ones among them."""

@@ -26,28 +26,28 @@ TakenInputs taken_room() {
 TEST(InputQueue, ABatchHoldsWhatFitsInTheOrderOfArrival) {
   InputQueue queue(8);
   TakenInputs taken = taken_room();
-  for (const std::uint32_t input : {3u, 1u, 2u, 0u}) queue.push(input, 10, 1);
-  EXPECT_EQ(queue.rows(), 40);
+  for (const std::uint32_t input : {3u, 1u, 2u, 0u}) queue.push({input, 10, 1, 10});
+  EXPECT_EQ(queue.cost(), 40);
   queue.take({8, 25, 8}, kNone, &taken);
   EXPECT_EQ(taken.running, (Numbers{3, 1}));
   queue.take({1, 25, 8}, kNone, &taken);
   EXPECT_EQ(taken.running, (Numbers{2}));
-  EXPECT_EQ(queue.rows(), 10);
-  queue.push(5, 1, 1);
+  EXPECT_EQ(queue.cost(), 10);
+  queue.push({5, 1, 1, 1});
   queue.take({8, 25, 1}, kNone, &taken);  // of the masks, one more would be too many
   EXPECT_EQ(taken.running, (Numbers{0}));
   queue.take({8, 25, 8}, kNone, &taken);
   EXPECT_EQ(taken.running, (Numbers{5}));
   EXPECT_TRUE(queue.is_empty());
-  EXPECT_EQ(queue.rows(), 0);
+  EXPECT_EQ(queue.cost(), 0);
 }
 
 TEST(InputQueue, ALongInputIsNotOvertaken) {
   InputQueue queue(8);
   TakenInputs taken = taken_room();
-  queue.push(0, 5, 0);
-  queue.push(1, 20, 0);
-  queue.push(2, 5, 0);
+  queue.push({0, 5, 0, 5});
+  queue.push({1, 20, 0, 20});
+  queue.push({2, 5, 0, 5});
   queue.take({8, 20, 0}, kNone, &taken);
   EXPECT_EQ(taken.running, (Numbers{0}));
   queue.take({8, 20, 0}, kNone, &taken);
@@ -57,7 +57,7 @@ TEST(InputQueue, ALongInputIsNotOvertaken) {
 TEST(InputQueue, DroppedInputsTakeNoRoom) {
   InputQueue queue(8);
   TakenInputs taken = taken_room();
-  for (const std::uint32_t input : {0u, 1u, 2u, 3u}) queue.push(input, 10, 0);
+  for (const std::uint32_t input : {0u, 1u, 2u, 3u}) queue.push({input, 10, 0, 10});
   queue.take(
       {8, 20, 0}, [](std::uint32_t input) { return input < 2; }, &taken);
   EXPECT_EQ(taken.dropped, (Numbers{0, 1}));
@@ -75,7 +75,7 @@ TEST(InputQueue, EveryInputIsTakenOnceInOrderWithinTheRoom) {
     while (next < 1000 && queue.has_room(1) && random.chance(0.7)) {
       rows[next] = random.integer(1, 50);
       selected[next] = random.integer(0, 6);
-      queue.push(next, rows[next], selected[next]);
+      queue.push({next, rows[next], selected[next], rows[next]});
       pushed.push_back(next++);
     }
     queue.take(room, kNone, &taken);
