@@ -242,7 +242,7 @@ namespace {
 
 // The class's prefix of its body; everything is read, nothing trained.
 BridgeTowerRecorder recorder_of(Graph& graph, const BridgeTowerConfig& config) {
-  return {graph, config, kBodyPrefix, {"vision_model", "text_model"}, false};
+  return {graph, config, kBodyPrefix, {""}, false};  // every name begins so
 }
 
 Tensor embedding_of(BridgeTowerRecorder& r, const std::string& name, const std::string& head, Tensor class_rows) {

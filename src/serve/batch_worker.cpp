@@ -44,23 +44,25 @@ BatchWorker::~BatchWorker() {
   thread_.join();
 }
 
-double BatchWorker::measure(const TextRoom& room, double bound_ms) {
-  room_ = room;
+// Nanoseconds of a row of the largest batch of such inputs.
+double BatchWorker::row_ns_of(bool has_text, bool has_picture) {
   std::int64_t rows = 0, selected = 0;
+  const std::int64_t beside = has_picture ? model_.picture_rows() : 0;
   batch_.clear();
   for (ServedInput& input : inputs_) {
-    input.tokens = model_.reads_pictures() ? model_.longest() : std::min(model_.longest(), room.tokens - rows);
-    if (static_cast<std::int64_t>(batch_.size()) == room.texts || input.tokens < 1) break;
+    const std::int64_t left = room_.tokens - rows - beside;
+    input.has_picture = has_picture;
+    input.tokens = has_text ? std::min(model_.longest(), left) : 0;
+    if (static_cast<std::int64_t>(batch_.size()) == room_.texts || left < 0 || (has_text && input.tokens < 1)) break;
     input.second_begin = input.tokens;
     input.top = input.most_written = 1;
-    const bool has_mask = model_.task() == ServedTask::kWords && selected < room.selected;
+    const bool has_mask = model_.task() == ServedTask::kWords && selected < room_.selected;
     input.picture = {kOnePixel, sizeof kOnePixelBytes};
-    if (!model_.reads_pictures())
-      std::fill(input.ids, input.ids + input.tokens, std::max(0, model_.tokenizer().pad_id()));
+    std::fill(input.ids, input.ids + input.tokens, has_text ? std::max(0, model_.tokenizer().pad_id()) : 0);
     if (has_mask) input.ids[0] = model_.tokenizer().mask_id();
     input.selected = has_mask ? 1 : 0;
     selected += input.selected;
-    rows += input.tokens;
+    rows += model_.rows(input);
     batch_.push_back(&input);
   }
   std::int64_t best = 0;
@@ -70,11 +72,18 @@ double BatchWorker::measure(const TextRoom& room, double bound_ms) {
     const std::int64_t took = monotonic_ns() - begun;
     best = best == 0 ? took : std::min(best, took);
   }
-  row_ns_ = static_cast<double>(best) / static_cast<double>(rows);
+  return static_cast<double>(best) / static_cast<double>(rows);
+}
+
+double BatchWorker::measure(const TextRoom& room, double bound_ms) {
+  room_ = room;
+  for (const auto& [has_text, has_picture] : {std::pair{true, true}, {false, true}, {true, false}}) {
+    if (model_.answers(has_text, has_picture)) row_ns_ = std::max(row_ns_, row_ns_of(has_text, has_picture));
+  }
   if (model_.writer() != nullptr) measure_step();
   // A request may wait for the batch that is running, and then has its own: each has half of the time.
   if (bound_ms > 0.0)
-    room_.tokens = std::clamp(static_cast<std::int64_t>(0.5e6 * bound_ms / row_ns_), model_.longest(), room.tokens);
+    room_.tokens = std::clamp(static_cast<std::int64_t>(0.5e6 * bound_ms / row_ns_), model_.most_rows(), room.tokens);
   return row_ns_;
 }
 
@@ -94,7 +103,7 @@ void BatchWorker::measure_step() noexcept {
 
 std::int64_t BatchWorker::cost(const ServedInput& input) const noexcept {
   const double written = model_.writer() == nullptr ? 0.0 : static_cast<double>(input.most_written);
-  return input.tokens + static_cast<std::int64_t>(written * rows_of_token_);
+  return model_.rows(input) + static_cast<std::int64_t>(written * rows_of_token_);
 }
 
 double BatchWorker::predicted_wait_ns(const ServedInput* first) noexcept {
@@ -108,7 +117,8 @@ void BatchWorker::admit(ServedInput* first) noexcept {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (ServedInput* input = first; input != nullptr; input = input->next)
-      queue_.push({static_cast<std::uint32_t>(input - inputs_.data()), input->tokens, input->selected, cost(*input)});
+      queue_.push(
+          {static_cast<std::uint32_t>(input - inputs_.data()), model_.rows(*input), input->selected, cost(*input)});
   }
   changed_.notify_one();
 }
@@ -148,7 +158,7 @@ void BatchWorker::run(std::unique_lock<std::mutex>* lock) noexcept {
   batch_.clear();
   for (const std::uint32_t number : taken_.running) batch_.push_back(&inputs_[number]);
   running_rows_ = 0;
-  for (const ServedInput* input : batch_) running_rows_ += input->tokens;
+  for (const ServedInput* input : batch_) running_rows_ += model_.rows(*input);
   lock->unlock();
   const std::int64_t begun = monotonic_ns();
   running_since_ms_ = begun / 1'000'000;

@@ -53,6 +53,7 @@ class BatchWorker {
   void run(std::unique_lock<std::mutex>* lock) noexcept;
   void write(std::unique_lock<std::mutex>* lock) noexcept;
   void take() noexcept;
+  double row_ns_of(bool has_text, bool has_picture);
   void measure_step() noexcept;
   std::int64_t cost(const ServedInput& input) const noexcept;
   void mark_ended(ServedInput* input, std::int64_t now) noexcept;

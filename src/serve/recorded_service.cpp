@@ -54,7 +54,7 @@ void add_endpoints(RecordedService* service) {
   add(HttpMethod::kGet, "/metrics", ServedEndpoint::kMetrics, false);
   add(HttpMethod::kGet, "/info", ServedEndpoint::kInfo);
   add(HttpMethod::kGet, "/v1/models", ServedEndpoint::kModels);
-  if (!service->model->reads_pictures()) add(HttpMethod::kPost, "/tokenize", ServedEndpoint::kTokenize);
+  if (service->model->reads_texts()) add(HttpMethod::kPost, "/tokenize", ServedEndpoint::kTokenize);
   add(HttpMethod::kPost, "/", ServedEndpoint::kNative);
   add(HttpMethod::kPost, "/v1", ServedEndpoint::kNative);
   switch (service->model->task()) {
@@ -120,7 +120,7 @@ void plan_connections(RecordedService* service) {
 
 // A batch that could never hold the longest input would let it wait forever.
 void check_batch(const RecordedService& service) {
-  const std::int64_t tokens = service.settings.serve.max_batch_tokens, longest = service.model->longest();
+  const std::int64_t tokens = service.settings.serve.max_batch_tokens, longest = service.model->most_rows();
   if (tokens >= longest) return;
   throw Error(ErrorKind::kSettings, where_written(service.settings, "serve.max_batch_tokens"),
               "serve.max_batch_tokens = " + std::to_string(tokens) + " is less than the longest input, " +
@@ -141,12 +141,10 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   check_batch(*service);
   service->threads = settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads)
                                                   : threads_within(read_process_limits(), usable_cores(), 1);
-  const bool reads_pictures = service->model->reads_pictures();
   const TextWriter* const writer = service->model->writer();
-  const std::int64_t texts =
-      std::min({settings.serve.max_batch_requests,
-                settings.serve.max_batch_tokens / (reads_pictures ? service->model->longest() : 1),
-                writer == nullptr ? settings.serve.max_batch_requests : writer->slots()});
+  const std::int64_t least_rows = service->model->reads_texts() ? 1 : service->model->picture_rows();
+  const std::int64_t texts = std::min({settings.serve.max_batch_requests, settings.serve.max_batch_tokens / least_rows,
+                                       writer == nullptr ? settings.serve.max_batch_requests : writer->slots()});
   service->room = {texts, settings.serve.max_batch_tokens,
                    service->model->task() == ServedTask::kWords  ? std::max(kMostMasks, 2 * texts)
                    : service->model->task() == ServedTask::kTags ? settings.serve.max_batch_tokens

@@ -127,6 +127,33 @@ Refusal check_inputs(const char* name, RequestOptions* options) noexcept {
   return options->is_one || inputs.is(JsonKind::kArray) ? Refusal() : wrong_type(name, "a string or an array");
 }
 
+// One message of a user, whose parts are one input.
+Refusal read_messages(const JsonView& messages, RequestOptions* options) noexcept {
+  const JsonView message = messages.first();
+  MemberReader reader(message);
+  reader.only("role", "user");
+  options->inputs = reader.take("content");
+  options->is_content = options->is_one = true;
+  if (messages.count() != 1 || !options->inputs.is(JsonKind::kArray))
+    return refusal(422, kValidation, "`messages` must be one message, whose `content` is an array");
+  return reader.end();
+}
+
+Refusal read_content(const JsonView& content, RequestInput* input) noexcept {
+  for (JsonView part = content.first(); part.is_there(); part = part.next()) {
+    MemberReader reader(part);
+    const bool is_text = !reader.word("type", "text", "image_url");
+    JsonView* const place = is_text ? &input->first : &input->picture;
+    if (place->is_there()) return refusal(422, kValidation, "a message has one text and one picture, or one of them");
+    if (is_text) *place = reader.string("text");
+    if (!is_text) *place = reader.take("image_url").member("url");
+    if (const Refusal refused = reader.end(); refused.is_given()) return refused;
+    if (!place->is(JsonKind::kString)) return refusal(422, kValidation, "a part of a message has no `text` or `url`");
+  }
+  if (!input->first.is_there() && !input->picture.is_there()) return refusal(400, kEmptyInput, "the message is empty");
+  return {};
+}
+
 }  // namespace
 
 Refusal read_request(std::string_view body, RequestForm form, RequestOptions* options) noexcept {
@@ -138,7 +165,10 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
   const bool is_native = form == RequestForm::kNative;
   const char* const name = is_native ? "inputs" : form == RequestForm::kOpenAi ? "input" : "prompt";
   options->inputs = reader.take(name);
-  reader.refuse(check_inputs(name, options));
+  if (const JsonView messages = form == RequestForm::kOpenAi ? reader.take("messages") : JsonView();
+      messages.is_there() && !options->inputs.is_there())
+    reader.refuse(read_messages(messages, options));
+  if (!options->is_content) reader.refuse(check_inputs(name, options));
   reader.string("model");
   if (is_native) {
     std::optional<bool> special_tokens;
@@ -166,7 +196,7 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
   } else {
     options->base64 = reader.word("encoding_format", "float", "base64");
     reader.count("dimensions", kMostDimensions, &options->dimensions);
-    reader.only("modality", "text");
+    options->are_pictures = reader.word("modality", "text", "image");
     reader.ignore("user");
   }
   // At the top, too, as clients send them; those of `parameters` have been read.
@@ -203,17 +233,21 @@ std::optional<std::size_t> read_base64(std::string_view text, char* room) noexce
   return bytes;
 }
 
-Refusal read_input(const JsonView& item, RequestInput* input) noexcept {
+Refusal read_input(const JsonView& item, const RequestOptions& options, RequestInput* input) noexcept {
   *input = {};
+  if (options.is_content) return read_content(item, input);
   if (item.is(JsonKind::kString)) {
-    input->first = item;
+    (options.are_pictures ? input->picture : input->first) = item;
     return {};
   }
+  if (options.are_pictures) return refusal(422, kValidation, "a picture must be a string");
   if (item.is(JsonKind::kObject)) {
     MemberReader reader(item);
     input->first = reader.string("text");
     input->second = reader.string("text_pair");
-    if (!input->first.is_there()) reader.refuse(refusal(422, kValidation, "an input has no `text`"));
+    input->picture = reader.string("image");
+    if (!input->first.is_there() && (!input->picture.is_there() || input->second.is_there()))
+      reader.refuse(refusal(422, kValidation, "an input has no `text`"));
     return reader.end();
   }
   if (!item.is(JsonKind::kArray))

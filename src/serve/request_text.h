@@ -39,6 +39,8 @@ struct RequestOptions {
   bool special_tokens = true;  // of /tokenize
   JsonView prompt_name;        // a string, or no value
   JsonView inputs;             // a string, or an array that is not empty
+  bool are_pictures = false;   // they are pictures, as base64 or data URIs
+  bool is_content = false;     // they are the parts of a message, which make one input
   bool is_one = false;         // `inputs` as a whole is one input
 };
 
@@ -49,12 +51,13 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
 // Bytes written as base64, into `room`, which has as many bytes as the text. Nothing where it is none.
 std::optional<std::size_t> read_base64(std::string_view text, char* room) noexcept;
 
-// One input: a text, a pair of texts, or the ids of tokens.
+// One input: a text, a pair of texts, the ids of tokens, a picture, or a picture with a text.
 struct RequestInput {
   JsonView first, second;  // strings; second: no value where it is no pair
   JsonView ids;            // an array of integers; no value where it is a text
+  JsonView picture;        // a string of base64, or a data URI
 };
 // item: `inputs` itself where it is one input, else one of its items.
-Refusal read_input(const JsonView& item, RequestInput* input) noexcept;
+Refusal read_input(const JsonView& item, const RequestOptions& options, RequestInput* input) noexcept;
 
 }  // namespace bascule

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/ask/ask.h"
+#include "src/ask/search_model.h"
 #include "src/base/error.h"
 #include "src/graph/element_types.h"
 #include "src/json/json.h"
@@ -15,7 +16,10 @@
 namespace bascule {
 namespace {
 
-// The command that asks the folder's model: of the head that config.json names. A body alone makes vectors.
+constexpr char kMatching[] = "match";
+
+// The command that asks the folder's model: of the head that config.json names. A body alone makes vectors. A model of
+// pairs that no command asks: kMatching.
 std::string asking_command(const std::string& folder) {
   const std::string body = body_folder(folder), path = body + "/config.json";
   if (!std::filesystem::exists(path))
@@ -27,7 +31,9 @@ std::string asking_command(const std::string& folder) {
   if (find_member(json, "architectures", path) != nullptr) classes = get_strings(json, "architectures", path);
   std::string command = family.heads.front().command;
   for (const FamilyHead& head : family.heads) {
-    if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end()) return head.command;
+    const bool is_asked = std::string_view(head.command).size() > 0;
+    if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end())
+      return is_asked ? head.command : head.words.reads_labels ? kMatching : "";
     if (head.words.embeds_texts) command = head.command;
   }
   return command;
@@ -45,16 +51,20 @@ ServedModel::ServedModel(const Settings& settings) : folder_(settings.model.mode
     model_ = open_sentence_model(folder, &sentence_);
   } else if (command == "fill" || command == "classify" || command == "generate") {
     model_ = open_finished_model(folder, command);
+  } else if (command == "search") {
+    model_ = open_embedding_model(folder);
+    sentence_.body = folder;
+    sentence_.normalize = true;
+  } else if (command == kMatching) {
+    model_ = open_finished_model(folder, "");
   } else {
-    throw Error(ErrorKind::kData, folder, "holds a model that `bascule serve` cannot ask",
-                "name one that makes vectors of texts, fills in words, writes texts, or classifies texts or pictures");
+    throw Error(
+        ErrorKind::kData, folder, "holds a model that `bascule serve` cannot ask",
+        "name one that makes vectors, fills in words, writes texts, or classifies texts, pictures or pairs of both");
   }
   fields_ = model_->fields({});
-  if (model_->inputs().texts[0].vocabulary_size > 0) {
-    open_texts(command, settings);
-  } else {
-    open_pictures(settings.serve.max_picture_pixels);
-  }
+  if (model_->inputs().texts[0].vocabulary_size > 0) open_texts(command, settings);
+  if (model_->inputs().image_side > 0) open_pictures(settings.serve.max_picture_pixels);
   for (const std::vector<std::string>* texts : {&names_, &tokens_}) {
     for (const std::string& text : *texts) longest_name_ = std::max(longest_name_, text.size());
   }
@@ -77,6 +87,9 @@ void ServedModel::open_texts(const std::string& command, const Settings& setting
     longest_ = sentence_.max_seq_length;
     outputs_ = model_->embedding_width();
     if (sentence_.lower_case) tokenizer_ = lower_cased(std::move(tokenizer_));
+  } else if (command == "search") {
+    longest_ = std::min(longest_, read_run_inputs(folder_).max_seq_length);
+    outputs_ = model_->embedding_width();
   } else if (command == "fill") {
     task_ = ServedTask::kWords;
     if (tokenizer_->mask_id() < 0) throw Error(ErrorKind::kData, folder_, "its tokenizer has no mask token");
@@ -95,14 +108,19 @@ void ServedModel::open_pictures(std::int64_t max_pixels) {
   const ModelInputs inputs = model_->inputs();
   const std::string config = folder_ + "/config.json";
   if (inputs.image_channels != 3) throw Error(ErrorKind::kData, config, "num_channels is not 3: pictures are RGB");
-  task_ = ServedTask::kPictureClasses;
-  names_ = class_names(folder_, inputs.classes);
-  outputs_ = inputs.classes;
+  if (!reads_texts()) {
+    task_ = ServedTask::kPictureClasses;
+    names_ = class_names(folder_, inputs.classes);
+    outputs_ = inputs.classes;
+  }
   media_ = media_settings_of_model(folder_, inputs.image_side);
   media_.max_pixels = static_cast<std::uint32_t>(std::min<std::int64_t>(max_pixels, media_.max_pixels));
   media_.memory_bytes = kDecoderBytes;
-  const std::int64_t side = inputs.image_side / get_int(read_json_file(config), "patch_size", config, 16);
-  longest_ = side * side + 1;
+  const Json json = read_json_file(config);
+  const Json* const vision = find_member(json, "vision_config", config);
+  const std::int64_t side = inputs.image_side / get_int(vision == nullptr ? json : *vision, "patch_size", config, 16);
+  picture_rows_ = side * side + 1;
+  if (!reads_texts()) longest_ = picture_rows_;
 }
 
 void ServedModel::open_classes() {
@@ -122,7 +140,7 @@ std::int64_t ServedModel::numbers() const {
 
 std::int64_t ServedModel::guesses() const {
   if (task_ == ServedTask::kWords) return kMostMasks * std::min(outputs_, kMostGuesses);
-  return task_ == ServedTask::kClasses || reads_pictures() ? std::min(outputs_, kMostGuesses) : 0;
+  return task_ == ServedTask::kClasses || task_ == ServedTask::kPictureClasses ? std::min(outputs_, kMostGuesses) : 0;
 }
 
 std::string ServedModel::default_prompt() const {
@@ -140,11 +158,34 @@ void ServedModel::record(Session* session, const TextRoom& room, Precision preci
   room_ = room;
   if (writer_ != nullptr)
     return writer_->record(session, *model_, fields_, TextBatch::bounds(fields_, room, longest_), precision);
-  Graph& graph = session->add_graph(TextBatch::bounds(fields_, room, longest_), fields_);
   no_labels_.assign(static_cast<std::size_t>(room.texts), 0);
-  output_ = task_ == ServedTask::kVectors ? model_->record(graph, Use::kEmbedText, {}).output(kSentenceEmbedding)
-                                          : reference_logits(model_->record(graph, Use::kReference, {}));
-  if (precision == Precision::kBf16) choose_element_types(graph);
+  part_.reserve(static_cast<std::size_t>(room.texts));
+  // name: of the output; null: the logits of the reference.
+  const auto add = [&](bool reads_text, bool reads_picture, Use use, const char* name) {
+    BatchCounts bounds = TextBatch::bounds(fields_, room, longest_);
+    if (!reads_text) bounds = {};
+    bounds[kSamples] = reads_picture ? pictures() : room.texts;
+    Graph& graph = session->add_graph(bounds, fields_);
+    RecordOptions options;
+    options.frozen = {""};  // every name begins so: nothing is trained
+    const Recording recording = model_->record(graph, use, options);
+    graphs_.push_back({reads_text, reads_picture, session->graphs() - 1,
+                       name == nullptr ? reference_logits(recording) : recording.output(name)});
+    if (precision == Precision::kBf16) choose_element_types(graph);
+  };
+  if (task_ != ServedTask::kVectors) return add(reads_texts(), reads_pictures(), Use::kReference, nullptr);
+  if (!reads_pictures()) return add(true, false, Use::kEmbedText, kSentenceEmbedding);
+  add(true, false, Use::kEmbedText, "text_embeds");
+  add(false, true, Use::kEmbedPicture, "image_embeds");
+  add(true, true, Use::kReference, "cross_embeds");
+}
+
+bool ServedModel::answers(bool has_text, bool has_picture) const noexcept {
+  return std::any_of(graphs_.begin(), graphs_.end(),
+                     [&](const ServedGraph& graph) {
+                       return graph.reads_text == has_text && graph.reads_picture == has_picture;
+                     }) ||
+         (writer_ != nullptr && has_text && !has_picture);
 }
 
 void ServedModel::seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels,
@@ -154,7 +195,7 @@ void ServedModel::seal(Session* session, Threads* threads, PictureDecoder* decod
   decoder_ = decoder;
   pixels_ = pixels;
   if (writer_ != nullptr) writer_->seal(writer_memory, *session);
-  if (!reads_pictures())
+  if (reads_texts())
     batch_ = std::make_unique<TextBatch>(model_->inputs(), fields_, room_,
                                          task_ == ServedTask::kWords  ? tokenizer_->mask_id()
                                          : task_ == ServedTask::kTags ? kEveryToken
@@ -231,19 +272,18 @@ void ServedModel::answer_words(ServedInput* input, const float* logits) const no
   }
 }
 
-// The pictures that can be decoded, one behind the other. Returns how many.
-std::size_t ServedModel::decode(ServedInput* const* inputs, std::size_t count) noexcept {
+// Of the part those whose pictures can be decoded stay, and these lie one behind the other.
+void ServedModel::decode() noexcept {
   std::size_t decoded = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    ServedInput& input = *inputs[i];
-    const void* const bytes = input.picture.data();
+  for (ServedInput* input : part_) {
+    const void* const bytes = input->picture.data();
     media_engine_completion completion = {};
-    input.refused = decoder_->decode({static_cast<const std::uint8_t*>(bytes), input.picture.size()},
-                                     pixels_ + static_cast<std::int64_t>(decoded) * picture_numbers(), &completion);
-    input.refused_detail = completion.detail;
-    if (input.refused == MEDIA_ENGINE_OK) ++decoded;
+    input->refused = decoder_->decode({static_cast<const std::uint8_t*>(bytes), input->picture.size()},
+                                      pixels_ + static_cast<std::int64_t>(decoded) * picture_numbers(), &completion);
+    input->refused_detail = completion.detail;
+    if (input->refused == MEDIA_ENGINE_OK) part_[decoded++] = input;
   }
-  return decoded;
+  part_.resize(decoded);
 }
 
 Batch ServedModel::pack(ServedInput* const* inputs, std::size_t count) noexcept {
@@ -258,19 +298,21 @@ void ServedModel::join(ServedInput* const* inputs, std::size_t count) noexcept {
   if (count > 0) writer_->join(inputs, count, pack(inputs, count), *threads_);
 }
 
-// Returns the numbers of the inputs that are there, one behind the other.
-const float* ServedModel::replay(ServedInput* const* inputs, std::size_t count) noexcept {
+// Returns the numbers of the part, one input behind the other.
+const float* ServedModel::replay(const ServedGraph& graph) noexcept {
   Replay replay;
-  if (reads_pictures()) {
-    replay.batch.counts[kSamples] = static_cast<std::int64_t>(decode(inputs, count));
-    replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_;
-    replay.batch.fields[field_from(fields_, FieldSource::kClassLabels)] = no_labels_.data();
-    if (replay.batch.counts[kSamples] == 0) return nullptr;
+  if (graph.reads_picture) decode();
+  if (part_.empty()) return nullptr;
+  if (graph.reads_text) {
+    replay.batch = pack(part_.data(), part_.size());
   } else {
-    replay.batch = pack(inputs, count);
+    replay.batch.counts[kSamples] = static_cast<std::int64_t>(part_.size());
+    const int labels = field_from(fields_, FieldSource::kClassLabels);
+    if (labels >= 0) replay.batch.fields[labels] = no_labels_.data();
   }
-  session_->tape(0).replay(*threads_, replay);
-  return session_->tape(0).at(output_);
+  if (graph.reads_picture) replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_;
+  session_->tape(graph.number).replay(*threads_, replay);
+  return session_->tape(graph.number).at(graph.output);
 }
 
 void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
@@ -282,12 +324,22 @@ void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
     }
     return;
   }
-  const float* output = replay(inputs, count);
-  const bool guesses = task_ == ServedTask::kClasses || reads_pictures();
-  for (std::size_t i = 0; i < count; ++i) {
-    ServedInput& input = *inputs[i];
+  for (const ServedGraph& graph : graphs_) {
+    part_.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      if ((inputs[i]->tokens > 0) == graph.reads_text && inputs[i]->has_picture == graph.reads_picture)
+        part_.push_back(inputs[i]);
+    }
+    if (!part_.empty()) answer(replay(graph));
+  }
+}
+
+// The part, from its numbers.
+void ServedModel::answer(const float* output) noexcept {
+  const bool guesses = task_ == ServedTask::kClasses || task_ == ServedTask::kPictureClasses;
+  for (ServedInput* const one : part_) {
+    ServedInput& input = *one;
     input.is_finite = true;
-    if (input.refused != MEDIA_ENGINE_OK) continue;
     if (task_ == ServedTask::kWords) {
       answer_words(&input, output);
       output += input.selected * outputs_;

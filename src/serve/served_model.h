@@ -3,6 +3,7 @@
 // but run() and encode() belongs before the seal and may throw Error.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,12 +33,13 @@ inline constexpr std::int64_t kMostGuesses = 100;
 // One input of a request: the tokens of a text, or a picture, and, once its batch has run, the answer to it. The memory
 // is the service's, made before the seal.
 struct ServedInput {
-  std::string_view picture;                       // kPictureClasses: the bytes of a file
+  std::string_view picture;  // the bytes of a file
+  bool has_picture = false;
   bool is_base64 = false;                         // of it, before it is decoded
   media_engine_status refused = MEDIA_ENGINE_OK;  // why it was not decoded, and what the engine adds
   std::uint32_t refused_detail = 0;
   std::int32_t* ids = nullptr;      // (longest)
-  std::int64_t tokens = 0;          // rows of the batch
+  std::int64_t tokens = 0;          // 0: there is no text
   std::int64_t second_begin = 0;    // of the second text of a pair: its first token; of one text: `tokens`
   std::int64_t selected = 0;        // masks among them
   std::int64_t top = 0;             // guesses that are asked for
@@ -78,8 +80,17 @@ class ServedModel {
   const Model& model() const { return *model_; }
   const SentenceFolder& sentence() const { return sentence_; }  // of kVectors
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  std::int64_t longest() const { return longest_; }  // rows of an input
-  bool reads_pictures() const { return task_ == ServedTask::kPictureClasses; }
+  std::int64_t longest() const { return longest_; }  // tokens of a text; of a model of pictures alone: rows
+  bool reads_texts() const { return tokenizer_ != nullptr; }
+  bool reads_pictures() const { return picture_rows_ > 0; }
+  // Whether it answers inputs of a text, a picture, or both.
+  bool answers(bool has_text, bool has_picture) const noexcept;
+  // Of a batch; and at most.
+  std::int64_t rows(const ServedInput& input) const noexcept {
+    return input.tokens + (input.has_picture ? picture_rows_ : 0);
+  }
+  std::int64_t most_rows() const { return (reads_texts() ? longest_ : 0) + picture_rows_; }
+  std::int64_t picture_rows() const { return picture_rows_; }
   bool reads_pairs() const { return reads_pairs_; }
   // Numbers of an answer, and its guesses at most.
   std::int64_t numbers() const;
@@ -100,7 +111,7 @@ class ServedModel {
   // Of pictures: how they are decoded, the memory of their decoder, and a batch of pixels.
   const MediaSettings& media() const { return media_; }
   std::size_t decoder_bytes() const { return reads_pictures() ? PictureDecoder::memory_bytes(media_) : 0; }
-  std::int64_t pixel_numbers() const { return reads_pictures() ? room_.texts * picture_numbers() : 0; }
+  std::int64_t pixel_numbers() const { return reads_pictures() ? pictures() * picture_numbers() : 0; }
   // After the session's seal. decoder, pixels: of pictures; written: of the writer; outlive every call of run().
   void seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels, std::byte* writer_memory);
 
@@ -124,9 +135,17 @@ class ServedModel {
   EncodedAs encode_words(std::string_view text, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
   void answer_tags(ServedInput* input, const float* logits) const noexcept;
   std::int64_t picture_numbers() const { return 3 * media_.image_side * media_.image_side; }
-  std::size_t decode(ServedInput* const* inputs, std::size_t count) noexcept;
+  std::int64_t pictures() const { return std::min(room_.texts, room_.tokens / picture_rows_); }  // of a batch
+  // A graph, for inputs that have what it reads.
+  struct ServedGraph {
+    bool reads_text = false, reads_picture = false;
+    std::size_t number = 0;  // of the session
+    Tensor output;
+  };
+  void decode() noexcept;
   Batch pack(ServedInput* const* inputs, std::size_t count) noexcept;
-  const float* replay(ServedInput* const* inputs, std::size_t count) noexcept;
+  const float* replay(const ServedGraph& graph) noexcept;
+  void answer(const float* output) noexcept;
   void answer_words(ServedInput* input, const float* logits) const noexcept;
 
   const std::string folder_;
@@ -136,12 +155,13 @@ class ServedModel {
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> names_, tokens_, token_texts_;  // the last: as the files write them, of kTags
   std::size_t longest_name_ = 0;
-  std::int64_t longest_ = 0;
+  std::int64_t longest_ = 0, picture_rows_ = 0;
   std::int64_t outputs_ = 0;  // numbers that the model computes for a text, or for a mask
   bool reads_pairs_ = false;
   Fields fields_;
   TextRoom room_;
-  Tensor output_;
+  std::vector<ServedGraph> graphs_;
+  std::vector<ServedInput*> part_;  // of a batch: the inputs of one graph
   Session* session_ = nullptr;
   Threads* threads_ = nullptr;
   std::unique_ptr<TextBatch> batch_;

@@ -33,6 +33,7 @@ Json task_json(const ServedModel& model) {
   for (std::size_t i = 0; i < model.names().size(); ++i) classes[std::to_string(i)] = model.names()[i];
   switch (model.task()) {
     case ServedTask::kVectors:
+      if (model.reads_pictures()) return {{"embedding", {{"dimensions", model.numbers()}}}};
       return {{"embedding", {{"pooling", pooling_word(model.sentence().pooling)}, {"dimensions", model.numbers()}}}};
     case ServedTask::kWords: return {{"fill_mask", Json::object()}};
     case ServedTask::kWrites: return {{"text_generation", {{"max_new_tokens", model.written()}}}};
@@ -119,7 +120,7 @@ void Service::make_digest() {
   add(memory.trained, memory.layout->trained_elements);
   add(memory.fixed, memory.layout->fixed_elements);
   add(memory.rounded, memory.layout->rounded_elements);
-  const std::uint64_t tokenizer = service_.model->reads_pictures() ? 0 : service_.model->tokenizer().digest();
+  const std::uint64_t tokenizer = service_.model->reads_texts() ? service_.model->tokenizer().digest() : 0;
   add(&tokenizer, 1);
   const std::string facts = sentence_facts(service_.model->sentence()) + settings_digest(service_.settings);
   add(facts.data(), static_cast<std::int64_t>(facts.size()));
@@ -171,14 +172,15 @@ void Service::finish_done() noexcept {
 
 void Service::finish(Job* job) noexcept {
   bool is_late = false, is_finite = true;
+  const ServedInput* refused = nullptr;
   for (const ServedInput* input = job->first; input != nullptr; input = input->next) {
     is_late = is_late || input->is_late;
     is_finite = is_finite && (input->is_dropped || input->is_finite);
+    if (refused == nullptr && input->refused != MEDIA_ENGINE_OK) refused = input;
   }
-  const ServedInput& first = *job->first;
-  if (first.refused != MEDIA_ENGINE_OK && !first.is_dropped && !is_late) {
+  if (refused != nullptr && !refused->is_dropped && !is_late) {
     refuse(job->request, refusal(422, kValidation, "the picture cannot be read: %s",
-                                 media_engine_picture_text(first.refused, first.refused_detail)));
+                                 media_engine_picture_text(refused->refused, refused->refused_detail)));
   } else if (is_late) {
     metrics_.refused(RefusedFor::kWait);
     refuse(job->request, refusal(429, kOverloaded, "the request waited for longer than queue_timeout_seconds"));

@@ -19,7 +19,7 @@ class ServiceMemory {
     const ServedModel& model = *service.model;
     const std::int64_t inputs = service.settings.serve.max_concurrent_requests;
     // One id more than the longest input has, so that a text that is too long shows.
-    const std::int64_t tokens = model.reads_pictures() ? 0 : model.longest() + 1;
+    const std::int64_t tokens = model.reads_texts() ? model.longest() + 1 : 0;
     std::int32_t* ids = nullptr;
     float* numbers = nullptr;
     TokenOrClass* guesses = nullptr;

@@ -114,20 +114,24 @@ Refusal Service::check_wait(Job* job) noexcept {
 }
 
 Refusal Service::reserve(Job* job) noexcept {
-  ServedInput& first = *job->first;
   job->room_bytes = writer_.most_bytes(job->options, job->first);
-  // A picture that is written in the document stands behind the answer: the log reads the document again.
-  const std::size_t picture_bytes = first.is_base64 ? first.picture.size() : 0;
+  // Pictures that are written in the document stand behind the answer: the log reads the document again.
+  std::size_t picture_bytes = 0;
+  for (const ServedInput* input = job->first; input != nullptr; input = input->next)
+    picture_bytes += input->is_base64 ? input->picture.size() : 0;
   job->room = server_->reserve(job->request.ticket, job->room_bytes + picture_bytes);
   if (job->room == nullptr) {
     metrics_.refused(RefusedFor::kMemory);
     return refusal(429, kOverloaded, "no memory is free for the answer");
   }
-  if (!first.is_base64) return {};
-  char* const picture = job->room + job->room_bytes;
-  const std::optional<std::size_t> bytes = read_base64(first.picture, picture);
-  if (!bytes) return refusal(422, kValidation, "a picture must be base64, without line breaks");
-  first.picture = {picture, *bytes};
+  char* picture = job->room + job->room_bytes;
+  for (ServedInput* input = job->first; input != nullptr; input = input->next) {
+    if (!input->is_base64) continue;
+    const std::optional<std::size_t> bytes = read_base64(input->picture, picture);
+    if (!bytes) return refusal(422, kValidation, "a picture must be base64, without line breaks");
+    input->picture = {picture, *bytes};
+    picture += *bytes;
+  }
   return {};
 }
 
@@ -159,7 +163,8 @@ Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept
   form.base64 = options.base64;
   form.is_one = options.is_one;
   form.normalizes = options.normalize.value_or(false) && !model.sentence().normalize;
-  form.is_nested = endpoint != ServedEndpoint::kPredict && task != ServedTask::kPictureClasses;
+  form.is_nested = endpoint != ServedEndpoint::kPredict && (task != ServedTask::kClasses || !model.reads_pictures()) &&
+                   task != ServedTask::kPictureClasses;
   form.details = options.details;
   if (endpoint == ServedEndpoint::kOpenAi && is_written) {
     Sha256 sum;
@@ -199,7 +204,8 @@ Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept
     input.request = job->request.ticket.slot;
     input.is_dropped = input.is_late = input.is_first_of_batch = false;
     input.refused = MEDIA_ENGINE_OK;
-    input.is_base64 = false;
+    input.is_base64 = input.has_picture = false;
+    input.tokens = input.selected = 0;
     *end = &input;
     end = &input.next;
     ++job->inputs;
@@ -223,17 +229,30 @@ Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept
 }
 
 Refusal Service::encode_input(const JsonView& item, const RequestOptions& options, ServedInput* input) noexcept {
-  if (service_.model->reads_pictures()) return take_picture(item, input);
+  const ServedModel& model = *service_.model;
   RequestInput asked;
-  if (const Refusal refused = read_input(item, &asked); refused.is_given()) return refused;
+  if (!model.reads_texts()) return take_picture(item, input);
+  if (item.is_there()) {
+    if (const Refusal refused = read_input(item, options, &asked); refused.is_given()) return refused;
+  }
+  const bool has_text = asked.first.is_there() || asked.ids.is_there();
+  const bool has_picture = asked.picture.is_there() || !item.is_there();
+  const bool is_tokenize = jobs_[input->request].options.form == AnswerForm::kTokens;
+  if (is_tokenize ? has_picture : !model.answers(has_text, has_picture))
+    return refusal(422, kValidation, "the model cannot be asked about %s",
+                   !has_picture ? "a text without a picture"
+                   : has_text   ? "a picture with a text"
+                                : "a picture alone");
+  if (has_picture) {
+    if (const Refusal refused = take_picture(asked.picture, input); refused.is_given() || !has_text) return refused;
+  }
   return asked.ids.is_there() ? encode_ids(asked.ids, options, input) : encode_text(asked, options, input);
 }
 
 // The body as a whole, or base64 in JSON, which reserve() decodes.
 Refusal Service::take_picture(const JsonView& item, ServedInput* input) noexcept {
   const HttpRequest& request = jobs_[input->request].request;
-  input->tokens = service_.model->longest();
-  input->selected = 0;
+  input->has_picture = true;
   input->picture = request.body;
   if (!item.is_there()) return {};
   std::string_view text = item.raw_string();

@@ -65,7 +65,7 @@ TEST(RequestText, EachHostileBodyHasOneReason) {
       {RequestForm::kOpenAi, R"({"inputs": "a"})", 422, "`input` is missing"},
       {RequestForm::kOpenAi, R"({"input": "a", "encoding_format": "hex"})", 422,
        "`encoding_format` must be `float` or `base64`"},
-      {RequestForm::kOpenAi, R"({"input": "a", "modality": "image"})", 422, "`modality` must be `text`"},
+      {RequestForm::kOpenAi, R"({"input": "a", "modality": "audio"})", 422, "`modality` must be `text` or `image`"},
       {RequestForm::kOpenAi, R"({"input": "a", "model": 3})", 422, "`model` must be a string"},
   };
   for (const auto& one : cases) {
@@ -98,14 +98,14 @@ TEST(RequestText, Base64IsRead) {
 TEST(RequestText, AnInputIsATextAPairOrTokenIds) {
   RequestInput input;
   std::string text = R"({"text": "a", "text_pair": "b"})";
-  ASSERT_FALSE(read_input(JsonView(text), &input).is_given());
+  ASSERT_FALSE(read_input(JsonView(text), {}, &input).is_given());
   EXPECT_TRUE(input.first.equals("a") && input.second.equals("b"));
   text = "[1, 2]";
-  ASSERT_FALSE(read_input(JsonView(text), &input).is_given());
+  ASSERT_FALSE(read_input(JsonView(text), {}, &input).is_given());
   EXPECT_EQ(input.ids.count(), 2u);
   EXPECT_FALSE(input.first.is_there());
   for (const char* wrong : {"7", "[\"a\"]", "[1.5]", "[]", "{\"text_pair\": \"b\"}", "{\"text\": \"a\", \"x\": 1}"})
-    EXPECT_TRUE(read_input(JsonView(wrong), &input).is_given()) << wrong;
+    EXPECT_TRUE(read_input(JsonView(wrong), {}, &input).is_given()) << wrong;
 }
 
 }  // namespace
