@@ -165,6 +165,26 @@ PromptTokenizer::PromptTokenizer(const Pipeline& pipeline, const std::string& fo
                 "the parts are of different pipelines");
 }
 
+std::size_t PromptTokenizer::scratch_bytes(std::size_t text_bytes) const {
+  return align_up(static_cast<std::size_t>(length_ + 1) * sizeof(std::int32_t), kCacheLine) +
+         tokenizer_->scratch_bytes(text_bytes);
+}
+
+bool PromptTokenizer::encode_into(std::string_view text, bool cuts, std::int32_t* ids,
+                                  Span<std::byte> scratch) const noexcept {
+  // One id more than there may be, so that a text that is too long shows.
+  const std::size_t length = static_cast<std::size_t>(length_), front = scratch_bytes(0) - tokenizer_->scratch_bytes(0);
+  const Span<std::int32_t> room{static_cast<std::int32_t*>(static_cast<void*>(scratch.data())), length + 1};
+  const Span<std::byte> rest = scratch.subspan(front, scratch.size() - front);
+  Encoded encoded;
+  if (!tokenizer_->encode_into({text}, room, &encoded, rest).ok()) return false;
+  if (encoded.tokens > length_) {
+    if (!cuts || !tokenizer_->encode_into({text}, room.first(length), &encoded, rest).ok()) return false;
+  }
+  std::fill(std::copy_n(room.data(), encoded.tokens, ids), ids + length_, tokenizer_->pad_id());
+  return true;
+}
+
 EncodedPrompt PromptTokenizer::encode(const std::string& text, const std::string& where) const {
   try {
     return encode_prompt(*tokenizer_, *decoder_, text, length_);

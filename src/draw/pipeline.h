@@ -60,6 +60,12 @@ class PromptTokenizer {
   // where: for the error of a text that is not UTF-8.
   EncodedPrompt encode(const std::string& text, const std::string& where) const;
 
+  // The same into as many ids, after the seal; a longer text is cut where `cuts`. Returns whether it is there whole, or
+  // is cut where it may be. scratch: scratch_bytes().
+  bool encode_into(std::string_view text, bool cuts, std::int32_t* ids, Span<std::byte> scratch) const noexcept;
+  std::size_t scratch_bytes(std::size_t text_bytes) const;
+  const Tokenizer& tokenizer() const noexcept { return *tokenizer_; }
+
   // Equal for tokenizers whose files say the same.
   std::uint64_t digest() const noexcept { return tokenizer_->digest(); }
 

@@ -63,6 +63,10 @@ std::size_t AnswerWriter::most_bytes(const AnswerOptions& options, const ServedI
                                         (each + (options.details ? longest + kNumberBytes : 0));
         break;
       }
+      case AnswerForm::kFile: break;
+      case AnswerForm::kOpenAiPicture:
+        bytes += 4 * divide_up<std::size_t>(model_.drawer()->most_file_bytes(), 3);
+        break;
       case AnswerForm::kTokens: bytes += longest * tokens; break;
       case AnswerForm::kWords: {
         std::size_t sequence = 0;
@@ -223,6 +227,12 @@ void AnswerWriter::tokens(const ServedInput& input, JsonStream* out) noexcept {
 
 std::size_t AnswerWriter::write(const AnswerOptions& options, const ServedInput* first, Span<char> room) noexcept {
   JsonStream out(room);
+  if (options.form == AnswerForm::kOpenAiPicture) {
+    const std::byte* const file = static_cast<const std::byte*>(static_cast<const void*>(first->file));
+    out.begin_object().key("created").integer(0).key("data").begin_array().begin_object().key("b64_json");
+    out.base64({file, first->file_bytes}).end_object().end_array().end_object();
+    return out.overflowed() ? 0 : out.text().size();
+  }
   if (options.form == AnswerForm::kOpenAiVectors || options.form == AnswerForm::kOpenAiTexts) {
     if (options.form == AnswerForm::kOpenAiVectors) openai_vectors(first, options, &out);
     if (options.form == AnswerForm::kOpenAiTexts) openai_texts(first, options, &out);

@@ -21,6 +21,8 @@ enum class AnswerForm : std::uint8_t {
   kTags,           // [{"entity_group", "score", "word", "start", "end"}], or lists of them
   kTexts,          // {"generated_text", ...}, or a list of them
   kOpenAiTexts,    // {"object": "text_completion", "choices": [...], ...}
+  kFile,           // the bytes of a PNG file
+  kOpenAiPicture,  // {"created", "data": [{"b64_json"}]}
   kTokens          // [[{"id", "text", "special", "start", "stop"}]]
 };
 

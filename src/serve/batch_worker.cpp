@@ -77,6 +77,7 @@ double BatchWorker::row_ns_of(bool has_text, bool has_picture) {
 
 double BatchWorker::measure(const TextRoom& room, double bound_ms) {
   room_ = room;
+  if (model_.drawer() != nullptr) return row_ns_ = model_.measure_drawing() / static_cast<double>(model_.most_rows());
   for (const auto& [has_text, has_picture] : {std::pair{true, true}, {false, true}, {true, false}}) {
     if (model_.answers(has_text, has_picture)) row_ns_ = std::max(row_ns_, row_ns_of(has_text, has_picture));
   }

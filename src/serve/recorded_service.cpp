@@ -25,6 +25,7 @@ constexpr const char* kRunRecord[] = {"bascule.json"};
 constexpr std::int64_t kMostTextBytes = 262'144;
 constexpr std::int64_t kMostKeyBytes = 4096;
 constexpr std::int64_t kTypicalTokens = 64, kTypicalGuesses = 5, kTypicalWords = 16;
+constexpr std::size_t kDrawnPictures = 16;
 
 std::string key_of_file(const Settings& settings) {
   const PathSetting& path = settings.serve.api_key_file;
@@ -54,7 +55,8 @@ void add_endpoints(RecordedService* service) {
   add(HttpMethod::kGet, "/metrics", ServedEndpoint::kMetrics, false);
   add(HttpMethod::kGet, "/info", ServedEndpoint::kInfo);
   add(HttpMethod::kGet, "/v1/models", ServedEndpoint::kModels);
-  if (service->model->reads_texts()) add(HttpMethod::kPost, "/tokenize", ServedEndpoint::kTokenize);
+  if (service->model->reads_texts() && service->model->drawer() == nullptr)
+    add(HttpMethod::kPost, "/tokenize", ServedEndpoint::kTokenize);
   add(HttpMethod::kPost, "/", ServedEndpoint::kNative);
   add(HttpMethod::kPost, "/v1", ServedEndpoint::kNative);
   switch (service->model->task()) {
@@ -64,6 +66,7 @@ void add_endpoints(RecordedService* service) {
       add(HttpMethod::kPost, "/v1/embeddings", ServedEndpoint::kOpenAi);
       break;
     case ServedTask::kWords: add(HttpMethod::kPost, "/fill-mask", ServedEndpoint::kNative); break;
+    case ServedTask::kDraws: add(HttpMethod::kPost, "/v1/images/generations", ServedEndpoint::kOpenAi); break;
     case ServedTask::kWrites:
       add(HttpMethod::kPost, "/generate", ServedEndpoint::kPredict);
       add(HttpMethod::kPost, "/v1/completions", ServedEndpoint::kOpenAi);
@@ -95,6 +98,11 @@ std::int64_t pool_bytes(const RecordedService& service) {
                                                : AnswerForm::kClasses;
   typical.word_count = kTypicalWords;
   typical.most_written = std::min(service.model->written(), kTypicalTokens);
+  if (const ServedDrawer* const drawer = service.model->drawer()) {
+    // Bytes of a file and, as base64, of its document. Few pictures wait for their clients at a time.
+    const std::size_t files = 3 * drawer->most_file_bytes() * kDrawnPictures;
+    return static_cast<std::int64_t>(files) + bodies * serve.payload_limit + (std::int64_t{1} << 20);
+  }
   const std::size_t each = AnswerWriter(*service.model, service.name, 0).most_bytes(options, &typical);
   return serve.max_concurrent_requests * static_cast<std::int64_t>(each) + bodies * serve.payload_limit +
          (std::int64_t{1} << 20);
@@ -145,7 +153,7 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   const std::int64_t least_rows = service->model->reads_texts() ? 1 : service->model->picture_rows();
   const std::int64_t texts = std::min({settings.serve.max_batch_requests, settings.serve.max_batch_tokens / least_rows,
                                        writer == nullptr ? settings.serve.max_batch_requests : writer->slots()});
-  service->room = {texts, settings.serve.max_batch_tokens,
+  service->room = {service->model->drawer() == nullptr ? texts : 1, settings.serve.max_batch_tokens,
                    service->model->task() == ServedTask::kWords  ? std::max(kMostMasks, 2 * texts)
                    : service->model->task() == ServedTask::kTags ? settings.serve.max_batch_tokens
                                                                  : 0};

@@ -2,9 +2,12 @@
 #include "src/serve/request_text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <iterator>
+#include <limits>
+#include <system_error>
 
 namespace bascule {
 
@@ -36,13 +39,19 @@ class MemberReader {
     if (!member.is(JsonKind::kTrue) && !member.is(JsonKind::kFalse)) refused_ = wrong_type(name, "true or false");
     *value = member.is(JsonKind::kTrue);
   }
-  void count(const char* name, std::int64_t most, std::optional<std::int64_t>* value) noexcept {
+  void count(const char* name, std::int64_t most, std::optional<std::int64_t>* value, std::int64_t least = 1) noexcept {
     const JsonView member = take(name);
     if (is_null(member) || refused_.is_given()) return;
     *value = member.integer();
-    if (!*value || **value < 1 || **value > most)
-      refused_ =
-          refusal(422, kValidation, "`%s` must be an integer from 1 to %lld", name, static_cast<long long>(most));
+    if (!*value || **value < least || **value > most)
+      refused_ = refusal(422, kValidation, "`%s` must be an integer from %lld to %lld", name,
+                         static_cast<long long>(least), static_cast<long long>(most));
+  }
+  void number(const char* name, std::optional<double>* value) noexcept {
+    const JsonView member = take(name);
+    if (is_null(member) || refused_.is_given()) return;
+    *value = member.number();
+    if (!*value) refused_ = wrong_type(name, "a number");
   }
   // One of two words, which may be missing: whether it is the second.
   bool word(const char* name, const char* first, const char* second) noexcept {
@@ -98,6 +107,7 @@ class MemberReader {
 constexpr std::int64_t kMostTop = 100;
 constexpr std::int64_t kMostDimensions = 1 << 20;
 constexpr std::int64_t kMostNewTokens = 1 << 20;
+constexpr std::int64_t kMostSide = 1 << 16;
 
 void read_parameters(MemberReader* reader, RequestOptions* options) noexcept {
   reader->count("top_k", kMostTop, &options->top);
@@ -114,7 +124,31 @@ void read_writing(MemberReader* reader, const char* most, RequestOptions* option
     reader->never(name);
   for (const char* name : {"temperature", "frequency_penalty", "presence_penalty"}) reader->never(name);
   for (const char* name : {"top_p", "typical_p", "repetition_penalty", "best_of", "n"}) reader->never(name, 1.0);
-  reader->ignore("seed");
+  reader->count("seed", std::numeric_limits<std::int64_t>::max(), &options->seed, 0);
+}
+
+// Of pictures that are drawn, which are all of one size and number of steps.
+void read_drawing(MemberReader* reader, RequestOptions* options) noexcept {
+  reader->count("height", kMostSide, &options->height);
+  reader->count("width", kMostSide, &options->width);
+  reader->count("num_inference_steps", kMostSide, &options->steps);
+  reader->number("guidance_scale", &options->guidance);
+  options->negative = reader->string("negative_prompt");
+}
+
+// OpenAI's size: "512x512".
+Refusal read_size(const JsonView& size, RequestOptions* options) noexcept {
+  if (is_null(size)) return {};
+  const std::string_view text = size.raw_string();
+  std::int64_t width = 0, height = 0;
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, width);
+  const bool has_sign = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
+  const auto second = has_sign ? std::from_chars(first.ptr + 1, end, height) : first;
+  if (!has_sign || second.ec != std::errc() || second.ptr != end) return wrong_type("size", "as \"512x512\"");
+  options->width = width;
+  options->height = height;
+  return {};
 }
 
 // `inputs`, or OpenAI's `input`.
@@ -186,9 +220,16 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
       inner.boolean("details", &details);
       options->details = details.value_or(false);
       read_writing(&inner, "max_new_tokens", options);
+      read_drawing(&inner, options);
       reader.refuse(inner.end());
     }
     reader.never("stream");
+  } else if (form == RequestForm::kDrawing) {
+    reader.refuse(read_size(reader.string("size"), options));
+    reader.only("response_format", "b64_json");
+    reader.never("n", 1.0);
+    reader.count("seed", std::numeric_limits<std::int64_t>::max(), &options->seed, 0);
+    reader.ignore("user");
   } else if (form == RequestForm::kCompletion) {
     read_writing(&reader, "max_tokens", options);
     for (const char* other : {"echo", "logprobs", "suffix", "logit_bias"}) reader.never(other);

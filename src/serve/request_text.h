@@ -26,14 +26,18 @@ inline constexpr char kValidation[] = "Validation", kEmptyInput[] = "Empty", kOv
                       kUnhealthy[] = "Unhealthy", kTokenizerError[] = "Tokenizer", kBackend[] = "Backend";
 
 // The forms of requests: of text-embeddings-inference, text-generation-inference and huggingface_hub, and of OpenAI for
-// vectors and for texts that are written.
-enum class RequestForm : std::uint8_t { kNative, kOpenAi, kCompletion };
+// vectors, for texts that are written and for pictures that are drawn.
+enum class RequestForm : std::uint8_t { kNative, kOpenAi, kCompletion, kDrawing };
 
 struct RequestOptions {
   std::optional<bool> truncate, normalize;
   std::optional<std::int64_t> top;
   std::optional<std::int64_t> new_tokens;
   bool details = false;  // of texts that are written
+  // Of pictures that are drawn.
+  std::optional<std::int64_t> height, width, steps, seed;
+  std::optional<double> guidance;
+  JsonView negative;  // a string, or no value
   std::optional<std::int64_t> dimensions;
   bool base64 = false;
   bool special_tokens = true;  // of /tokenize

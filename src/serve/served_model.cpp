@@ -9,6 +9,7 @@
 #include "src/ask/ask.h"
 #include "src/ask/search_model.h"
 #include "src/base/error.h"
+#include "src/files/input_file.h"
 #include "src/graph/element_types.h"
 #include "src/json/json.h"
 #include "src/text/tokenizer_kinds.h"
@@ -46,7 +47,17 @@ bool are_finite(const float* numbers, std::int64_t count) noexcept {
 }  // namespace
 
 ServedModel::ServedModel(const Settings& settings) : folder_(settings.model.model_name_or_path.resolved) {
-  const std::string &folder = folder_, command = asking_command(folder);
+  const std::string& folder = folder_;
+  if (is_pipeline_folder(folder)) {
+    task_ = ServedTask::kDraws;
+    drawer_ = std::make_unique<ServedDrawer>(settings);
+    longest_ = drawer_->pipeline().prompt_tokens();
+    tokens_ = load_shown_tokens(settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved
+                                                                         : drawer_->pipeline().tokenizer_folder());
+    for (const std::string& text : tokens_) longest_name_ = std::max(longest_name_, text.size());
+    return;
+  }
+  const std::string command = asking_command(folder);
   if (command == "embed") {
     model_ = open_sentence_model(folder, &sentence_);
   } else if (command == "fill" || command == "classify" || command == "generate") {
@@ -143,6 +154,11 @@ std::int64_t ServedModel::guesses() const {
   return task_ == ServedTask::kClasses || task_ == ServedTask::kPictureClasses ? std::min(outputs_, kMostGuesses) : 0;
 }
 
+std::string ServedModel::facts() const {
+  if (drawer_ != nullptr) return sha256_of_file(drawer_->pipeline().scheduler_file());
+  return writer_ != nullptr ? writer_->facts() : sentence_facts(sentence_);
+}
+
 std::string ServedModel::default_prompt() const {
   if (writer_ != nullptr) return writer_->prefix();
   return task_ == ServedTask::kVectors ? prompt_named(sentence_, nullptr) : "";
@@ -156,6 +172,7 @@ std::size_t ServedModel::longest_prompt() const {
 
 void ServedModel::record(Session* session, const TextRoom& room, Precision precision) {
   room_ = room;
+  if (drawer_ != nullptr) return drawer_->record(session);
   if (writer_ != nullptr)
     return writer_->record(session, *model_, fields_, TextBatch::bounds(fields_, room, longest_), precision);
   no_labels_.assign(static_cast<std::size_t>(room.texts), 0);
@@ -185,21 +202,25 @@ bool ServedModel::answers(bool has_text, bool has_picture) const noexcept {
                      [&](const ServedGraph& graph) {
                        return graph.reads_text == has_text && graph.reads_picture == has_picture;
                      }) ||
-         (writer_ != nullptr && has_text && !has_picture);
+         ((writer_ != nullptr || drawer_ != nullptr) && has_text && !has_picture);
 }
 
-void ServedModel::seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels,
-                       std::byte* writer_memory) {
+void ServedModel::seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels, std::byte* making) {
   session_ = session;
   threads_ = threads;
   decoder_ = decoder;
   pixels_ = pixels;
-  if (writer_ != nullptr) writer_->seal(writer_memory, *session);
-  if (reads_texts())
+  if (writer_ != nullptr) writer_->seal(making, *session);
+  if (drawer_ != nullptr) drawer_->seal(making, *session);
+  if (tokenizer_ != nullptr)
     batch_ = std::make_unique<TextBatch>(model_->inputs(), fields_, room_,
                                          task_ == ServedTask::kWords  ? tokenizer_->mask_id()
                                          : task_ == ServedTask::kTags ? kEveryToken
                                                                       : kNoToken);
+}
+
+std::size_t ServedModel::making_bytes() const {
+  return writer_ != nullptr ? writer_->bytes() : drawer_ != nullptr ? drawer_->bytes() : 0;
 }
 
 // Of the places of a text's tokens, in front of the tokenizer's scratch.
@@ -209,6 +230,7 @@ std::size_t ServedModel::places_bytes() const {
 
 std::size_t ServedModel::scratch_bytes(std::size_t text_bytes) const {
   if (task_ == ServedTask::kTags) return places_bytes() + tokenizer_->place_scratch_bytes(text_bytes);
+  if (drawer_ != nullptr) return drawer_->tokenizer().scratch_bytes(text_bytes);
   return tokenizer_ == nullptr ? 0 : tokenizer_->scratch_bytes(text_bytes);
 }
 
@@ -316,6 +338,10 @@ const float* ServedModel::replay(const ServedGraph& graph) noexcept {
 }
 
 void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
+  if (drawer_ != nullptr) {
+    for (std::size_t i = 0; i < count; ++i) drawer_->draw(inputs[i], *threads_);
+    return;
+  }
   if (writer_ != nullptr) {
     join(inputs, count);
     step();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "src/base/span.h"
 #include "src/json/json_scan.h"
 #include "src/pictures/picture_decoder.h"
+#include "src/serve/served_drawer.h"
 #include "src/serve/text_batch.h"
 #include "src/serve/text_writer.h"
 #include "src/session/session.h"
@@ -24,7 +26,7 @@
 
 namespace bascule {
 
-enum class ServedTask : std::uint8_t { kVectors, kWords, kClasses, kValues, kTags, kPictureClasses, kWrites };
+enum class ServedTask : std::uint8_t { kVectors, kWords, kClasses, kValues, kTags, kPictureClasses, kWrites, kDraws };
 
 // The most masks of a text, and the most guesses that a request may ask for, of each mask or text.
 inline constexpr std::int64_t kMostMasks = 8;
@@ -54,12 +56,16 @@ struct ServedInput {
   std::int32_t* written = nullptr;  // the text, and these
   float* logs = nullptr;
   std::int64_t written_tokens = 0, slot = 0;
-  bool is_cut = false;          // the text ends at most_written
+  bool is_cut = false;     // the text ends at most_written
+  std::uint64_t seed = 0;  // kDraws: of the noise; ids are those of the prompt, then of what shall not be seen
+  char* file = nullptr;    // room for the picture as PNG; null: none is wanted
+  std::size_t file_bytes = 0;
   bool is_finite = true;        // false: the model's numbers for this input are not
   ServedInput* next = nullptr;  // of the same request
   std::uint32_t request = 0;    // its number
   // Nobody waits for the answer any more, or it did not come in time.
-  bool is_dropped = false, is_late = false;
+  std::atomic<bool> is_dropped{false};
+  bool is_late = false;
   std::int64_t queued_ns = 0, begun_ns = 0, ended_ns = 0;  // monotonic
   std::int64_t batch_inputs = 0, batch_rows = 0;           // of the batch that it ran in
   bool is_first_of_batch = false;
@@ -79,9 +85,9 @@ class ServedModel {
   std::string weights_folder() const { return task_ == ServedTask::kVectors ? sentence_.body : folder_; }
   const Model& model() const { return *model_; }
   const SentenceFolder& sentence() const { return sentence_; }  // of kVectors
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const Tokenizer& tokenizer() const { return drawer_ != nullptr ? drawer_->tokenizer().tokenizer() : *tokenizer_; }
   std::int64_t longest() const { return longest_; }  // tokens of a text; of a model of pictures alone: rows
-  bool reads_texts() const { return tokenizer_ != nullptr; }
+  bool reads_texts() const { return tokenizer_ != nullptr || drawer_ != nullptr; }
   bool reads_pictures() const { return picture_rows_ > 0; }
   // Whether it answers inputs of a text, a picture, or both.
   bool answers(bool has_text, bool has_picture) const noexcept;
@@ -100,8 +106,12 @@ class ServedModel {
   std::int64_t words() const { return task_ == ServedTask::kTags ? longest_ : 0; }  // of an input, at most
   std::size_t longest_name() const { return longest_name_; }                        // bytes, of both
 
-  TextWriter* writer() const { return writer_.get(); }  // of kWrites
+  TextWriter* writer() const { return writer_.get(); }    // of kWrites
+  ServedDrawer* drawer() const { return drawer_.get(); }  // of kDraws
+  std::int64_t ids() const { return drawer_ != nullptr ? 2 * longest_ : reads_texts() ? longest_ + 1 : 0; }  // room
   std::int64_t written() const { return writer_ == nullptr ? 0 : writer_->most_tokens(); }
+  // What, beside weights, tokenizer and settings, decides on the bits of answers.
+  std::string facts() const;
   // In front of each text where a request names no other; and of all such, the longest.
   std::string default_prompt() const;
   std::size_t longest_prompt() const;
@@ -112,8 +122,10 @@ class ServedModel {
   const MediaSettings& media() const { return media_; }
   std::size_t decoder_bytes() const { return reads_pictures() ? PictureDecoder::memory_bytes(media_) : 0; }
   std::int64_t pixel_numbers() const { return reads_pictures() ? pictures() * picture_numbers() : 0; }
-  // After the session's seal. decoder, pixels: of pictures; written: of the writer; outlive every call of run().
-  void seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels, std::byte* writer_memory);
+  // Bytes of the writer or the drawer.
+  std::size_t making_bytes() const;
+  // After the session's seal. decoder, pixels: of pictures; making: making_bytes(); all outlive every call of run().
+  void seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels, std::byte* making);
 
   // Sealed.
 
@@ -123,6 +135,8 @@ class ServedModel {
   std::size_t scratch_bytes(std::size_t text_bytes) const;
   // Answers all inputs, for which the planned room suffices; of kWrites, begins texts, writes a token, and gives up.
   void run(ServedInput* const* inputs, std::size_t count) noexcept;
+  // Of kDraws: nanoseconds of a picture.
+  double measure_drawing() noexcept { return drawer_->measure(*threads_); }
   // Of kWrites: the inputs get slots; then each step writes a token of every text.
   void join(ServedInput* const* inputs, std::size_t count) noexcept;
   void step() noexcept { writer_->step(*threads_); }
@@ -166,6 +180,7 @@ class ServedModel {
   Threads* threads_ = nullptr;
   std::unique_ptr<TextBatch> batch_;
   std::unique_ptr<TextWriter> writer_;
+  std::unique_ptr<ServedDrawer> drawer_;
   MediaSettings media_;
   PictureDecoder* decoder_ = nullptr;
   float* pixels_ = nullptr;

@@ -36,6 +36,12 @@ Json task_json(const ServedModel& model) {
       if (model.reads_pictures()) return {{"embedding", {{"dimensions", model.numbers()}}}};
       return {{"embedding", {{"pooling", pooling_word(model.sentence().pooling)}, {"dimensions", model.numbers()}}}};
     case ServedTask::kWords: return {{"fill_mask", Json::object()}};
+    case ServedTask::kDraws:
+      return {{"text_to_image",
+               {{"height", model.drawer()->options().height},
+                {"width", model.drawer()->options().width},
+                {"num_inference_steps", model.drawer()->steps()},
+                {"guidance_scale", model.drawer()->options().guidance}}}};
     case ServedTask::kWrites: return {{"text_generation", {{"max_new_tokens", model.written()}}}};
     case ServedTask::kTags: return {{"tagger", {{"id2label", classes}}}};
     default: return {{"classifier", {{"id2label", classes}}}};
@@ -103,11 +109,19 @@ void Service::load(Isa isa) {
   service_.session.seal(*arena_, service_.plan, kernels_for(isa, service_.settings.machine), threads_.count());
   StartWork work;
   work.touch(arena_->memory(), arena_->huge_pages(), false);
-  load_weights(&service_.session, model.model(), model.weights_folder(), &work, threads_);
+  std::vector<TensorSource> sources;  // of a pipeline; they outlive the work
+  if (model.drawer() != nullptr) {
+    const ParameterMemory parameters = service_.session.parameter_memory();
+    for (const std::string& note : load_pipeline(&work, model.drawer()->pipeline(), parameters, 0, false, &sources))
+      std::fprintf(stderr, "bascule: %s\n", note.c_str());
+    work.run(threads_);
+  } else {
+    load_weights(&service_.session, model.model(), model.weights_folder(), &work, threads_);
+  }
   if (service_.settings.machine.lock_memory) arena_->lock();
   memory_ = ServiceMemory(service_, arena_->at(service_.plan[kRequestMemory]));
   if (model.reads_pictures()) decoder_ = std::make_unique<PictureDecoder>(model.media(), memory_.decoder);
-  service_.model->seal(&service_.session, &threads_, decoder_.get(), memory_.pixels, memory_.writer);
+  service_.model->seal(&service_.session, &threads_, decoder_.get(), memory_.pixels, memory_.making);
 }
 
 // Of what decides on the bits of an answer, wherever it lies.
@@ -122,13 +136,14 @@ void Service::make_digest() {
   add(memory.rounded, memory.layout->rounded_elements);
   const std::uint64_t tokenizer = service_.model->reads_texts() ? service_.model->tokenizer().digest() : 0;
   add(&tokenizer, 1);
-  const std::string facts = sentence_facts(service_.model->sentence()) + settings_digest(service_.settings);
+  const std::string facts = service_.model->facts() + settings_digest(service_.settings);
   add(facts.data(), static_cast<std::int64_t>(facts.size()));
   digest_ = Sha256Text(&sum).text();
 }
 
 // The first answer finds pages and caches as the later ones do.
 void Service::answer_warm_text() {
+  if (service_.model->drawer() != nullptr) return;  // its graphs were measured, and a picture takes long
   ServedInput& input = memory_.input[0];
   ServedInput* inputs[] = {&input};
   service_.model->run(inputs, 1);
@@ -187,15 +202,17 @@ void Service::finish(Job* job) noexcept {
   } else if (!is_finite) {
     refuse(job->request, refusal(424, kBackend, "the model's numbers for this request are not finite"));
   } else {
-    const std::size_t bytes =
-        job->first->is_dropped ? 0 : writer_.write(job->options, job->first, {job->room, job->room_bytes});
+    const bool is_picture = job->options.form == AnswerForm::kFile;
+    const std::size_t bytes = job->first->is_dropped ? 0
+                              : is_picture           ? job->first->file_bytes
+                                           : writer_.write(job->options, job->first, {job->room, job->room_bytes});
     const ServedInput& last = *job->first;
     char headers[192];
     const int written =
         std::snprintf(headers, sizeof headers, "x-queue-time: %.3f\r\nx-inference-time: %.3f\r\nx-total-time: %.3f\r\n",
                       milliseconds(last.queued_ns, last.begun_ns), milliseconds(last.begun_ns, last.ended_ns),
                       milliseconds(job->request.begun_ns, monotonic_ns()));
-    answer(job->request, job->first->is_dropped ? 499 : 200, {job->room, bytes},
+    answer(job->request, job->first->is_dropped ? 499 : 200, {is_picture ? job->first->file : job->room, bytes},
            {headers, static_cast<std::size_t>(std::max(0, written))}, job);
   }
   free_inputs(job->first);
@@ -244,6 +261,7 @@ void Service::answer(const HttpRequest& request, int status, std::string_view bo
   answer.headers = headers;
   answer.body = body;
   answer.lasting = body.data() == info_.data() || body.data() == models_.data();
+  if (job != nullptr && job->options.form == AnswerForm::kFile) answer.content_type = "image/png";
   if (service_.endpoints[request.endpoint] == ServedEndpoint::kMetrics && status == 200)
     answer.content_type = "text/plain; version=0.0.4";
   server_->answer(request.ticket, answer);

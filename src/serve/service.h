@@ -71,6 +71,8 @@ class Service final : public HttpHandler {
   Refusal encode_input(const JsonView& item, const RequestOptions& options, ServedInput* input) noexcept;
   Refusal take_picture(const JsonView& item, ServedInput* input) noexcept;
   Refusal encode_text(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept;
+  Refusal encode_drawing(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept;
+  Refusal check_drawing_options(const RequestOptions& options, Job* job) noexcept;
   Refusal find_prompt(const RequestOptions& options, std::string_view* prompt) noexcept;
   Refusal encode_ids(const JsonView& ids, const RequestOptions& options, ServedInput* input) noexcept;
   Refusal check_options(const RequestOptions& options, Job* job) noexcept;

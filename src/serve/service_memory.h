@@ -19,7 +19,7 @@ class ServiceMemory {
     const ServedModel& model = *service.model;
     const std::int64_t inputs = service.settings.serve.max_concurrent_requests;
     // One id more than the longest input has, so that a text that is too long shows.
-    const std::int64_t tokens = model.reads_texts() ? model.longest() + 1 : 0;
+    const std::int64_t tokens = model.ids();
     std::int32_t* ids = nullptr;
     float* numbers = nullptr;
     TokenOrClass* guesses = nullptr;
@@ -36,7 +36,7 @@ class ServiceMemory {
     cutter.cut(&words, inputs * model.words());
     cutter.cut(&written, inputs * model.written());
     cutter.cut(&logs, inputs * model.written());
-    if (model.writer() != nullptr) cutter.cut(&writer, model.writer()->bytes());
+    cutter.cut(&making, model.making_bytes());
     for (char*& text : texts) cutter.cut(&text, text_room);
     scratch_bytes = model.scratch_bytes(text_room);
     cutter.cut(&scratch, scratch_bytes);
@@ -64,7 +64,7 @@ class ServiceMemory {
   std::size_t text_room = 0;
   std::byte* scratch = nullptr;
   std::size_t scratch_bytes = 0;
-  std::byte* writer = nullptr;  // of texts that are written
+  std::byte* making = nullptr;  // of texts that are written, or pictures that are drawn
   Span<std::byte> decoder;      // of pictures
   float* pixels = nullptr;      // of a batch of them
 

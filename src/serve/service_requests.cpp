@@ -13,6 +13,7 @@ namespace bascule {
 namespace {
 
 constexpr char kHealthy[] = "{\"status\": \"ok\"}", kReady[] = "{\"status\": \"ready\"}";
+constexpr std::int64_t kUsualSeed = 42;  // as `bascule draw` has it
 constexpr char kDrains[] = "the server is being stopped";
 
 bool is_json_type(std::string_view type) noexcept {
@@ -85,14 +86,17 @@ Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
   const bool is_openai = endpoint == ServedEndpoint::kOpenAi;
   Refusal refused;
   if (is_json) {
-    const RequestForm openai = service_.model->writer() != nullptr ? RequestForm::kCompletion : RequestForm::kOpenAi;
+    const RequestForm openai = service_.model->writer() != nullptr   ? RequestForm::kCompletion
+                               : service_.model->drawer() != nullptr ? RequestForm::kDrawing
+                                                                     : RequestForm::kOpenAi;
     refused = read_request(request.body, is_openai ? openai : RequestForm::kNative, &options);
   } else {
     options.is_one = true;
   }
   if (!refused.is_given()) refused = check_options(options, job);
   if (!refused.is_given()) refused = encode_inputs(options, job);
-  if (!refused.is_given() && !is_tokenize) refused = check_wait(job);
+  // A picture takes longer than most clients would wait for anything: only those before it count.
+  if (!refused.is_given() && !is_tokenize && service_.model->drawer() == nullptr) refused = check_wait(job);
   if (!refused.is_given()) refused = reserve(job);
   if (refused.is_given()) return refused;
   if (is_tokenize) {
@@ -119,12 +123,15 @@ Refusal Service::reserve(Job* job) noexcept {
   std::size_t picture_bytes = 0;
   for (const ServedInput* input = job->first; input != nullptr; input = input->next)
     picture_bytes += input->is_base64 ? input->picture.size() : 0;
+  const ServedDrawer* const drawer = service_.model->drawer();
+  if (drawer != nullptr) picture_bytes = drawer->most_file_bytes();
   job->room = server_->reserve(job->request.ticket, job->room_bytes + picture_bytes);
   if (job->room == nullptr) {
     metrics_.refused(RefusedFor::kMemory);
     return refusal(429, kOverloaded, "no memory is free for the answer");
   }
   char* picture = job->room + job->room_bytes;
+  if (drawer != nullptr) job->first->file = picture;
   for (ServedInput* input = job->first; input != nullptr; input = input->next) {
     if (!input->is_base64) continue;
     const std::optional<std::size_t> bytes = read_base64(input->picture, picture);
@@ -142,6 +149,9 @@ Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept
   const ServedEndpoint endpoint = service_.endpoints[job->request.endpoint];
   const TextWriter* const writer = model.writer();
   const bool is_written = writer != nullptr && endpoint != ServedEndpoint::kTokenize;
+  if (model.drawer() != nullptr) return check_drawing_options(options, job);
+  if (options.height || options.width || options.steps || options.guidance || options.negative.is_there())
+    return refusal(422, kValidation, "the model draws no pictures");
   if (!is_written && (options.new_tokens || options.details))
     return refusal(422, kValidation, "`max_new_tokens` and `details` have no meaning here");
   if (is_written && options.new_tokens.value_or(1) > writer->most_tokens())
@@ -183,6 +193,27 @@ Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept
                 : is_written                 ? AnswerForm::kTexts
                                              : AnswerForm::kClasses;
   }
+  return {};
+}
+
+Refusal Service::check_drawing_options(const RequestOptions& options, Job* job) noexcept {
+  const ServedDrawer& drawer = *service_.model->drawer();
+  const DrawingOptions& drawn = drawer.options();
+  if (!options.is_one) return refusal(422, kValidation, "a request has one picture");
+  if (options.height.value_or(drawn.height) != drawn.height || options.width.value_or(drawn.width) != drawn.width)
+    return refusal(422, kValidation, "pictures have %lld x %lld pixels", static_cast<long long>(drawn.width),
+                   static_cast<long long>(drawn.height));
+  if (options.steps.value_or(drawer.steps()) != drawer.steps())
+    return refusal(422, kValidation, "pictures have %lld steps (num_inference_steps)",
+                   static_cast<long long>(drawer.steps()));
+  if (static_cast<float>(options.guidance.value_or(static_cast<double>(drawn.guidance))) != drawn.guidance)
+    return refusal(422, kValidation, "pictures have a guidance_scale of %g", static_cast<double>(drawn.guidance));
+  if (options.negative.is_there() && !drawn.is_guided())
+    return refusal(422, kValidation, "`negative_prompt` has no effect: guidance_scale is 1 or less");
+  if (options.top || options.normalize || options.prompt_name.is_there() || options.new_tokens || options.details)
+    return refusal(422, kValidation, "the request has a member that has no meaning with this model");
+  const bool is_openai = service_.endpoints[job->request.endpoint] == ServedEndpoint::kOpenAi;
+  job->options.form = is_openai ? AnswerForm::kOpenAiPicture : AnswerForm::kFile;
   return {};
 }
 
@@ -273,6 +304,7 @@ Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& op
       return refusal(413, kValidation, "a text has more than %zu bytes", service_.text_bytes);
   }
   input->text = asked.first;
+  if (model.drawer() != nullptr) return encode_drawing(asked, options, input);
   std::string_view prompt;
   if (const Refusal refused = find_prompt(options, &prompt); refused.is_given()) return refused;
   char* const room = memory_.texts[0];
@@ -298,6 +330,29 @@ Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& op
     case EncodedAs::kTooLong: break;
   }
   return refusal(422, kTokenizerError, "an input has more than %lld tokens", static_cast<long long>(model.longest()));
+}
+
+Refusal Service::encode_drawing(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept {
+  const PromptTokenizer& tokenizer = service_.model->drawer()->tokenizer();
+  if (options.negative.raw_string().size() > service_.text_bytes)
+    return refusal(413, kValidation, "a text has more than %zu bytes", service_.text_bytes);
+  const std::string_view prompt = asked.first.string({memory_.texts[0], service_.text_bytes});
+  const std::string_view negative = options.negative.is_there()
+                                        ? options.negative.string({memory_.texts[1], service_.text_bytes})
+                                        : std::string_view();
+  if (prompt.empty()) return refusal(400, kEmptyInput, "the prompt is empty");
+  const bool cuts = options.truncate.value_or(serve_.auto_truncate);
+  const std::int64_t tokens = service_.model->longest();
+  std::int32_t* ids = input->ids;
+  for (const std::string_view text : {prompt, negative}) {
+    if (!tokenizer.encode_into(text, cuts, ids, {memory_.scratch, memory_.scratch_bytes}))
+      return refusal(422, kTokenizerError, "a prompt has more than %lld tokens", static_cast<long long>(tokens));
+    ids += tokens;
+  }
+  input->tokens = tokens;
+  input->seed = static_cast<std::uint64_t>(options.seed.value_or(kUsualSeed));
+  input->file_bytes = 0;
+  return {};
 }
 
 // Of the folder's prompts the one that is named, else the default one.

@@ -30,6 +30,16 @@ TextWriter::TextWriter(const std::string& folder, const Model& model, const Sett
                 "write " + std::to_string(options_.min_length - 1) + " or more");
 }
 
+std::string TextWriter::facts() const {
+  char text[256];
+  std::snprintf(
+      text, sizeof text, "%lld beams, %lld to %lld ids, usually %lld, penalty %.17g, stopping %d, n-grams %lld; ",
+      static_cast<long long>(options_.num_beams), static_cast<long long>(options_.min_length),
+      static_cast<long long>(options_.max_length), static_cast<long long>(usual_tokens_), options_.length_penalty,
+      static_cast<int>(options_.early_stopping), static_cast<long long>(options_.no_repeat_ngram_size));
+  return text + prefix_;
+}
+
 void TextWriter::record(Session* session, const Model& model, const Fields& fields, const BatchCounts& bounds,
                         Precision precision) {
   recorded_ = record_generation(session, model, fields, bounds, options_, precision, {}, slots_);

@@ -29,6 +29,7 @@ class TextWriter {
   std::int64_t usual_tokens() const { return usual_tokens_; }  // of a text where a request names no number
   std::int64_t most_tokens() const { return options_.max_length - 1; }
   std::int64_t slots() const { return slots_; }
+  std::string facts() const;  // the options and the prefix, as text
   const TokenDecoder& decoder() const { return *decoder_; }
 
   void record(Session* session, const Model& model, const Fields& fields, const BatchCounts& bounds,

@@ -354,10 +354,9 @@ void check_tables(const Settings& settings) {
   if (draws && !settings.words.draws)
     refuse(settings, model, "the model in " + shown + " draws no pictures, but the file has [draw]",
            "name the folder of a pipeline (model_index.json), or write [training] in place of [draw]");
-  if (!draws && settings.words.heads.empty())
-    refuse(settings, model,
-           shown + " holds a pipeline that draws pictures, and cannot be " + (serves ? "served" : "trained"),
-           serves ? "name another folder" : "write [draw] in place of [training]");
+  if (!draws && !serves && settings.words.heads.empty())
+    refuse(settings, model, shown + " holds a pipeline that draws pictures, and cannot be trained",
+           "write [draw] in place of [training]");
 }
 
 void check_drawing(const Settings& s) {

@@ -373,8 +373,10 @@ struct ServeSettings {
   bool auto_truncate = false;
   std::int64_t payload_limit = 2'000'000;  // bytes of a body
   std::int64_t max_picture_pixels = 33'554'432;
-  std::int64_t max_new_tokens = 256;  // of a text that is written, at most
-  std::int64_t generation_slots = 8;  // texts that are written at a time
+  std::int64_t max_new_tokens = 256;      // of a text that is written, at most
+  std::int64_t generation_slots = 8;      // texts that are written at a time
+  std::int64_t num_inference_steps = 50;  // of a picture that is drawn
+  double guidance_scale = 7.5;
   std::int64_t max_connections = 1024;
   double latency_bound_ms = 0.0;  // 0: none
   double queue_timeout_seconds = 10.0;

@@ -56,7 +56,6 @@ TEST(ServingSettings, WhatDoesNotGoTogetherIsRefusedInOneLine) {
       {kLeastServe + "[data]\ntrain_file = \"t\"\n", "[data] stands beside [serve]"},
       {kLeastServe + "[draw]\nprompts = [\"a\"]\n", "[serve] stands beside [draw]"},
       {"[serve]\n", "model.model_name_or_path is missing"},
-      {"[model]\nmodel_name_or_path = \"sd-m\"\n[serve]\n", "cannot be served"},
       {kLeastServe + "max_client_batch_size = 600\n", "is more than serve.max_concurrent_requests = 512"},
       {kLeastServe + "access_log_requests = true\n", "but no log is kept"},
       {kServedModel + "head = \"masked_lm\"\n[serve]\n", "model.head has no effect with [serve]"},

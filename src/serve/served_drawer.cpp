@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/serve/served_drawer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/pictures/picture_bytes.h"
+#include "src/serve/served_model.h"
+#include "src/settings/command_line_keys.h"
+
+namespace bascule {
+namespace {
+
+DrawingOptions options_of(const Settings& settings, const Pipeline& pipeline) {
+  DrawingOptions options;
+  options.height = options.width = pipeline.default_side();
+  if (options.height == 0)
+    throw Error(ErrorKind::kData, pipeline.folder, "its UNet's config.json names no size of pictures (sample_size)");
+  options.guidance = static_cast<float>(settings.serve.guidance_scale);
+  options.precision = settings.model.precision;
+  options.prompts = options.rows();
+  return options;
+}
+
+SamplingProgram program_of(const Settings& settings, const Pipeline& pipeline) {
+  try {
+    return sampling_program(read_sampler_options(pipeline.scheduler_file(), "default", ""),
+                            static_cast<int>(settings.serve.num_inference_steps));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kSettings) throw;
+    const std::string key = "serve." + error.where();
+    throw Error(ErrorKind::kSettings, where_written(settings, key), key + ": " + error.problem(), error.what_to_do());
+  }
+}
+
+// Ends a drawing whose client has gone.
+class Wanted final : public DrawingWatch {
+ public:
+  explicit Wanted(const ServedInput& input) : input_(input) {}
+  int called(std::int64_t, std::int64_t) noexcept override { return input_.is_dropped ? 1 : 0; }
+
+ private:
+  const ServedInput& input_;
+};
+
+}  // namespace
+
+ServedDrawer::ServedDrawer(const Settings& settings)
+    : pipeline_(open_pipeline(settings.model.model_name_or_path.resolved)),
+      tokenizer_(pipeline_, settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved : ""),
+      steps_(settings.serve.num_inference_steps),
+      program_(program_of(settings, pipeline_)),
+      options_(options_of(settings, pipeline_)),
+      png_({options_.width, options_.height, 0, 0}) {
+  for (const std::string& note : pipeline_.notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
+}
+
+void ServedDrawer::record(Session* session) {
+  recorded_ = record_drawing(session, pipeline_, options_, program_);
+  drawer_ = std::make_unique<Drawer>(pipeline_, recorded_, program_);
+}
+
+std::size_t ServedDrawer::bytes() const {
+  return align_up(drawer_->bytes(), kCacheLine) + align_up(png_.bytes(), kCacheLine) +
+         static_cast<std::size_t>(numbers());
+}
+
+void ServedDrawer::seal(std::byte* memory, const Session& session) {
+  drawer_->seal(memory, session);
+  memory += align_up(drawer_->bytes(), kCacheLine);
+  png_.seal(memory);
+  pixels_ = static_cast<std::uint8_t*>(static_cast<void*>(memory + align_up(png_.bytes(), kCacheLine)));
+}
+
+void ServedDrawer::draw(ServedInput* input, Threads& threads) noexcept {
+  const std::size_t tokens = static_cast<std::size_t>(pipeline_.prompt_tokens());
+  const Span<const std::int32_t> prompt{input->ids, tokens}, negative{input->ids + tokens, tokens};
+  const DrawnPrompt places = {0, options_.is_guided() ? 1 : 0};
+  drawer_->keep_prompt(places.prompt, prompt, threads);
+  if (options_.is_guided()) drawer_->keep_prompt(places.negative, negative, threads);
+  drawer_->draw_noise(0, input->seed, 0);
+  Wanted watch(*input);
+  if (drawer_->draw({&places, 1}, threads, &watch) != 0) return;
+  drawer_->decode(0, threads);
+  input->is_finite =
+      std::all_of(drawer_->picture(), drawer_->picture() + numbers(), [](float x) { return std::isfinite(x); });
+  if (!input->is_finite || input->file == nullptr) return;
+  fill_picture_bytes(pixels_, drawer_->picture(), numbers());
+  std::string_view file;
+  if (!png_.encode({pixels_, options_.width, options_.height}, {}, &file).ok()) return;
+  std::copy(file.begin(), file.end(), input->file);
+  input->file_bytes = file.size();
+}
+
+double ServedDrawer::measure(Threads& threads) noexcept {
+  const DrawnPrompt places = {0, options_.is_guided() ? 1 : 0};
+  drawer_->draw_noise(0, 0, 0);
+  drawer_->call(0, {&places, 1}, threads);  // finds nothing in caches
+  const std::int64_t begun = monotonic_ns();
+  drawer_->call(0, {&places, 1}, threads);
+  const std::int64_t called = monotonic_ns();
+  drawer_->decode(0, threads);
+  return static_cast<double>(called - begun) * static_cast<double>(program_.calls.size()) +
+         static_cast<double>(monotonic_ns() - called);
+}
+
+}  // namespace bascule

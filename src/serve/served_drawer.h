@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A served pipeline that draws: pictures one at a time, all of one size and number of steps. draw() and what is around
+// it allocate nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "src/base/span.h"
+#include "src/draw/drawer.h"
+#include "src/draw/pipeline.h"
+#include "src/pictures/png_file.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct ServedInput;
+
+class ServedDrawer {
+ public:
+  // Throws Error kData, kSettings.
+  explicit ServedDrawer(const Settings& settings);
+
+  const Pipeline& pipeline() const { return pipeline_; }
+  const PromptTokenizer& tokenizer() const { return tokenizer_; }
+  const DrawingOptions& options() const { return options_; }
+  std::int64_t steps() const { return steps_; }
+  std::size_t most_file_bytes() const { return png_.bytes(); }
+
+  void record(Session* session);
+  std::size_t bytes() const;
+  // memory: bytes(), aligned to a cache line.
+  void seal(std::byte* memory, const Session& session);
+
+  // Writes the file into the input, unless its client goes meanwhile.
+  void draw(ServedInput* input, Threads& threads) noexcept;
+  // Nanoseconds of a picture, from one call of the UNet and one decoding.
+  double measure(Threads& threads) noexcept;
+
+ private:
+  std::int64_t numbers() const { return 3 * options_.height * options_.width; }
+
+  const Pipeline pipeline_;
+  const PromptTokenizer tokenizer_;
+  const std::int64_t steps_;
+  const SamplingProgram program_;
+  DrawingOptions options_;
+  RecordedDrawing recorded_;
+  std::unique_ptr<Drawer> drawer_;
+  PngWriter png_;
+  std::uint8_t* pixels_ = nullptr;  // (height, width, 3)
+};
+
+}  // namespace bascule
