@@ -7,6 +7,7 @@ import json
 import pathlib
 import random
 import shutil
+import signal
 import socket
 import struct
 import tempfile
@@ -282,6 +283,25 @@ class Serve(unittest.TestCase):
                     self.assertEqual(json.loads(one[2]), wanted)
                 else:
                     self.assertTrue(not isinstance(one, tuple) or one[0] == 503, one)
+
+    def test_a_server_that_is_being_stopped_says_so_on_connections_that_are_open(self):
+        with Served(self.folder / "vectors", "machine.threads=1") as server:
+            connections = [server.connect() for _ in range(2)]
+            for connection in connections:
+                self.assertEqual(server.ask("/ready", connection=connection)[0], 200)
+            server.log.send_signal(signal.SIGTERM)
+            host, port = server.address.rsplit(":", 1)
+            deadline = time.monotonic() + 0.9  # a connection that is idle is kept for a second
+            while time.monotonic() < deadline:
+                try:
+                    socket.create_connection((host, int(port))).close()
+                except ConnectionRefusedError:
+                    break
+            for connection, (path, body) in zip(connections, (("/ready", None), ("/embed", {"inputs": "cat"}))):
+                status, headers, text = server.ask(path, body, connection=connection)
+                self.assertEqual((status, headers["Connection"], json.loads(text)["error_type"]), (503, "close", "Unhealthy"))
+                connection.close()
+            self.assertEqual(server.end(None)[0], 0)
 
     def test_too_much_is_refused_with_a_time_to_come_again(self):
         with Served(self.folder / "vectors", "serve.max_concurrent_requests=32", "machine.threads=1") as server:

@@ -109,15 +109,23 @@ class ServedTexts(unittest.TestCase):
         shutil.copytree(self.model, endless)
         (endless / "generation_config.json").write_text(json.dumps({**json.loads((self.model / "generation_config.json").read_text()), "min_length": 4001, "max_length": 4001}))
         log = self.folder / "gone.jsonl"
-        with Served(endless, "serve.max_new_tokens=4000", "serve.generation_slots=1", f"serve.access_log={log}", "serve.queue_timeout_seconds=3600") as server:
+        with Served(endless, "serve.max_new_tokens=4000", "serve.generation_slots=1", "serve.max_concurrent_requests=2", "serve.max_client_batch_size=2", f"serve.access_log={log}", "serve.queue_timeout_seconds=3600") as server:
             whole = self.answer(server, "/generate", {"inputs": self.texts[0], "parameters": {"max_new_tokens": 200}})
             gone = server.connect()
             gone.request("POST", "/generate", json.dumps({"inputs": self.texts[1]}), {"Content-Type": "application/json"})
             time.sleep(0.2)
+            # One text is being written, and one waits.
+            waiting = threading.Thread(target=lambda: self.answer(server, "/generate", {"inputs": self.texts[0], "parameters": {"max_new_tokens": 1}}))
+            waiting.start()
+            time.sleep(0.2)
+            status, headers, text = server.ask("/generate", {"inputs": self.texts[2]})
+            self.assertEqual((status, json.loads(text)), (429, {"error": "too many inputs are waiting", "error_type": "Overloaded"}))
+            self.assertGreaterEqual(int(headers["Retry-After"]), 1)
             gone.close()
+            waiting.join()
             self.assertEqual(self.answer(server, "/generate", {"inputs": self.texts[0], "parameters": {"max_new_tokens": 200}}), whole)
             rows = [json.loads(line) for line in log.read_text().splitlines()]
-            self.assertEqual([row["status"] for row in rows], [200, 499, 200])
+            self.assertEqual([row["status"] for row in rows], [200, 429, 499, 200, 200])
             self.assertEqual(server.end()[0], 0)
         done = run("serve", endless, "serve.max_new_tokens=100")
         self.assertEqual((done.returncode, "less than the texts of the model have" in done.stderr), (2, True), done.stderr)
