@@ -19,7 +19,8 @@ import export_texts
 
 class Rows(InAFolder):
     def test_the_name_of_a_file_says_of_which_split_it_is(self):
-        for name, split in (("validation-00000-of-00001", "validation"), ("Dev", "validation"), ("my_TEST.2", "test"), ("latest", "train"), ("0000", "train")):
+        for name, split in (("validation-00000-of-00001", "validation"), ("Dev", "validation"), ("my_TEST.2", "test"), ("latest", "train"), ("0000", "train"),
+                            ("valid", "validation"), ("val-1", "validation"), ("eval", "validation"), ("testing", "test")):
             self.assertEqual(export_source.split_of(name), split, name)
 
     def test_columns_of_texts_do_not_go_with_those_of_pictures(self):

@@ -98,6 +98,8 @@ class SettingsFromCommandLine(unittest.TestCase):
     def test_warmup_steps_below_one_are_a_share(self):
         _, settings, _ = convert(LEAST + "--max_steps 9 --warmup_steps 0.1")
         self.assertEqual((settings["training.warmup_ratio"], settings.get("training.warmup_steps")), ("0.1", None))
+        written = subprocess.run([sys.executable, TOOL], input=LEAST + "--warmup_steps 0.1", capture_output=True, text=True, check=False).stdout
+        self.assertIn("warmup_ratio = 0.1  # --warmup_steps below 1 is a share\n", written)
         for written, steps in (("3.0", "3"), ("1", "1")):
             self.assertEqual(convert(LEAST + f"--warmup_steps {written}")[1].get("training.warmup_steps"), steps)
         self.assertNotIn("training.warmup_ratio", convert(LEAST + "--lr_scheduler_type constant --warmup_steps 0.1")[1])
