@@ -41,6 +41,9 @@ def write_model(folder, ours):
         shutil.copy(CLASSES / "model" / "preprocessor_config.json", folder)
     else:
         config = {"model_type": "bert", "vocab_size": 30522, **SIZES[ours["size"]]}
+        if ours.get("head") == "sequence_classification":  # what is only evaluated takes its classes from there
+            names = sorted({row["label"] for row in joined_rows()})
+            config |= {"id2label": {str(number): name for number, name in enumerate(names)}, "label2id": {name: number for number, name in enumerate(names)}}
         for file in ("vocab.txt", "tokenizer_config.json"):
             shutil.copy(WORD_PIECE / file, folder)
     (folder / "config.json").write_text(json.dumps(config))
