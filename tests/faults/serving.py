@@ -77,7 +77,7 @@ class Wire:
         """Status and body of the next one."""
         while (end := self.read.find(b"\r\n\r\n")) < 0:
             self.more()
-        whole = end + 4 + int(re.search(rb"\r\nContent-Length: (\d+)", self.read[:end])[1])
+        whole = end + 4 + int(re.search(rb"\r\ncontent-length: (\d+)", self.read[:end], re.I)[1])
         while len(self.read) < whole:
             self.more()
         status, body = int(self.read[9:12]), self.read[end + 4:whole]
