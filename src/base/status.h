@@ -14,7 +14,7 @@ enum class StatusCode : std::int32_t {
   kReadFailed,      // detail: row, errno
   kDeviceFailed,    // detail: row, media_engine_status
   kDiskFailed,      // detail: errno, -
-  kNotFinite,       // detail: step, - ; the loss is NaN or infinite
+  kNotFinite,       // detail: step, 0 or the text of bad_vector(); the loss is NaN, infinite or without gradient
   kTextsNotFinite,  // logits of a text that is generated are NaN or infinite
   kStopped,         // a signal asked us to stop; detail: signal number
   kRankFailed,      // another rank cannot go on, and says itself why; detail: rank, -

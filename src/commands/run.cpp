@@ -93,6 +93,9 @@ std::string failed_file(SealedRun& sealed) {
                       "; run the same command again to resume from the newest complete checkpoint, if any");
     case StatusCode::kRankFailed: throw PeerFailed{};
     case StatusCode::kNotFinite:
+      if (status.detail[1] != 0)
+        throw Error(ErrorKind::kData, "", describe(status, *recorded->manifest),
+                    "remove the row, try a lower training.learning_rate, or resume from an older checkpoint");
       throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),
                   "loss, gradient or a parameter is not finite",
                   "try a lower training.learning_rate, or resume from an older checkpoint");
@@ -246,7 +249,8 @@ int replay_and_finish(SealedRun& sealed, bool json) {
   Group& group = sealed.group();
   const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed(sealed);
-  if (status.code == StatusCode::kNotFinite && group.is_first()) {
+  if (status.code == StatusCode::kNotFinite) {
+    if (!group.is_first()) throw PeerFailed{};  // all ranks know: the first one says it, behind its mark in the folder
     write_run_marker(run.settings, {false, 0, std::max<std::int64_t>(1, status.detail[0])}, run.resume.history,
                      provenance_of(run, sealed.isa()));
   }

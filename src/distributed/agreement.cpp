@@ -14,7 +14,7 @@
 namespace bascule {
 namespace {
 
-constexpr std::size_t kCode = 0, kDetail = 1, kSignal = 2, kSums = 3;
+constexpr std::size_t kCode = 0, kDetail = 1, kSignal = 3, kSums = 4;
 static_assert(kSums + RankAgreement::kMostSums <= kExchanged);
 
 }  // namespace
@@ -24,7 +24,7 @@ RankAgreement::RankAgreement(Group& group) : group_(group), all_(static_cast<std
 Status RankAgreement::reach(const Status& own, Span<double> sums, int* signal) noexcept {
   BASCULE_CHECK(sums.size() <= kMostSums);
   double mine[kExchanged] = {static_cast<double>(own.code), static_cast<double>(own.detail[0]),
-                             static_cast<double>(signal != nullptr ? *signal : 0)};
+                             static_cast<double>(own.detail[1]), static_cast<double>(signal != nullptr ? *signal : 0)};
   std::copy(sums.begin(), sums.end(), mine + kSums);
   if (!group_.exchange({mine, kExchanged}, Span<double>(all_))) return {StatusCode::kRankFailed, {-1, 0}};
   std::fill(sums.begin(), sums.end(), 0.0);
@@ -33,8 +33,10 @@ Status RankAgreement::reach(const Status& own, Span<double> sums, int* signal) n
   for (int rank = group_.size() - 1; rank >= 0; --rank) {
     const double* const theirs = all_.data() + static_cast<std::size_t>(rank) * kExchanged;
     const StatusCode code = static_cast<StatusCode>(static_cast<std::int32_t>(theirs[kCode]));
-    if (code == StatusCode::kStopped) {
-      first_bad = {code, {static_cast<std::int64_t>(theirs[kDetail]), 0}};
+    const Status said = {code,
+                         {static_cast<std::int64_t>(theirs[kDetail]), static_cast<std::int64_t>(theirs[kDetail + 1])}};
+    if (code == StatusCode::kStopped || (code == StatusCode::kNotFinite && said.detail[1] != 0)) {
+      first_bad = said;
     } else if (code != StatusCode::kOk) {
       first_bad = {StatusCode::kRankFailed, {rank, 0}};
     }

@@ -23,7 +23,8 @@ class RankAgreement {
 
   // By all ranks together, after the seal. sums: own parts, and then those of all ranks added in rank order. signal:
   // this rank's, or null, and then that of the first rank that has one. Returns own where that is not ok; else
-  // kRankFailed where another rank's is not, or kStopped where one was stopped by a signal.
+  // kRankFailed where another rank's is not, or that of the first rank that was stopped by a signal, or that knows
+  // which text's vector is not finite.
   Status reach(const Status& own, Span<double> sums = {}, int* signal = nullptr) noexcept;
 
  private:

@@ -159,6 +159,13 @@ Status all_left_out(const ReplacedSample& first) noexcept {
   return Status{StatusCode::kBadSample, {first.bad_row, first.reason | kAllLeftOut}};
 }
 
+// The number of a text in a status: above 0, and whole as a double.
+constexpr std::int64_t kTextsOfRow = std::int64_t{1} << 16;
+
+Status bad_vector(std::int64_t step, std::int64_t row, std::int64_t text, bool is_zero) noexcept {
+  return Status{StatusCode::kNotFinite, {step, 2 * (row * kTextsOfRow + text + 1) + (is_zero ? 1 : 0)}};
+}
+
 std::string bad_picture_text(const ReplacedSample& replaced) { return media_text(replaced.reason); }
 
 std::string describe(const Status& status, const Manifest& manifest) {
@@ -179,6 +186,12 @@ std::string describe(const Status& status, const Manifest& manifest) {
              std::to_string(status.detail[1]) +
              " tokens, the cached maximum of this data; remove the .lengths files from Bascule's cache folder and run "
              "the same command again";
+    case StatusCode::kNotFinite: {
+      const std::int64_t text = status.detail[1] / 2 - 1;
+      return shown_path(manifest.where(text / kTextsOfRow)) + ": in update " + std::to_string(status.detail[0]) +
+             " the model's vector of text " + std::to_string(text % kTextsOfRow + 1) + " of the row is " +
+             (status.detail[1] % 2 == 1 ? "zero" : "not finite");
+    }
     // Which picture the device had just then says nothing about the picture.
     case StatusCode::kDeviceFailed: return "media engine: " + media_text(status.detail[1]);
     case StatusCode::kEndOfEpoch: return "no more batches";

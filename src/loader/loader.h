@@ -212,6 +212,9 @@ class Loader {
 std::string describe(const Status& status, const Manifest& manifest);
 // For an evaluation that left out every row: the status of the first of them.
 Status all_left_out(const ReplacedSample& first) noexcept;
+// An update ends with it: the model's vector of a text of the row is zero or not finite, so that no other can be
+// compared with it. text: from 0.
+Status bad_vector(std::int64_t step, std::int64_t row, std::int64_t text, bool is_zero) noexcept;
 // The problem with the picture of a sample that was replaced or skipped: "the JPEG file is truncated". Allocates.
 std::string bad_picture_text(const ReplacedSample& replaced);
 

@@ -79,6 +79,7 @@ void EmbeddingHead::record_loss(Graph& graph, const RecordOptions& options, Reco
   graph.set_scope(kEmbeddingHead);
   const std::int64_t texts = texts_in_a_row(options);
   const Tensor embeddings = graph.input(kSentenceEmbedding, rows_per_sample(texts), width_);
+  graph.keep(embeddings);
   recording->outputs.push_back({kSentenceEmbedding, embeddings});
   add_loss(graph, embeddings, texts, recording);
 }

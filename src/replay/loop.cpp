@@ -24,6 +24,9 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
       saves_first_(saves_first(run.settings.run.output_dir.resolved, run.resume)),
       mlperf_figure_(mlperf_figure(run)) {
   if (!run.graphs.trains()) return;
+  for (const NamedTensor& output : run.graphs.of_loss().recording.outputs) {
+    if (output.name == kSentenceEmbedding) vectors_ = output.tensor;
+  }
   for (const LossTerm& term : run.graphs.of_loss().recording.losses) counts_early_ |= term.stream != kSamples;
   if (saving.writer == nullptr) return;
   replaced_rows_.resize(static_cast<std::size_t>(run.data.loader.max_replacements));
@@ -97,11 +100,30 @@ void TrainingLoop::add_loss() noexcept {
         weights_.of_all(t) * weights_.share(t) * static_cast<double>(*p_.session.tape(graph.number).at(losses[t].loss));
 }
 
+// Looks for a vector of the batch that its loss cannot compare with others, and notes the update's first one. As
+// add_loss(), before the next replay.
+void TrainingLoop::look_at_vectors(const Batch& batch) noexcept {
+  if (!vectors_ || !vectors_found_.ok()) return;
+  const std::size_t number = run_.graphs.of_loss().number;
+  const TensorInfo& info = p_.session.graph(number)[vectors_];
+  const std::int64_t texts = info.rows.per_row;
+  const float* vector = p_.session.tape(number).at(vectors_);
+  for (std::int64_t text = 0; text < batch.counts.samples() * texts; ++text, vector += info.cols) {
+    double squares = 0.0;
+    for (std::int64_t i = 0; i < info.cols; ++i)
+      squares += static_cast<double>(vector[i]) * static_cast<double>(vector[i]);
+    if (squares > 0.0 && std::isfinite(squares)) continue;
+    vectors_found_ = bad_vector(at_.global_step + 1, batch.rows_of_texts[text / texts], text % texts, squares == 0.0);
+    return;
+  }
+}
+
 // Replays the training tape, or, where batches go through the model in pieces, their tapes. False: another rank failed.
 bool TrainingLoop::replay_tapes(const Replay& replay, bool last) noexcept {
   if (BatchPieces* const pieces = p_.pieces) {
     pieces->find_loss(p_.threads, replay);
     add_loss();
+    look_at_vectors(replay.batch);
     for (std::int64_t i = 0; i < pieces->count(); ++i) {
       if (last && i == pieces->count() - 1) begin_last_gradients();
       pieces->add_gradients(i, p_.threads, replay);
@@ -116,6 +138,7 @@ bool TrainingLoop::replay_tapes(const Replay& replay, bool last) noexcept {
     p_.session.tape(run_.graphs[Use::kTrain].number).replay(p_.threads, replay);
   }
   add_loss();
+  look_at_vectors(replay.batch);
   return true;
 }
 
@@ -185,6 +208,7 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
 Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
   const std::int64_t micro = run_.pace.length.place_of(at_.global_step).batches;
   loss_ = 0.0;
+  vectors_found_ = ok_status();
   for (std::int64_t i = 0; i < micro; ++i) {
     BASCULE_TRY(micro_batch(i, micro, samples));
   }
@@ -200,7 +224,7 @@ Status TrainingLoop::sum_over_ranks(const Status& computed, std::int64_t* sample
   const bool is_asked_to_end = p_.ends_early != nullptr && p_.ends_early->is_made();
   double sums[] = {loss_, static_cast<double>(*samples), is_asked_to_end ? 1.0 : 0.0};
   signal_ = *p_.stop != 0 ? *p_.stop : p_.group.stop_signal();
-  BASCULE_TRY(agreement_.reach(computed, {sums, 3}, &signal_));
+  BASCULE_TRY(agreement_.reach(computed.ok() ? vectors_found_ : computed, {sums, 3}, &signal_));
   if (signal_ != 0) p_.group.stop_all(signal_);  // one to a rank alone: the launcher asks its own node
   loss_ = sums[0] * weights_.factor();
   *samples = static_cast<std::int64_t>(sums[1]);

@@ -136,6 +136,7 @@ class TrainingLoop {
   }
   void begin_last_gradients() noexcept;
   void add_loss() noexcept;
+  void look_at_vectors(const Batch& batch) noexcept;
   bool replay_tapes(const Replay& replay, bool last) noexcept;
   double backward_seconds() const noexcept;
   Status replay(const Batch& batch, bool first, bool last) noexcept;
@@ -190,6 +191,8 @@ class TrainingLoop {
   TrainingTimes times_;
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;
+  Tensor vectors_;             // of texts that the loss compares; none: it compares no texts
+  Status vectors_found_;       // not ok: this rank met one in the update under way that cannot be compared
   bool counts_early_ = false;  // a term is a mean over rows that only the ranks together can count
   double began_ = 0.0;
   // When counting began, the pauses before it, and what the loader had done by then.

@@ -209,7 +209,8 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   }
   if (!status.ok()) {
     const bool diverged = status.code == StatusCode::kNotFinite;
-    throw Error(ErrorKind::kData, "", diverged ? "loss or gradient is not finite" : describe(status, *split.manifest),
+    const bool is_of_loss = diverged && status.detail[1] == 0;
+    throw Error(ErrorKind::kData, "", is_of_loss ? "loss or gradient is not finite" : describe(status, *split.manifest),
                 diverged ? "try a lower training.learning_rate" : "");
   }
   if (generator != nullptr) {

@@ -2,11 +2,13 @@
 """BERT, RoBERTa and DistilBERT learn vectors of texts: each loss, its bits, negatives of two ranks, and what is refused."""
 import json
 import pathlib
+import shutil
+import struct
 import tempfile
 import unittest
 
 from bascule_run import digest, has_mpi, instruction_sets, run, settings
-from relatives import SETTINGS, write_relatives, write_values
+from relatives import DATA, SETTINGS, write_relatives, write_values
 from run_files import rewrite, tensors
 
 LOSSES = {"bert": "multiple_negatives_symmetric_ranking", "roberta": "cosent", "distilbert": "cosine_similarity"}
@@ -73,6 +75,48 @@ class SentenceTraining(unittest.TestCase):
         for part in ("weight", "bias"):
             self.assertEqual(again[f"pooler.dense.{part}"], names[f"{like}.{part}"])
             self.assertNotEqual(again[f"{like}.{part}"], names[f"{like}.{part}"])
+
+    def copy_with(self, name, **values):
+        """The finished model with other values: by end of a tensor's name those of its first elements."""
+        folder = self.folder / name
+        shutil.copytree(self.start, folder)
+        data = bytearray((folder / "model.safetensors").read_bytes())
+        begin = 8 + int.from_bytes(data[:8], "little")
+        for tensor, entry in json.loads(data[8:begin]).items():
+            for end, (row, numbers) in values.items():
+                if tensor.endswith(end.replace("__", ".")):
+                    at = begin + entry["data_offsets"][0] + 4 * row * len(numbers)
+                    data[at:at + 4 * len(numbers)] = struct.pack(f"<{len(numbers)}f", *numbers)
+        (folder / "model.safetensors").write_bytes(data)
+        return {"model__tokenizer_name": None, "model__from_scratch": "false", "model__model_name_or_path": f'"{folder}"'}
+
+    def expect_named(self, name, line, ends, **changes):
+        toml = self.settings(name, data__train_file=f'"{self.folder}/words.jsonl"', **changes)
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1], rf"^bascule: (rank 1: )?.*/words\.jsonl:{line}: in update 1 the model's vector of text {ends}; remove the row, ")
+        self.assertEqual(sum("the model's vector" in said for said in done.stderr.splitlines()), 1, done.stderr)
+        self.assertEqual(json.loads((toml.parent / "run/bascule.json").read_text())["not_finite_at"], 1)
+
+    def test_names_the_row_whose_vector_is_zero_or_not_finite(self):
+        vocabulary = (DATA / "tokenizer/wordpiece/vocab.txt").read_text().split("\n")
+        words = [word for word in vocabulary if word.isascii() and word.isalpha() and word.islower() and len(word) > 3][:16]  # whole words: a token each
+        rows = [json.dumps({"text": words[2 * row], "text_pair": words[2 * row + 1], "label": row / 8}) for row in range(8)]
+        (self.folder / "words.jsonl").write_text("\n".join(rows) + "\n")
+        self.start = self.finished("words", training__max_steps="1")
+        width = 64
+        zero = self.copy_with("zero", **{"layer__1__output__LayerNorm__weight": (0, [0.0] * width), "layer__1__output__LayerNorm__bias": (0, [0.0] * width)})
+        word = self.copy_with("word", word_embeddings__weight=(vocabulary.index(words[11]), [3e38] * width))  # the second text of row 6
+        ways = {"whole": {}, "pieces": {"training__mini_batch_size": "3"}, "bf16": {"model__precision": '"bf16"'},
+                "norm": {"model__normalize": "true", "training__gradient_accumulation_steps": "2", "training__per_device_train_batch_size": "4"},
+                "scores": {"training__loss": '"cosine_similarity"', "data__label_column": '"label"'}}
+        if has_mpi():
+            ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}
+            ways.update({"ranks": ranks, "gathered": {**ranks, "training__gather_negatives": "true"}})
+        for name, changes in ways.items():
+            with self.subTest(name=name):
+                self.expect_named(f"zero, {name}", r"\d", "1 of the row is zero", **zero, **changes)
+                self.expect_named(f"infinite, {name}", "6", "2 of the row is not finite", **word, **changes)
 
     def test_refuses_scores_and_negatives_that_a_loss_does_not_read(self):
         for number, (changes, problem) in enumerate((
