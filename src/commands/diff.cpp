@@ -14,17 +14,20 @@ namespace bascule {
 namespace {
 
 Json division_json(const UpdateDivision& division) {
-  return {{"ranks", division.ranks}, {"samples", division.samples}, {"micro_batches", division.micro_batches}};
+  return {{"ranks", division.ranks},
+          {"samples", division.samples},
+          {"micro_batches", division.micro_batches},
+          {"mini_batch_size", division.of_piece}};
 }
 
-// "2 ranks x 4 samples", "1 rank x 4 samples x 2 micro-batches"
+// "2 ranks x 4 samples", "1 rank x 4 samples x 2 micro-batches, in pieces of 3"
 std::string division_text(const UpdateDivision& division) {
   const auto counted = [](std::int64_t count, const char* one, const char* many) {
     return std::to_string(count) + " " + (count == 1 ? one : many);
   };
-  const std::string text =
-      counted(division.ranks, "rank", "ranks") + " x " + counted(division.samples, "sample", "samples");
-  return division.micro_batches == 1 ? text : text + " x " + std::to_string(division.micro_batches) + " micro-batches";
+  std::string text = counted(division.ranks, "rank", "ranks") + " x " + counted(division.samples, "sample", "samples");
+  if (division.micro_batches > 1) text += " x " + std::to_string(division.micro_batches) + " micro-batches";
+  return division.of_piece == 0 ? text : text + ", in pieces of " + std::to_string(division.of_piece);
 }
 
 // Says what the division of the samples does to gradients; "" where both runs have the same.

@@ -89,6 +89,7 @@ HashLog::HashLog(const std::string& folder) : file_(open_log(folder)) {
   values_ = get_strings(header, "values", file_.path());
   elements_ = get_ints(header, "elements", file_.path());
   gradients_ = get_strings(header, "gradients", file_.path());
+  samples_of_piece_ = get_int(header, kSamplesOfPiece, file_.path(), 0);
   begin_ = static_cast<std::int64_t>(line.size());
   const bool has_checksums = format != kWithoutChecksums;
   std::vector<std::uint64_t> update(kNumbers + values_.size() + gradients_.size() + (has_checksums ? 1 : 0));
@@ -109,7 +110,7 @@ HashLog::HashLog(const std::string& folder) : file_(open_log(folder)) {
 UpdateDivision HashLog::division(std::size_t place) const {
   std::int64_t numbers[kNumbers] = {};
   file_.read(numbers, at(place), sizeof numbers);
-  return {numbers[1], numbers[2], numbers[3]};
+  return {numbers[1], numbers[2], numbers[3], samples_of_piece_};
 }
 
 std::vector<std::uint64_t> HashLog::hashes(std::size_t place) const {

@@ -33,7 +33,7 @@ class HashLog {
   std::vector<std::int64_t> elements_;
   std::int64_t at(std::size_t place) const { return begin_ + static_cast<std::int64_t>(place) * stride_; }
 
-  std::int64_t begin_ = 0, stride_ = 0;
+  std::int64_t samples_of_piece_ = 0, begin_ = 0, stride_ = 0;
   std::vector<std::int64_t> steps_;
 };
 

@@ -98,9 +98,10 @@ void SealedRun::open_files(void (*say)(const std::string& line), StartTimes* tim
 
 void SealedRun::open_hashes(void (*say)(const std::string& line)) {
   const Settings& settings = run_.settings;
-  const std::string kept = hashes_->open(settings.run.output_dir.resolved, records_->position().global_step,
-                                         {run_.place.world_size, settings.training.per_device_train_batch_size,
-                                          settings.training.gradient_accumulation_steps});
+  const std::string kept =
+      hashes_->open(settings.run.output_dir.resolved, records_->position().global_step,
+                    {run_.place.world_size, settings.training.per_device_train_batch_size,
+                     settings.training.gradient_accumulation_steps, settings.training.mini_batch_size});
   if (!kept.empty())
     say("report.hash_steps: the hashes so far are damaged, have another version's format or are of other tensors; they "
         "are kept in " +

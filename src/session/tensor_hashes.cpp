@@ -128,9 +128,9 @@ std::string TensorHashes::header() const {
     elements.push_back(tensor.elements);
   }
   for (const std::size_t tensor : by_gradient_) gradients.push_back(tensors_[tensor].name);
-  return json_text(
-             {{"format", kTensorHashesFormat}, {"values", values}, {"elements", elements}, {"gradients", gradients}}) +
-         "\n";
+  Json header = {{"format", kTensorHashesFormat}, {"values", values}, {"elements", elements}, {"gradients", gradients}};
+  if (division_.of_piece > 0) header[kSamplesOfPiece] = division_.of_piece;
+  return json_text(header) + "\n";
 }
 
 std::string TensorHashes::open(const std::string& folder, std::int64_t step, const UpdateDivision& division) {

@@ -8,7 +8,8 @@
 // updates what; the gradients' bits themselves depend on how the update was divided (UpdateDivision).
 // Rank 0 keeps updates in a ring, and appends them to output_dir/tensor_hashes.bin when that is full and before each
 // checkpoint. The file: one line of JSON, which names the tensors in the order of the tape (values as the forward part
-// reads them, gradients as the backward part finishes them), then for each update its number, the three numbers of its
+// reads them, gradients as the backward part finishes them) and says how many samples a piece of a batch has, where
+// batches go through the model in pieces; then for each update its number, the three numbers of its
 // division, the values' and the gradients' hashes, and the XXH3 of these, 64 bits each.
 #pragma once
 
@@ -29,6 +30,7 @@ namespace bascule {
 
 inline constexpr char kTensorHashesFile[] = "tensor_hashes.bin";
 inline constexpr std::int64_t kTensorHashesFormat = 3;
+inline constexpr char kSamplesOfPiece[] = "mini_batch_size";  // in the first line; absent: batches are not in pieces
 
 // How the samples of an update are divided, as the settings say. It is the order of the gradients' sums, so two
 // divisions of the same samples give gradients that differ by rounding.
@@ -36,9 +38,11 @@ struct UpdateDivision {
   std::int64_t ranks = 1;
   std::int64_t samples = 1;        // of a rank's micro-batch
   std::int64_t micro_batches = 1;  // of a rank
+  std::int64_t of_piece = 0;       // samples of a micro-batch that go through the model at a time; 0: all
 
   bool operator==(const UpdateDivision& other) const {
-    return ranks == other.ranks && samples == other.samples && micro_batches == other.micro_batches;
+    return ranks == other.ranks && samples == other.samples && micro_batches == other.micro_batches &&
+           of_piece == other.of_piece;
   }
   std::int64_t all_samples() const { return ranks * samples * micro_batches; }
 };

@@ -91,10 +91,22 @@ class BatchPieces(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         shorter = {"training__max_steps": "2", "training__lr_schedule_steps": "4"}
         self.trained("stopped", 3, **changes, **shorter)
-        changed = run("run", self.settings("stopped", 4, **changes))
-        self.assertEqual(changed.returncode, 2)
-        self.assertIn("training.mini_batch_size is 4, but", changed.stderr)
+        for size in (4, 0):  # 0: the key is not set
+            changed = run("run", self.settings("stopped", size, **changes, training__lr_schedule_steps="4"))
+            self.assertEqual(changed.returncode, 2, size)
+            self.assertIn(f"training.mini_batch_size is {size}, but", changed.stderr)
         self.assertEqual(self.trained("stopped", 3, **changes, training__lr_schedule_steps="4"), first)
+
+    def test_two_runs_with_pieces_of_different_sizes_are_told_apart(self):
+        changes = {"report__hash_steps": "1", "training__max_steps": "1"}
+        for name, size in {"whole": 0, "pieces": 3, "smaller": 2}.items():
+            self.trained(name, size, **changes)
+        for a, b, both in (("whole", "pieces", "(1 rank x 8 samples; 1 rank x 8 samples, in pieces of 3)"),
+                           ("smaller", "pieces", "(1 rank x 8 samples, in pieces of 2; 1 rank x 8 samples, in pieces of 3)")):
+            self.assertIn(f"the runs divide an update differently {both}: ", run("diff", self.folder / a, self.folder / b).stdout)
+        found = json.loads(run("diff", self.folder / "whole", self.folder / "pieces", "--json").stdout)
+        self.assertEqual((found["kind"], found["values_that_differ"]), ("gradient", 0))
+        self.assertEqual([division["mini_batch_size"] for division in found["divisions"]], [0, 3])
 
     def test_a_plan_says_what_pieces_save_and_a_bench_counts_the_forward_pass_that_they_add(self):
         toml = self.settings("plan", 2, **NEGATIVES)

@@ -99,7 +99,7 @@ class Diff(unittest.TestCase):
         other = self.trained("more", training__per_device_train_batch_size="3")
         self.assertIn("an update has other samples in each run (1 rank x 4 samples; 1 rank x 3 samples)", run("diff", self.a, other).stdout)
         code, found = self.diff(other)
-        self.assertEqual((code, found["divisions"][1]), (7, {"micro_batches": 1, "ranks": 1, "samples": 3}))
+        self.assertEqual((code, found["divisions"][1]), (7, {"micro_batches": 1, "mini_batch_size": 0, "ranks": 1, "samples": 3}))
 
     def test_a_resumed_run_keeps_the_division_of_each_update(self):
         """After update 3 two ranks go on with what one rank of two micro-batches began."""
