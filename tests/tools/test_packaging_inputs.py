@@ -198,6 +198,27 @@ class Inputs(unittest.TestCase):
         classes = 'text_column = "first"\ntext_pair_column = "second"\nlabel_column = "label"\ntrain_file = "../data/rows.tsv"'
         self.assert_data(self.relative("roberta", "sequence_classification"), classes, ["rows.tsv"], trains=True)
 
+    def test_texts_to_embed_with_a_corpus_queries_and_relevance(self):
+        rows = [row(number) for number in range(6)]
+        self.write("rows.jsonl", rows)
+        self.write("set/corpus.jsonl", [{"_id": str(number), "title": one["second"], "text": ""} for number, one in enumerate(rows)])
+        self.write("set/queries.jsonl", [{"_id": str(number), "text": one["first"]} for number, one in enumerate(rows)])
+        self.write("set/qrels.tsv", [{"query-id": number, "corpus-id": number, "score": 1} for number in range(6)])
+        files = 'train_file = "../data/rows.jsonl"\n' + "".join(f'{split}_{kind} = "../data/set/{name}"\n' for split in ("validation", "test") for kind, name in (("corpus", "corpus.jsonl"), ("queries", "queries.jsonl"), ("relevance", "qrels.tsv")))
+        model = self.folder / "sentences"
+        shutil.copytree(BERT[0], model)
+        pooling = {"word_embedding_dimension": json.loads((model / "config.json").read_text())["hidden_size"], "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+        types = ("Transformer", "Pooling", "Normalize")
+        modules = [{"idx": number, "name": str(number), "path": f"{number}_{name}" if number else "", "type": f"sentence_transformers.models.{name}"} for number, name in enumerate(types)]
+        for name, content in (("modules.json", modules), ("1_Pooling/config.json", pooling), ("sentence_bert_config.json", {"max_seq_length": 12, "do_lower_case": False})):
+            (model / name).parent.mkdir(exist_ok=True)
+            (model / name).write_text(json.dumps(content))
+        family = (model, BERT[1], 'head = "sentence_embedding"', 'text_column = "first"\ntext_pair_column = "second"')
+        names = ["rows.jsonl", "set/corpus.jsonl", "set/qrels.tsv", "set/queries.jsonl"]
+        self.assert_data(family, files, names, training="do_eval = true\ndo_predict = true", trains=True)
+        found = self.lay_out(self.config(family, files))
+        self.assertEqual([name for name in found if name.startswith("model/")], ["model/1_Pooling/config.json", "model/config.json", "model/modules.json", "model/sentence_bert_config.json"])
+
     def test_rows_that_a_share_holds_out(self):
         """The same ones: the tree's plan counts them, and the run evaluates them."""
         self.write("rows.jsonl", [row(number) for number in range(8)])
