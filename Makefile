@@ -11,7 +11,7 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick bench emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-sentences demo-embeddings demo-t5 demo-draw install deb deb-check image image-check power-cuts reproducible clean
+.PHONY: help build setup tests test quick bench emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-sentences demo-embeddings demo-t5 demo-draw demo-serve install deb deb-check image image-check power-cuts reproducible clean
 
 help: ## List the verbs
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -82,6 +82,9 @@ demo-embeddings: build ## Train a small BERT to find the function of Python that
 
 demo-t5: build ## Train a small T5 to write keywords for the names of emoji, evaluate; then open report.html
 	tools/demo $(PROGRAM) t5_demo
+
+demo-serve: build ## Train the model of `make demo-embeddings` unless it is there, and answer with it over HTTP until Ctrl-C, with a page at /ui
+	tools/demo $(PROGRAM) bert_embeddings_demo serve
 
 demo-draw: build ## Draw 50 emoji with a small Stable Diffusion; the model of `make demo` says what they show; then open report.html
 	tools/demo $(PROGRAM) sd_demo

@@ -55,6 +55,7 @@ void add_endpoints(RecordedService* service) {
   add(HttpMethod::kGet, "/metrics", ServedEndpoint::kMetrics, false);
   add(HttpMethod::kGet, "/info", ServedEndpoint::kInfo);
   add(HttpMethod::kGet, "/v1/models", ServedEndpoint::kModels);
+  if (service->settings.serve.ui) add(HttpMethod::kGet, "/ui", ServedEndpoint::kUi, false);
   if (service->model->reads_texts() && service->model->drawer() == nullptr)
     add(HttpMethod::kPost, "/tokenize", ServedEndpoint::kTokenize);
   add(HttpMethod::kPost, "/", ServedEndpoint::kNative);

@@ -29,6 +29,7 @@ enum class ServedEndpoint : std::uint8_t {
   kMetrics,
   kInfo,
   kModels,
+  kUi,
   kTokenize,
   kNative,  // the family's own, under whatever name
   kPredict,

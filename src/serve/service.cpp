@@ -93,6 +93,7 @@ Service::Service(RecordedService& service, Isa isa)
       {{"object", "list"},
        {"data",
         Json(Json::Array{{{"id", service.name}, {"object", "model"}, {"created", 0}, {"owned_by", "bascule"}}})}});
+  if (serve_.ui) page_ = served_page(*service.model, service.name);
   if (serve_.access_log.is_given())
     log_ = AccessLog(serve_.access_log.resolved, serve_.access_log_requests,
                      static_cast<std::size_t>(serve_.payload_limit), digest_);
@@ -260,10 +261,11 @@ void Service::answer(const HttpRequest& request, int status, std::string_view bo
   answer.status = status == 499 ? 503 : status;  // nobody reads it
   answer.headers = headers;
   answer.body = body;
-  answer.lasting = body.data() == info_.data() || body.data() == models_.data();
+  answer.lasting = body.data() == info_.data() || body.data() == models_.data() || body.data() == page_.html.data();
   if (job != nullptr && job->options.form == AnswerForm::kFile) answer.content_type = "image/png";
   if (service_.endpoints[request.endpoint] == ServedEndpoint::kMetrics && status == 200)
     answer.content_type = "text/plain; version=0.0.4";
+  if (service_.endpoints[request.endpoint] == ServedEndpoint::kUi) answer.content_type = "text/html; charset=utf-8";
   server_->answer(request.ticket, answer);
 }
 

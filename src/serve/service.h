@@ -16,6 +16,7 @@
 #include "src/serve/access_log.h"
 #include "src/serve/answer_text.h"
 #include "src/serve/batch_worker.h"
+#include "src/serve/page.h"
 #include "src/serve/recorded_service.h"
 #include "src/serve/request_text.h"
 #include "src/serve/service_memory.h"
@@ -101,6 +102,7 @@ class Service final : public HttpHandler {
   std::vector<std::uint32_t> done_;
   std::vector<std::string_view> paths_;  // of endpoints
   std::string info_, models_;
+  ServedPage page_;
   ServiceMetrics metrics_;
   AccessLog log_;
 };

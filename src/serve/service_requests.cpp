@@ -43,6 +43,7 @@ void Service::request(const HttpRequest& request) noexcept {
       return answer(request, 200, kReady, {}, nullptr);
     case ServedEndpoint::kInfo: return answer(request, 200, info_, {}, nullptr);
     case ServedEndpoint::kModels: return answer(request, 200, models_, {}, nullptr);
+    case ServedEndpoint::kUi: return answer(request, 200, page_.html, page_.headers, nullptr);
     case ServedEndpoint::kMetrics: return answer_metrics(request);
     default: break;
   }

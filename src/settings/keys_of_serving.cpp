@@ -60,6 +60,7 @@ constexpr Key kServeKeys[] = {
      "file to which a JSON line is appended for each request; each has the hash of the one before it; empty: no log"},
     {kServeTable, "access_log_requests", boolean<&Serve::access_log_requests>(), kFree,
      "keep the bodies of requests in the log, too"},
+    {kServeTable, "ui", boolean<&Serve::ui>(), kFree, "a page at `/ui` from which people can ask in a browser"},
 };
 
 }  // namespace

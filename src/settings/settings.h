@@ -385,6 +385,7 @@ struct ServeSettings {
   double drain_timeout_seconds = 30.0;
   PathSetting access_log;            // "": none is kept
   bool access_log_requests = false;  // which needs the log
+  bool ui = false;                   // a page for people
 };
 
 struct DistributedSettings {

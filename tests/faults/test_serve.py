@@ -25,7 +25,7 @@ SERVING_KEYS = {
     "cors_allow_origin": (NOTHING, '["https://a.example"]'), "max_concurrent_requests": (NOTHING, "64"), "max_batch_tokens": (NOTHING, "16"), "max_batch_requests": (NOTHING, "1"),
     "max_client_batch_size": (NOTHING, "4"), "auto_truncate": (ANSWERS, "true"), "payload_limit": (NOTHING, "4096"), "max_picture_pixels": (NOTHING, "1024"), "max_new_tokens": (NOTHING, "9"), "num_inference_steps": (NOTHING, "9"), "guidance_scale": (NOTHING, "2"), "generation_slots": (NOTHING, "2"), "max_connections": (NOTHING, "8"), "latency_bound_ms": (NOTHING, "500"),
     "queue_timeout_seconds": (NOTHING, "60"), "request_timeout_seconds": (NOTHING, "20"), "idle_timeout_seconds": (NOTHING, "20"), "drain_timeout_seconds": (NOTHING, "20"),
-    "access_log": (NOTHING, "{f}/a.jsonl"), "access_log_requests": (NOTHING, "true"),
+    "access_log": (NOTHING, "{f}/a.jsonl"), "access_log_requests": (NOTHING, "true"), "ui": (NOTHING, "true"),
 }
 
 

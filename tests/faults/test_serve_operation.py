@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands around `bascule serve`: answers that are proved by the log, units, the second stop signal, nginx in front."""
+import base64
 import hashlib
 import http.client
 import json
@@ -104,6 +105,21 @@ class ServeOperation(unittest.TestCase):
         self.assertEqual(run("plan", toml, "--unit", self.folder / "u.service").returncode, 0)
         self.assertIn("\nListenStream=/run/x.sock\n", (self.folder / "u.socket").read_text())
         self.assertIn("does not end with .service", run("plan", toml, "--unit", self.folder / "u.txt").stderr)
+
+    def test_the_page_is_one_file_under_a_policy(self):
+        (self.folder / "key").write_text("secret\n")
+        for model, field in (("vectors", "others"), ("words", "[MASK]"), ("classes", "classes")):
+            with self.subTest(model=model), Served(self.folder / model, "serve.ui=true", f"serve.api_key_file={self.folder}/key") as server:
+                status, headers, body = server.ask("/ui")
+                page, policy = body.decode(), headers["Content-Security-Policy"]
+                self.assertEqual((status, headers["Content-Type"], field in page, server.ask("/info")[0]), (200, "text/html; charset=utf-8", True, 401))
+                self.assertIn("default-src 'none'; connect-src 'self';", policy)
+                self.assertIsNone(re.search(r"https?://|<link|@import| src=| style=| on[a-z]+=", page))
+                for kind in ("script", "style"):
+                    text = re.search(rf"<{kind}>(.*)</{kind}>", page, re.S)[1]
+                    self.assertIn(f"{kind}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'", policy)
+        with Served(self.folder / "vectors") as server:
+            self.assertEqual(server.ask("/ui")[0], 404)
 
     def test_a_second_stop_signal_ends_it_at_once(self):
         with Served(self.folder / "vectors") as server:

@@ -19,7 +19,7 @@ class Make(unittest.TestCase):
                 if "install_packages" in line or "ninja" in line]
 
     def test_the_program_is_built_without_the_tests(self):
-        for verb in ("build", "demo", "demo-vit", "demo-bert", "demo-sentences", "demo-embeddings", "demo-t5", "demo-draw", "install"):
+        for verb in ("build", "demo", "demo-vit", "demo-bert", "demo-sentences", "demo-embeddings", "demo-t5", "demo-draw", "demo-serve", "install"):
             packages, configured, built, *more = self.steps(verb)
             self.assertEqual(packages, "tools/install_packages", verb)
             self.assertIn("-Dtests=false", configured, verb)
