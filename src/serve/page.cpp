@@ -154,7 +154,7 @@ form.addEventListener('submit', async event => {
 
 const char* word_of(ServedTask task) {
   switch (task) {
-    case ServedTask::kVectors: return "vectors";
+    case ServedTask::kVectors: break;
     case ServedTask::kWords: return "words";
     case ServedTask::kPictureClasses: return "pictures";
     case ServedTask::kClasses: return "classes";
@@ -163,6 +163,7 @@ const char* word_of(ServedTask task) {
     case ServedTask::kWrites: return "texts";
     case ServedTask::kDraws: return "drawing";
   }
+  return "vectors";
 }
 
 std::string html_text(const std::string& text) {
