@@ -73,6 +73,7 @@ std::vector<PlannedModel> write_models(const TemporaryFolder& folder) {
   unigram["normalizer"] = Json();
   unigram["added_tokens"] = Json::array();
   folder.write("t5/tokenizer.json", json_text(unigram));
+  folder.write("t5/tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
   return models;
 }
 
