@@ -20,6 +20,7 @@
 #include "src/runtime/choose_isa.h"
 #include "src/seal/measured_steps.h"
 #include "src/settings/command_line_keys.h"
+#include "src/update/optimizer.h"
 
 namespace bascule {
 namespace {
@@ -96,6 +97,10 @@ std::unique_ptr<RecordedRun> record_column(const Column& column) {
                     NewLengths::kAreMeasured, column.training_labels);
 }
 
+bool is_simulated(const BenchArguments& arguments, int threads) {
+  return arguments.axis == BenchAxis::kThreads && threads > usable_cores();
+}
+
 BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa isa, const MachineLimits& limits) {
   const std::unique_ptr<RecordedRun> run = record_column(column);
   const std::int64_t batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
@@ -109,11 +114,17 @@ BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa i
                count_of(column.settings.data.dataloader_num_workers, "worker").c_str(),
                media_engine_query(column.engine).name,
                arguments.axis == BenchAxis::kWorkers ? "" : (", " + name).c_str());
-  const bool simulates = arguments.axis == BenchAxis::kThreads && run->threads > usable_cores();
+  const bool simulates = is_simulated(arguments, run->threads);
   MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps, simulates);
   std::vector<LostTime> lost;
   if (simulates) {
-    limit_by_memory(&steps, *run, limits);
+    const TrainingSettings& training = run->settings.training;
+    const bool trains = run->graphs.trains();
+    const double batches = trains ? static_cast<double>(training.gradient_accumulation_steps) : 1.0;
+    const double update_bytes = trains ? update_bytes_of_parameter(training.optimizer) *
+                                             static_cast<double>(run->session.layout().trained_elements)
+                                       : 0.0;
+    limit_by_memory(&steps, batches, update_bytes, limits.gigabytes_per_second);
     lost = lost_time(steps, run->threads);
   }
   BenchColumn figures = figures_of(steps, *run, limits);
@@ -159,7 +170,7 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
                                arguments.axis == BenchAxis::kTargetLength || arguments.axis == BenchAxis::kBeams;
     if (is_of_targets && !reads_text(run->data.loader, 1))
       throw Error(ErrorKind::kSettings, axis.option, "the model writes no text");
-    if (&column == &columns.front()) {
+    if (&column == &columns.front() && !is_simulated(arguments, run->threads)) {
       for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
     }
     const ProcessLimits now = read_process_limits();
@@ -218,11 +229,10 @@ int bench_command(const BenchArguments& arguments) {
   const GemmType type = bench.is_bf16 ? GemmType::kBf16 : GemmType::kFloat32;
   std::optional<MachineLimits> one_thread;  // of all columns that are simulated
   const auto limits_of = [&](int threads) {
-    const bool simulates = threads > usable_cores() && arguments.axis == BenchAxis::kThreads;
     const auto measured = [&](int with) {
       return measure_limits(settings.machine.products, type, kernels_for(isa, settings.machine), with);
     };
-    if (!simulates) return measured(threads);
+    if (!is_simulated(arguments, threads)) return measured(threads);
     if (!one_thread) one_thread = measured(1);
     return limits_of_server(*one_thread, threads);
   };

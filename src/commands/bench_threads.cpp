@@ -7,7 +7,6 @@
 
 #include "src/logs/readable.h"
 #include "src/runtime/threads.h"
-#include "src/update/optimizer.h"
 
 namespace bascule {
 namespace {
@@ -34,18 +33,13 @@ MachineLimits limits_of_server(const MachineLimits& one_thread, int threads) {
   return limits;
 }
 
-void limit_by_memory(MeasuredSteps* steps, const RecordedRun& run, const MachineLimits& limits) {
-  const bool trains = run.graphs.trains();
-  const double batches = trains ? static_cast<double>(run.settings.training.gradient_accumulation_steps) : 1.0;
+void limit_by_memory(MeasuredSteps* steps, double batches, double update_bytes, double gigabytes_per_second) {
   const double replays = static_cast<double>(steps->micro_batches);
   double more = 0.0;  // of a step
-  if (trains) {
-    const double bytes = update_bytes_of_parameter(run.settings.training.optimizer) *
-                         static_cast<double>(run.session.layout().trained_elements);
-    more += std::max(0.0, bytes * 1e-9 / limits.gigabytes_per_second - outside_operations(*steps, batches));
-  }
+  if (update_bytes > 0.0)
+    more += std::max(0.0, update_bytes * 1e-9 / gigabytes_per_second - outside_operations(*steps, batches));
   for (NodeTime& node : steps->nodes) {
-    const double waits = std::max(0.0, node.bytes * 1e-9 / limits.gigabytes_per_second - node.seconds / replays);
+    const double waits = std::max(0.0, node.bytes * 1e-9 / gigabytes_per_second - node.seconds / replays);
     node.memory_seconds = waits * replays;
     node.seconds += node.memory_seconds;
     more += batches * waits;

@@ -8,7 +8,6 @@
 
 #include "src/bringup/machine_limits.h"
 #include "src/json/json.h"
-#include "src/record/recorded_run.h"
 #include "src/seal/measured_steps.h"
 
 namespace bascule {
@@ -27,8 +26,9 @@ struct LostTime {
   double memory = 0.0;  // all threads together would read and write faster than memory
 };
 
-// Makes operations, and the update, as slow as memory is at these limits, where it is slower than they are.
-void limit_by_memory(MeasuredSteps* steps, const RecordedRun& run, const MachineLimits& limits);
+// Makes operations, and the update, as slow as memory is, where it is slower than they are. batches: of a step;
+// update_bytes: that an update reads and writes, 0 where nothing is trained.
+void limit_by_memory(MeasuredSteps* steps, double batches, double update_bytes, double gigabytes_per_second);
 // By kind, the largest first. After limit_by_memory().
 std::vector<LostTime> lost_time(const MeasuredSteps& steps, int threads);
 

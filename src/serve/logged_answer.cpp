@@ -37,6 +37,7 @@ class PrivateFolder {
   std::string socket() const { return std::string(path_) + "/socket"; }
 
  private:
+  // Not below TMPDIR: the path of a Unix socket has at most 107 bytes.
   char path_[32] = "/tmp/bascule-XXXXXX";
 };
 

@@ -153,6 +153,8 @@ class Bench(unittest.TestCase):
         real, simulated = json.loads(done.stdout)["columns"]
         self.assertEqual([(column["threads"], column["simulated"]) for column in (real, simulated)], [(1, False), (16 * cores, True)])
         self.assertEqual((real["losses"], real["lost"]), (simulated["losses"], []))
+        outside = [min(column["step_seconds"]) - sum(operation["seconds"] for operation in column["operations"]) for column in (real, simulated)]
+        self.assertLess(outside[1], 0.5 * max(real["step_seconds"]), "a simulated step is as long as its real one")
         self.assertIsNone(simulated["phases"]["forward"])
         self.assertIsNone(simulated["loader_samples_per_second"])
         for kind in simulated["lost"]:
@@ -160,8 +162,9 @@ class Bench(unittest.TestCase):
             self.assertAlmostEqual(parts, kind["seconds"], places=9)
             self.assertGreaterEqual(min(kind.values(), key=lambda value: value if isinstance(value, float) else 0.0), -1e-6, kind)
         self.assertEqual({kind["name"] for kind in simulated["lost"]}, {operation["name"] for operation in simulated["operations"]})
-        text = run("bench", settings(self.folder), "--steps", 1, "--threads", 16 * cores).stdout
-        self.assertIn(f"simulated: the tasks of {16 * cores} threads", text)
+        done = run("bench", settings(self.folder), "--steps", 1, "--threads", 16 * cores)
+        self.assertIn(f"simulated: the tasks of {16 * cores} threads", done.stdout)
+        self.assertNotIn("slower", done.stderr)  # no note on more threads than this machine has cores
         self.assertIn("--threads: 0 threads", run("bench", settings(self.folder), "--threads", "0").stderr)
 
     def test_a_batch_of_more_rows_than_there_are_is_named_as_it_is(self):

@@ -109,11 +109,12 @@ class Serve(unittest.TestCase):
         wanted = [[{"entity_group": one["entity"], "score": one["score"], "word": one["text"], "start": one["start"], "end": one["end"]} for one in text["entities"]] for text in json.loads(done.stdout)["texts"]]
         self.assertGreater(sum(map(len, wanted)), 20)
         for precision in ("float32", "bf16"):
-            with Served(self.folder / "tags", f"model.precision={precision}", "serve.auto_truncate=true", "serve.max_batch_requests=4") as server:
+            with Served(self.folder / "tags", f"model.precision={precision}", "serve.ui=true", "serve.auto_truncate=true", "serve.max_batch_requests=4") as server:
                 together = self.answer(server, "/predict", {"inputs": texts})
                 self.assertEqual([self.answer(server, "/", {"inputs": text}) for text in texts], together)
                 if precision == "float32":
                     self.assertEqual(together, wanted)
+                    self.assertIn(b'data-task="tags" data-pictures="no"', server.ask("/ui")[2])
                     self.assertEqual(server.ask("/predict", {"inputs": "a", "parameters": {"aggregation_strategy": "max"}})[0], 422)
                     self.assertEqual(server.ask("/predict", {"inputs": texts[-1], "parameters": {"truncate": False}})[0], 422)
                     code, out, error = server.end()
@@ -126,7 +127,8 @@ class Serve(unittest.TestCase):
         wanted = [[{"label": one["label"], "score": one["probability"]} for one in row["labels"]] for row in json.loads(run("classify", self.folder / "pictures", "--json", *paths).stdout)]
         pictures = [path.read_bytes() for path in paths]
         log = self.folder / "pictures.jsonl"
-        with Served(self.folder / "pictures", "serve.max_batch_requests=4", f"serve.access_log={log}") as server:
+        with Served(self.folder / "pictures", "serve.max_batch_requests=4", "serve.ui=true", f"serve.access_log={log}") as server:
+            self.assertIn(b'data-task="pictures" data-pictures="yes"', server.ask("/ui")[2])
             for picture, classes in zip(pictures, wanted):
                 coded = base64.b64encode(picture).decode()
                 self.assertEqual(self.answer(server, "/", picture, headers={"Content-Type": "image/png"}), classes)

@@ -108,7 +108,7 @@ class ServeOperation(unittest.TestCase):
 
     def test_the_page_is_one_file_under_a_policy(self):
         (self.folder / "key").write_text("secret\n")
-        for model, field in (("vectors", "others"), ("words", "[MASK]"), ("classes", "classes")):
+        for model, field in (("vectors", 'data-task="vectors" data-pictures="no" data-mask=""'), ("words", 'data-task="words" data-pictures="no" data-mask="a [MASK] face"'), ("classes", 'data-task="classes"')):
             with self.subTest(model=model), Served(self.folder / model, "serve.ui=true", f"serve.api_key_file={self.folder}/key") as server:
                 status, headers, body = server.ask("/ui")
                 page, policy = body.decode(), headers["Content-Security-Policy"]

@@ -38,7 +38,8 @@ class ServedDrawings(unittest.TestCase):
     def test_pictures_are_those_of_draw(self):
         asked = [("a cat", "", 42), ("a red heart", "blue", 7)]
         for precision in ("float32", "bf16"):
-            with Served(PIPELINES / "sd_v1", *KEYS, f"model.precision={precision}", "serve.served_model_name=sd") as server:
+            with Served(PIPELINES / "sd_v1", *KEYS, f"model.precision={precision}", "serve.served_model_name=sd", "serve.ui=true") as server:
+                self.assertIn(b'data-task="drawing" data-pictures="no"', server.ask("/ui")[2])
                 bodies = []
                 for prompt, negative, seed in asked:
                     status, headers, body = server.ask("/", {"inputs": prompt, "parameters": {"seed": seed, "negative_prompt": negative, "num_inference_steps": 3}}, headers={"Accept": "image/png"})

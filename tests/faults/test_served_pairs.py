@@ -47,7 +47,8 @@ class ServedPairs(unittest.TestCase):
         embeds = {name: [values[row * (len(values) // len(captions)):(row + 1) * (len(values) // len(captions))] for row in rows] for name, values in tensors(path).items()}
         bits = lambda vector: struct.pack(f"<{len(vector)}f", *vector)
         for precision in ("float32", "bf16"):
-            with Served(self.folder / "vectors" / "run", f"model.precision={precision}", "serve.max_batch_requests=3") as server:
+            with Served(self.folder / "vectors" / "run", f"model.precision={precision}", "serve.max_batch_requests=3", "serve.ui=true") as server:
+                self.assertIn(b'data-task="vectors" data-pictures="yes"', server.ask("/ui")[2])
                 listed = self.answer(server, "/v1/embeddings", {"input": [row["caption"] for row in ROWS[:6]]})
                 texts = [row["embedding"] for row in listed["data"]]
                 pictures = [row["embedding"] for row in self.answer(server, "/v1/embeddings", {"input": [self.uri(i) for i in range(6)], "modality": "image"})["data"]]
@@ -81,7 +82,8 @@ class ServedPairs(unittest.TestCase):
 
     def test_whether_a_text_fits_is_as_the_run_has_predicted(self):
         predicted = [json.loads(line) for line in (self.folder / "matching" / "run" / "predictions.jsonl").read_text().splitlines()]
-        with Served(self.folder / "matching" / "run") as server:
+        with Served(self.folder / "matching" / "run", "serve.ui=true") as server:
+            self.assertIn(b'data-task="classes" data-pictures="yes"', server.ask("/ui")[2])
             inputs = [{"image": self.uri(row["row"]), "text": row["caption"]} for row in predicted[:5]]  # some captions were exchanged
             together = self.answer(server, "/predict", {"inputs": inputs})
             for row, labels in zip(predicted, together):

@@ -72,7 +72,8 @@ class ServedTexts(unittest.TestCase):
 
     def test_forms_of_requests(self):
         usual = self.generated(self.model, self.texts[:2])
-        with Served(self.model, "serve.max_new_tokens=20") as server:
+        with Served(self.model, "serve.max_new_tokens=20", "serve.ui=true") as server:
+            self.assertIn(b'data-task="texts" data-pictures="no"', server.ask("/ui")[2])
             text = self.texts[0]
             self.assertEqual(self.answer(server, "/generate", {"inputs": text}), {"generated_text": usual[0]["generated"]})
             one = usual[0]["generated"]

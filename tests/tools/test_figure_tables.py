@@ -26,6 +26,7 @@ def load(tool):
 with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
     import figure_rows
     import figure_tables
+    import measured_settings
     compare_families, compare_with_transformers = load("compare_families"), load("compare_with_transformers")
 
 BEFORE = {"machine": "an old one", "commit": "0123456789ab", "date": "2026-01-01"}
@@ -116,6 +117,20 @@ class Recording(unittest.TestCase):
         for commit in ((None, None), ("0123456789ab", False)):
             with mock.patch.object(figure_rows.bench_machine, "commit_of", return_value=commit), self.assertRaisesRegex(ValueError, "not built from a commit without changes"):
                 figure_rows.source_of(pathlib.Path("build/bascule"))
+
+    def test_an_instruction_set_limits_ours_and_is_not_recorded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            settings = pathlib.Path(folder) / "run.toml"
+            settings.write_text("[model]\n")
+            measured_settings.limit_isa(settings, None)
+            self.assertEqual(settings.read_text(), "[model]\n")
+            measured_settings.limit_isa(settings, "avx2")
+            self.assertEqual(settings.read_text(), '[model]\n[machine]\nisa = "avx2"\n')
+        words = ["compare_families", "--reference", "r", "--python", "p", "--isa", "avx2", "--record", "t.toml", "vit"]
+        with mock.patch.object(sys, "argv", words), mock.patch("sys.stderr"), self.assertRaises(SystemExit):
+            compare_families.read_arguments()
+        with mock.patch.object(sys, "argv", words[:-3] + ["vit"]):
+            self.assertEqual(compare_families.read_arguments().isa, "avx2")
 
     def test_the_published_tables_are_written_as_they_are_read(self):
         for file in (ROOT / "tools/figures").glob("*.toml"):

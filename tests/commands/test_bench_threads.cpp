@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/bench_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace bascule::test {
+namespace {
+
+NodeTime node_of(const std::string& kind, double seconds, double bytes) {
+  NodeTime node;
+  node.kind = kind;
+  node.seconds = seconds;
+  node.bytes = bytes;
+  return node;
+}
+
+// Two batches a step, measured twice: an operation's seconds are of four batches.
+MeasuredSteps steps_of() {
+  MeasuredSteps steps;
+  steps.seconds = {1.0, 3.0};
+  steps.micro_batches = 4;
+  steps.nodes = {node_of("linear", 2.0, 30e9), node_of("dropout", 1.0, 1e9)};
+  return steps;
+}
+
+TEST(BenchThreads, AnOperationIsAsSlowAsMemoryAndAStepAsItsOperations) {
+  MeasuredSteps steps = steps_of();
+  limit_by_memory(&steps, 2.0, 0.0, 10.0);
+  // "linear" takes 0.5 s of a batch, and 3 s to read and write 30 GB; "dropout" takes 0.25 s and needs 0.1.
+  EXPECT_DOUBLE_EQ(steps.nodes[0].memory_seconds, 4 * 2.5);
+  EXPECT_DOUBLE_EQ(steps.nodes[0].seconds, 2.0 + 4 * 2.5);
+  EXPECT_DOUBLE_EQ(steps.nodes[1].memory_seconds, 0.0);
+  EXPECT_DOUBLE_EQ(steps.nodes[1].seconds, 1.0);
+  EXPECT_DOUBLE_EQ(steps.seconds[0], 1.0 + 2 * 2.5);
+  EXPECT_DOUBLE_EQ(steps.seconds[1], 3.0 + 2 * 2.5);
+}
+
+TEST(BenchThreads, AnUpdateIsAsSlowAsMemory) {
+  // A mean step of 2 s has operations of 2 * 0.75 s, so that 0.5 s are left for the update.
+  MeasuredSteps slow = steps_of();
+  limit_by_memory(&slow, 2.0, 60e9, 100.0);
+  EXPECT_DOUBLE_EQ(slow.seconds[0], 1.0 + 0.1);
+  EXPECT_DOUBLE_EQ(slow.seconds[1], 3.0 + 0.1);
+  MeasuredSteps fast = steps_of();
+  limit_by_memory(&fast, 2.0, 40e9, 100.0);
+  EXPECT_EQ(fast.seconds, (std::vector<double>{1.0, 3.0}));
+}
+
+TEST(BenchThreads, LostTimeIsWhatWorkDividedByTheThreadsDoesNotExplain) {
+  MeasuredSteps steps = steps_of();
+  for (NodeTime& node : steps.nodes) {
+    node.work_seconds = 4.0;  // 0.5 s on 8 threads
+    node.few_tasks_seconds = 0.25;
+    node.barrier_seconds = 0.125;
+  }
+  const std::vector<LostTime> lost = lost_time(steps, 8);
+  ASSERT_EQ(lost.size(), 2u);
+  EXPECT_EQ(lost[0].name, "linear");  // the largest first
+  EXPECT_DOUBLE_EQ(lost[0].seconds, (2.0 - 0.5) / 4);
+  EXPECT_DOUBLE_EQ(lost[0].few_tasks, 0.25 / 4);
+  EXPECT_DOUBLE_EQ(lost[0].barrier, 0.125 / 4);
+  EXPECT_DOUBLE_EQ(lost[0].last_tasks, (2.0 - 0.5 - 0.25 - 0.125) / 4);
+  EXPECT_EQ(lost[0].memory, 0.0);
+}
+
+}  // namespace
+}  // namespace bascule::test
