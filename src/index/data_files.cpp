@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <filesystem>
 #include <iterator>
@@ -39,9 +40,20 @@ struct NamedFile {
   std::string written, path;
 };
 
+// "https://…", "hf://…": two letters or digits and more in front of a colon and a slash.
+bool is_address(const std::string& path) {
+  const std::size_t colon = path.find(":/");
+  return colon != std::string::npos && colon > 1 &&
+         std::all_of(path.begin(), path.begin() + static_cast<long>(colon),
+                     [](unsigned char c) { return std::isalnum(c) != 0; });
+}
+
 // The files that one path without braces stands for.
 std::vector<NamedFile> matches_of(const std::string& path, const std::string& start) {
   const std::string whole = behind(start, path);
+  if (is_address(path) && !exists(whole))
+    throw Error{ErrorKind::kData, path, "is an address, and Bascule downloads nothing",
+                "download the files and name them here"};
   if (!has_glob_sign(path) || exists(whole)) return {{path, whole}};
   const std::vector<std::string> found = expand_glob(path, start);
   if (found.empty()) throw Error{ErrorKind::kData, whole, "no file matches", "check the pattern and its folder"};

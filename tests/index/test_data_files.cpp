@@ -94,6 +94,18 @@ TEST_F(SeveralFiles, OfAFolderMayBeListedInATable) {
   EXPECT_EQ(refusal({"bare"}), "3 bare: is a folder with neither metadata.jsonl nor metadata.csv");
 }
 
+TEST_F(SeveralFiles, OfAnAddressAreNotDownloaded) {
+  for (const std::string address :
+       {"https://example.org/a.jsonl", "hf://datasets/a/*.parquet", "s3://b/s-{0..1}.tar"}) {
+    const std::string problem = refusal({address});
+    EXPECT_NE(problem.find(": is an address, and Bascule downloads nothing"), std::string::npos) << problem;
+    EXPECT_EQ(problem[0], '3');
+  }
+  write_in("ab:", "x.csv", "file_name,caption\n");
+  EXPECT_EQ(found({"ab:/x.csv"}), Texts{"ab:/x.csv"});
+  EXPECT_EQ(found({"c:/x.csv"}), Texts{"c:/x.csv"});  // the reader says that it is missing
+}
+
 TEST_F(SeveralFiles, AFolderWithHiddenFoldersOnlyHasNoClasses) {
   write_in("hidden/.cache", "x.jpg", "");
   EXPECT_EQ(found({"hidden"}), Texts{"hidden/metadata.jsonl"});
