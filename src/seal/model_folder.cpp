@@ -37,8 +37,14 @@ void add_tokenizer(HfFolderContents* contents, const RecordedRun& run) {
   if (!puts_space && !stands_without_class(contents->tokenizer_folder)) return;
   const std::string path = contents->tokenizer_folder + "/" + kConfig;
   Json config = std::filesystem::exists(path) ? read_json_file(path) : Json::object();
-  config[puts_space ? "add_prefix_space" : "tokenizer_class"] =
-      puts_space ? Json(true) : Json("PreTrainedTokenizerFast");
+  if (puts_space) {
+    config["add_prefix_space"] = true;
+  } else {
+    config["tokenizer_class"] = "PreTrainedTokenizerFast";
+    // By this class Transformers 5 types the second text of a pair only where the names of inputs say so.
+    if (run.opened.tokenizer->second_type() == 1)
+      config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
+  }
   contents->texts.push_back({kConfig, json_text(config, 2) + "\n"});
 }
 

@@ -143,6 +143,8 @@ WordPieceFiles read_word_piece_files(const TokenizerFolder& folder) {
     read_tokenizer_json(folder.document, folder.where, &files);
   }
   if (folder.is_rebuilt) read_config(folder, &files);
+  // Transformers 5 alone writes this class, and gives types only where the names of inputs have them.
+  files.has_types = folder.class_as_written != "TokenizersBackend";
   if (find_member(folder.config, "model_input_names", folder.config_where) != nullptr) {
     const std::vector<std::string> names = get_strings(folder.config, "model_input_names", folder.config_where);
     files.has_types = std::find(names.begin(), names.end(), "token_type_ids") != names.end();

@@ -120,7 +120,7 @@ class Bert(unittest.TestCase):
         self.weights(model__tokenizer_name=f'"{tokenizer}"', training__max_steps="1", training__save_steps="0")
         finished = self.folder / "one" / "run"
         config = json.loads((finished / "tokenizer_config.json").read_text())
-        self.assertEqual(config, {"strip_accents": True, "do_lower_case": True, "tokenizer_class": "PreTrainedTokenizerFast"})
+        self.assertEqual(config, {"strip_accents": True, "do_lower_case": True, "tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]})
         ids = [run("tokenize", "--model", folder, input='["The caf\u00e9 is HERE"]').stdout for folder in (tokenizer, finished)]
         self.assertEqual(ids[0], ids[1])
         self.assertIn("[[2, ", ids[0])

@@ -354,7 +354,12 @@ TEST(WordPiece, TypesOfTokensAreGivenUnlessTheConfigurationLeavesThemOut) {
   std::filesystem::copy_file(kFolder + "/tokenizer.json", folder.path() + "/tokenizer.json");
   for (const auto& [text, type] : {std::pair<const char*, int>{R"({})", 1},
                                    {R"({"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]})", 1},
-                                   {R"({"model_input_names": ["input_ids", "attention_mask"]})", 0}}) {
+                                   {R"({"model_input_names": ["input_ids", "attention_mask"]})", 0},
+                                   {R"({"tokenizer_class": "PreTrainedTokenizerFast"})", 1},
+                                   {R"({"tokenizer_class": "TokenizersBackend"})", 0},
+                                   {R"({"tokenizer_class": "TokenizersBackend",
+                                        "model_input_names": ["input_ids", "token_type_ids"]})",
+                                    1}}) {
     folder.write("tokenizer_config.json", text);
     EXPECT_EQ(load_tokenizer(folder.path())->second_type(), type) << text;
   }
