@@ -47,10 +47,11 @@ class StrictBuilder final : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::detail::exception& error) override {
     position_ = position;
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing ...": from
-    // "syntax".
+    // "syntax". The other error has no place: "[json.exception.out_of_range.406] number overflow parsing '1e999'".
     problem_ = error.what();
     const std::size_t reason = problem_.find(": ");
-    problem_ = "not JSON: " + (reason == std::string::npos ? last_token : problem_.substr(reason + 2));
+    problem_ = "not JSON: " +
+               (reason == std::string::npos ? "a number is too large: " + last_token : problem_.substr(reason + 2));
     constexpr std::size_t kMaxProblem = 300;  // it quotes the token, which may be the rest of the file
     if (problem_.size() > kMaxProblem) problem_ = problem_.substr(0, kMaxProblem) + "...";
     return false;
@@ -186,6 +187,10 @@ Json parse_json(std::string_view text, const std::string& where, std::int64_t fi
         placed ? ":" + line_and_column(text, builder.position(), first_line) : ":" + std::to_string(first_line);
     throw Error{ErrorKind::kData, where + at, builder.problem(), ""};
   }
+  // The library takes a zero byte for the end of the text.
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
+    throw Error{ErrorKind::kData, where + ":" + line_and_column(text, zero + 1, first_line), "not JSON: a zero byte",
+                ""};
   return document;
 }
 

@@ -26,7 +26,8 @@ struct JsonProblem {
   std::size_t byte = 0;        // where
 };
 
-// Strict, as parse_json() is: UTF-8, no key twice, one value and white space. Nesting and members are limited as above.
+// Strict, as parse_json() is: UTF-8, no key twice, one value and white space. Nesting and members are limited as above;
+// a number may be too large for a double.
 JsonProblem check_json(std::string_view text) noexcept;
 
 enum class JsonKind : std::uint8_t { kNone, kObject, kArray, kString, kNumber, kTrue, kFalse, kNull };

@@ -200,8 +200,11 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
   const char* const name = is_native ? "inputs" : form == RequestForm::kOpenAi ? "input" : "prompt";
   options->inputs = reader.take(name);
   if (const JsonView messages = form == RequestForm::kOpenAi ? reader.take("messages") : JsonView();
-      messages.is_there() && !options->inputs.is_there())
+      !is_null(messages)) {
+    if (options->inputs.is_there())
+      reader.refuse(refusal(422, kValidation, "a request has `input` or `messages`, not both"));
     reader.refuse(read_messages(messages, options));
+  }
   if (!options->is_content) reader.refuse(check_inputs(name, options));
   reader.string("model");
   if (is_native) {
@@ -258,12 +261,12 @@ std::optional<std::size_t> read_base64(std::string_view text, char* room) noexce
     if (c >= '0' && c <= '9') return c - '0' + 52;
     return c == '+' ? 62 : c == '/' ? 63 : -1;
   };
-  if (text.empty() || text.size() % 4 == 1) return std::nullopt;
   std::size_t bytes = 0;
   std::uint32_t bits = 0;
   int held = 0;
-  for (const char c : text) {
-    const int six = value(c);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i, 2) == "\\/") ++i;
+    const int six = value(text[i]);
     if (six < 0) return std::nullopt;
     bits = bits << 6 | static_cast<std::uint32_t>(six);
     held += 6;
@@ -271,7 +274,17 @@ std::optional<std::size_t> read_base64(std::string_view text, char* room) noexce
     held -= 8;
     room[bytes++] = static_cast<char>(bits >> held & 0xff);
   }
-  return bytes;
+  // One character alone holds no byte.
+  return text.empty() || held == 6 ? std::nullopt : std::optional<std::size_t>(bytes);
+}
+
+Refusal read_picture(const JsonView& picture, std::string_view* base64) noexcept {
+  std::string_view text = picture.raw_string();
+  if (text.substr(0, 7) == "http://" || text.substr(0, 8) == "https://")
+    return refusal(422, kValidation, "no address is fetched: send the bytes of the picture");
+  if (text.substr(0, 5) == "data:") text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
+  *base64 = text;
+  return {};
 }
 
 Refusal read_input(const JsonView& item, const RequestOptions& options, RequestInput* input) noexcept {

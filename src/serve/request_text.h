@@ -52,8 +52,12 @@ struct RequestOptions {
 // asked for is left out unsaid.
 Refusal read_request(std::string_view body, RequestForm form, RequestOptions* options) noexcept;
 
-// Bytes written as base64, into `room`, which has as many bytes as the text. Nothing where it is none.
+// Bytes written as base64, into `room`, which has as many bytes as the text. Nothing where it is none. A slash may have
+// a backslash before it, as PHP's json_encode() writes one.
 std::optional<std::size_t> read_base64(std::string_view text, char* room) noexcept;
+
+// The base64 of a picture that is a string: itself, or what a data URI holds. Addresses are refused.
+Refusal read_picture(const JsonView& picture, std::string_view* base64) noexcept;
 
 // One input: a text, a pair of texts, the ids of tokens, a picture, or a picture with a text.
 struct RequestInput {

@@ -287,13 +287,8 @@ Refusal Service::take_picture(const JsonView& item, ServedInput* input) noexcept
   input->has_picture = true;
   input->picture = request.body;
   if (!item.is_there()) return {};
-  std::string_view text = item.raw_string();
-  if (text.substr(0, 7) == "http://" || text.substr(0, 8) == "https://")
-    return refusal(422, kValidation, "no address is fetched: send the bytes of the picture");
-  if (text.substr(0, 5) == "data:") text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
-  input->picture = text;
   input->is_base64 = true;
-  return {};
+  return read_picture(item, &input->picture);
 }
 
 Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept {

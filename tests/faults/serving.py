@@ -12,6 +12,8 @@ import subprocess
 
 from bascule_run import PROGRAM, patient, run, settings
 from relatives import DATA, SETTINGS, write_relatives
+from small_run import ROWS, small_settings
+from test_generate import make_model, make_settings
 
 KEYWORDS = DATA / "emoji-keywords"
 
@@ -53,6 +55,29 @@ def write_pictures(folder):
                                           "data__label_column": '"label"', "training__max_steps": "1", "training__save_steps": "0", "training__output_dir": f'"{folder}/pictures"'}))
     assert done.returncode == 0, done.stderr
     return [data / json.loads(line)["image"] for line in (data / "test.jsonl").read_text().splitlines()[:10]]
+
+
+def write_writer(folder):
+    """A folder of a T5 that was trained on the emoji keywords: "texts". The same with three beams: "beams"."""
+    folder = pathlib.Path(folder)
+    done = run("run", make_settings(folder / "texts-run", make_model(folder / "t5"), training__max_steps="60", training__predict_with_generate=None, data__test_file=None, data__validation_file=None,
+                                    data__max_eval_samples=None, data__max_predict_samples=None, training__save_steps="0"))
+    assert done.returncode == 0, done.stderr
+    shutil.move(folder / "texts-run" / "run", folder / "texts")
+    shutil.copytree(folder / "texts", folder / "beams")
+    config = folder / "beams" / "generation_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "num_beams": 3}))
+
+
+def write_pairs(folder):
+    """Folders of runs of a BridgeTower that makes vectors of texts, pictures and both, and that says whether a text fits a picture: "pairs", "matching". Returns rows of a picture's bytes and its caption."""
+    folder = pathlib.Path(folder)
+    for name, model, head in (("pairs", "itc_add", "contrastive"), ("matching", "itm_scaled_add", "image_text_matching")):
+        (folder / f"{name}-run").mkdir()
+        done = run("run", small_settings(folder / f"{name}-run", model, model__head=f'"{head}"', training__max_steps="1", data__test_file=f'"{DATA}/run_goldens/rows.jsonl"'))
+        assert done.returncode == 0, done.stderr
+        shutil.move(folder / f"{name}-run" / "run", folder / name)
+    return [((DATA / "run_goldens" / row["image"]).resolve().read_bytes(), row["caption"]) for row in ROWS]
 
 
 def request_bytes(path, body, kind="application/json"):
@@ -100,10 +125,11 @@ class Wire:
 
 
 class Served:
-    """A running `bascule serve`; its output once it has ended."""
+    """A running `bascule serve`; its output once it has ended. sealed: a program with sealed settings, which takes no others."""
 
-    def __init__(self, what, *keys, listen="127.0.0.1:0", environment=None):
-        self.log = subprocess.Popen([str(PROGRAM), "serve", str(what), f"serve.listen={listen}", *keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    def __init__(self, what, *keys, listen="127.0.0.1:0", environment=None, sealed=None):
+        command = [str(sealed), "serve"] if sealed else [str(PROGRAM), "serve", str(what), f"serve.listen={listen}", *keys]
+        self.log = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         self.lines = []
         for line in self.log.stderr:
             self.lines.append(line)

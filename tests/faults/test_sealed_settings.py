@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program with sealed settings (-Dstatic_config), here those of config/smoke.toml, of a run that draws, and of one that classifies texts: the run of the file, without the file, without toml++ and MPI."""
+"""A program with sealed settings (-Dstatic_config), here those of config/smoke.toml, of a run that draws, of one that classifies texts, and of a service: the run of the file, without the file, without toml++ and MPI."""
 import hashlib
 import json
 import os
@@ -13,12 +13,15 @@ import unittest
 from bascule_run import EMOJI, PROGRAM, ROOT, digest, is_sanitized, patient, run
 from drawing import copy_pipeline, pixels
 from run_files import tensors
+from serving import Served, has_parser
 
 SEALED = PROGRAM.parent / "tests" / "bascule_sealed"
 SEALED_DRAWING = PROGRAM.parent / "tests" / "bascule_sealed_drawing"
 SEALED_CLASSES = PROGRAM.parent / "tests" / "bascule_sealed_classes"
+SEALED_SERVICE = PROGRAM.parent / "tests" / "bascule_sealed_service"
 CLASSES = ROOT / "tests" / "seal" / "classes.toml"
 DRAWING = ROOT / "tools" / "packaging" / "small_draw.toml"
+SERVICE = ROOT / "tests" / "seal" / "serve.toml"
 SMOKE = ROOT / "config" / "smoke.toml"
 SETTINGS, DATA, MEMORY, NOT_AS_RECORDED = 2, 3, 4, 7
 SOONEST_SECONDS = 1.0
@@ -190,6 +193,51 @@ class SealedClasses(SealedTree):
         self.assertEqual(len(json.loads(asked[0])["texts"]), 1)
         inputs = json.loads(sealed(self.program, "plan", "--json", "--inputs").stdout)["inputs"]
         self.assertIn({"folder": "tests/data/emoji-keywords", "files": ["train.jsonl"]}, inputs)
+
+
+@unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
+class SealedService(SealedTree):
+    """The program of tests/seal/serve.toml."""
+
+    built = SEALED_SERVICE
+
+    def setUp(self):
+        super().setUp()
+        self.pipeline = copy_pipeline(self.folder / "tree" / "tests" / "data" / "goldens-families" / "sd_v1")
+
+    def test_answers_as_the_file_says_and_keeps_its_contracts(self):
+        drawn, served = self.folder / "drawn.png", self.folder / "served.png"
+        done = run("draw", self.pipeline, "a cat", "-o", drawn, "--steps", 2, "--seed", 7)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with Served(None, sealed=self.program) as server, Served(SERVICE) as file_driven:
+            status, headers, body = server.ask("/", {"inputs": "a cat", "parameters": {"seed": 7}})
+            self.assertEqual(status, 200, body[:200])
+            served.write_bytes(body)
+            self.assertEqual(pixels(served), pixels(drawn))
+            self.assertEqual(file_driven.ask("/", {"inputs": "a cat", "parameters": {"seed": 7}})[2], body)
+            self.assertEqual(file_driven.ask("/ui")[2], server.ask("/ui")[2])
+            self.assertEqual(file_driven.ask("/health")[1]["X-Bascule-Model"], headers["X-Bascule-Model"])
+            code, out, error = server.end()
+            self.assertEqual(code, 0, error)
+            self.assertIn("Sealed          kept", out)
+            self.assertIn("Memory          kept", out)
+
+    def test_plans_and_refuses_others(self):
+        self.assertEqual(sealed(self.program, "plan", "--json").stdout, run("plan", "--json", SERVICE).stdout)
+        self.assertEqual(sealed(self.program, "settings").stdout, run("settings", SERVICE).stdout)
+        unit = self.folder / "draws.service"
+        self.assertEqual(sealed(self.program, "plan", "--unit", unit).returncode, 0)
+        self.assertIn(f"ExecStart=\"{self.program}\" serve\n", unit.read_text())
+        self.assertTrue((self.folder / "draws.socket").is_file())
+        for word, said in ((SERVICE, "unexpected settings file"), ("serve.ui=false", "unexpected key")):
+            done = sealed(self.program, "serve", word)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (SETTINGS, 1), done.stderr)
+            self.assertIn(said, done.stderr)
+        done = sealed(self.program, "run")
+        self.assertEqual((done.returncode, "[serve] is for `bascule serve`" in done.stderr), (SETTINGS, True), done.stderr)
+        (self.pipeline / "unet" / "config.json").unlink()
+        done = sealed(self.program, "serve")
+        self.assertEqual((done.returncode, done.stderr.count("\n"), "unet/config.json" in done.stderr), (DATA, 1, True), done.stderr)
 
 
 class SealSettings(unittest.TestCase):

@@ -2,17 +2,15 @@
 """`bascule serve` with a BridgeTower: vectors of texts, pictures and pairs, and whether a text fits a picture, as the run's own evaluation has them."""
 import base64
 import json
-import os
 import pathlib
 import struct
 import tempfile
 import threading
 import unittest
 
-from bascule_run import run
 from run_files import tensors
-from serving import Served, has_parser
-from small_run import DATA, ROWS, small_settings
+from serving import Served, has_parser, write_pairs
+from small_run import ROWS
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
@@ -21,11 +19,7 @@ class ServedPairs(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.temporary.name)
-        for name, model, head in (("vectors", "itc_add", "contrastive"), ("matching", "itm_scaled_add", "image_text_matching")):
-            (cls.folder / name).mkdir()
-            done = run("run", small_settings(cls.folder / name, model, model__head=f'"{head}"', training__max_steps="1", data__test_file=f'"{DATA}/run_goldens/rows.jsonl"'))
-            assert done.returncode == 0, done.stderr
-        cls.pictures = [pathlib.Path(os.path.normpath(DATA / "run_goldens" / row["image"])).read_bytes() for row in ROWS]
+        cls.pictures = [picture for picture, _ in write_pairs(cls.folder)]
 
     @classmethod
     def tearDownClass(cls):
@@ -40,14 +34,14 @@ class ServedPairs(unittest.TestCase):
         return "data:image/jpeg;base64," + base64.b64encode(self.pictures[row]).decode()
 
     def test_vectors_are_those_of_the_run_in_any_batch(self):
-        path = self.folder / "vectors" / "run" / "embeddings.safetensors"
+        path = self.folder / "pairs" / "embeddings.safetensors"
         size = struct.unpack("<Q", path.read_bytes()[:8])[0]
         captions = json.loads(json.loads(path.read_bytes()[8:8 + size])["__metadata__"]["captions"])
         rows = [captions.index(row["caption"]) for row in ROWS[:6]]
         embeds = {name: [values[row * (len(values) // len(captions)):(row + 1) * (len(values) // len(captions))] for row in rows] for name, values in tensors(path).items()}
         bits = lambda vector: struct.pack(f"<{len(vector)}f", *vector)
         for precision in ("float32", "bf16"):
-            with Served(self.folder / "vectors" / "run", f"model.precision={precision}", "serve.max_batch_requests=3", "serve.ui=true") as server:
+            with Served(self.folder / "pairs", f"model.precision={precision}", "serve.max_batch_requests=3", "serve.ui=true") as server:
                 self.assertIn(b'data-task="vectors" data-pictures="yes"', server.ask("/ui")[2])
                 listed = self.answer(server, "/v1/embeddings", {"input": [row["caption"] for row in ROWS[:6]]})
                 texts = [row["embedding"] for row in listed["data"]]
@@ -81,8 +75,8 @@ class ServedPairs(unittest.TestCase):
                 self.assertIn("Memory          kept", out)
 
     def test_whether_a_text_fits_is_as_the_run_has_predicted(self):
-        predicted = [json.loads(line) for line in (self.folder / "matching" / "run" / "predictions.jsonl").read_text().splitlines()]
-        with Served(self.folder / "matching" / "run", "serve.ui=true") as server:
+        predicted = [json.loads(line) for line in (self.folder / "matching" / "predictions.jsonl").read_text().splitlines()]
+        with Served(self.folder / "matching", "serve.ui=true") as server:
             self.assertIn(b'data-task="classes" data-pictures="yes"', server.ask("/ui")[2])
             inputs = [{"image": self.uri(row["row"]), "text": row["caption"]} for row in predicted[:5]]  # some captions were exchanged
             together = self.answer(server, "/predict", {"inputs": inputs})

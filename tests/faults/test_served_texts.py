@@ -12,8 +12,7 @@ import time
 import unittest
 
 from bascule_run import run
-from serving import KEYWORDS, Served, has_parser
-from test_generate import make_model, make_settings
+from serving import KEYWORDS, Served, has_parser, write_writer
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
@@ -22,13 +21,8 @@ class ServedTexts(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.temporary.name)
-        done = run("run", make_settings(cls.folder / "base", make_model(cls.folder / "model"), training__max_steps="60", training__predict_with_generate=None, data__test_file=None, data__validation_file=None,
-                                        data__max_eval_samples=None, data__max_predict_samples=None, training__save_steps="0"))
-        assert done.returncode == 0, done.stderr
-        cls.model = cls.folder / "base" / "run"
-        cls.beams = cls.folder / "beams"
-        shutil.copytree(cls.model, cls.beams)
-        (cls.beams / "generation_config.json").write_text(json.dumps({**json.loads((cls.model / "generation_config.json").read_text()), "num_beams": 3}))
+        write_writer(cls.folder)
+        cls.model, cls.beams = cls.folder / "texts", cls.folder / "beams"
         cls.texts = [json.loads(line)["text"] for line in (KEYWORDS / "train.jsonl").read_text().splitlines()[:12]]
 
     @classmethod
@@ -82,7 +76,7 @@ class ServedTexts(unittest.TestCase):
             details = self.answer(server, "/generate", {"inputs": text, "parameters": {"details": True, "do_sample": False, "seed": 5}})["details"]
             self.assertEqual((len(details["tokens"]), details["prefill"], details["seed"]), (usual[0]["tokens"], [], None))
             self.assertTrue(all(-30 < token["logprob"] <= 0 for token in details["tokens"]))
-            body = {"model": "run", "prompt": self.texts[:2], "max_tokens": 3, "temperature": 0}
+            body = {"model": "texts", "prompt": self.texts[:2], "max_tokens": 3, "temperature": 0}
             status, _, answer = server.ask("/v1/completions", body)
             answer = json.loads(answer)
             cut = self.generated(self.model, self.texts[:2], "--max-new-tokens", 3)
@@ -101,7 +95,7 @@ class ServedTexts(unittest.TestCase):
                 client = huggingface_hub.InferenceClient(model=f"http://{server.address}")
                 self.assertEqual(client.text_generation(text, max_new_tokens=20), self.generated(self.model, [text], "--max-new-tokens", 20)[0]["generated"])
                 self.assertEqual(client.summarization(text).summary_text, one)
-                self.assertEqual(openai.OpenAI(base_url=f"http://{server.address}/v1", api_key="none").completions.create(model="run", prompt=text, max_tokens=3).choices[0].text, cut[0]["generated"])
+                self.assertEqual(openai.OpenAI(base_url=f"http://{server.address}/v1", api_key="none").completions.create(model="texts", prompt=text, max_tokens=3).choices[0].text, cut[0]["generated"])
         short = run("serve", self.model, "serve.max_new_tokens=0")
         self.assertEqual((short.returncode, short.stderr.count("\n")), (2, 1), short.stderr)
 

@@ -51,6 +51,17 @@ TEST(Json, RefusesWhatIsNotStrictJson) {
   }
 }
 
+TEST(Json, AZeroByteIsNotTheEndOfADocument) {
+  for (const char* rest : {"", "rubbish", " "}) {
+    const std::string problem = parse_error("{\"a\":\n1}" + std::string(1, '\0') + rest);
+    EXPECT_TRUE(contains(problem, "a.json:2:3: not JSON: a zero byte")) << problem;
+  }
+}
+
+TEST(Json, ANumberThatNoDoubleHoldsIsNamed) {
+  EXPECT_EQ(parse_error("[1e999]"), "a.json:1:6: not JSON: a number is too large: 1e999");
+}
+
 TEST(Json, ErrorsStayShortWhateverTheFileHolds) {
   EXPECT_LT(parse_error("\"" + std::string(1000000, 'x')).size(), 400u);
 }

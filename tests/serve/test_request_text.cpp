@@ -89,10 +89,50 @@ TEST(RequestText, Base64IsRead) {
     ASSERT_TRUE(count) << text;
     EXPECT_EQ(room.substr(0, *count), bytes);
   }
-  for (const char* wrong : {"", "=", "A", "Zm9v Zg==", "Zm9\n", "Z===", "Zm_v", "Zm9vA"}) {
+  for (const char* wrong : {"", "=", "A", "Zm9v Zg==", "Zm9\n", "Z===", "Zm_v", "Zm9vA", "Zm9\\", "Zm9\\v"}) {
     std::string room = wrong;
     EXPECT_FALSE(read_base64(wrong, room.data())) << wrong;
   }
+}
+
+TEST(RequestText, ASlashOfBase64MayBeEscaped) {
+  const std::string text = R"(\/\/79)";
+  std::string room = text;
+  const std::optional<std::size_t> count = read_base64(text, room.data());
+  ASSERT_TRUE(count);
+  EXPECT_EQ(room.substr(0, *count), "\xff\xfe\xfd");
+}
+
+TEST(RequestText, APictureIsBase64OrADataUri) {
+  for (const auto& [text, wanted] : {std::pair<std::string, const char*>{R"("Zm9v")", "Zm9v"},
+                                     {R"("data:image/png;base64,Zm9v")", "Zm9v"},
+                                     {R"("data:image\/png;base64,Zm9v")", "Zm9v"},
+                                     {R"("data:Zm9v")", ""},
+                                     {R"("data:")", ""},
+                                     {"7", ""}}) {
+    std::string_view base64;
+    ASSERT_FALSE(read_picture(JsonView(text), &base64).is_given()) << text;
+    EXPECT_EQ(base64, wanted) << text;
+  }
+  for (const char* text : {R"("http://a/1.png")", R"("https://a/1.png")"}) {
+    std::string_view base64;
+    EXPECT_EQ(read_picture(JsonView(text), &base64).status, 422) << text;
+  }
+}
+
+TEST(RequestText, ARequestHasInputsOrMessages) {
+  const std::string messages = R"("messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}])";
+  RequestOptions options;
+  std::string body = "{" + messages + "}";
+  EXPECT_FALSE(read(body, RequestForm::kOpenAi, &options).is_given());
+  EXPECT_TRUE(options.is_content);
+  options = {};
+  body = R"({"input": "a", )" + messages + "}";
+  EXPECT_STREQ(read(body, RequestForm::kOpenAi, &options).message, "a request has `input` or `messages`, not both");
+  options = {};
+  body = R"({"input": "a", "messages": null})";
+  EXPECT_FALSE(read(body, RequestForm::kOpenAi, &options).is_given());
+  EXPECT_FALSE(options.is_content);
 }
 
 TEST(RequestText, AnInputIsATextAPairOrTokenIds) {
