@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,14 @@ TEST(LineReader, EndsLinesAtEveryKindOfBreak) {
   std::vector<std::string> breaks;
   LineReader reader(folder.write("a", "one\rtwo\r\nthree\r\r\nfour\n\r\r\rfive\r"));
   std::vector<std::string> lines;
-  for (std::string_view line; reader.next(&line); breaks.emplace_back(reader.line_break())) lines.emplace_back(line);
+  std::vector<std::int64_t> offsets;
+  for (std::string_view line; reader.next(&line); breaks.emplace_back(reader.line_break())) {
+    lines.emplace_back(line);
+    offsets.push_back(reader.offset());
+  }
   EXPECT_EQ(lines, (std::vector<std::string>{"one", "two", "three", "four", "", "", "", "five"}));
   EXPECT_EQ(breaks, (std::vector<std::string>{"\r", "\r\n", "\r\r\n", "\n", "\r", "\r", "\r", "\r"}));
+  EXPECT_EQ(offsets, (std::vector<std::int64_t>{0, 4, 9, 17, 22, 23, 24, 25}));
   // The break lies across the end of what is read at once.
   for (const std::size_t bytes : {(1U << 20) - 3, (1U << 20) - 2, (1U << 20) - 1, 1U << 20}) {
     LineReader large(folder.write("b", std::string(bytes, 'x') + "\r\r\ny"));

@@ -172,6 +172,8 @@ TEST(ManifestShards, CountPicturesOfSamplesThatNothingIsReadOf) {
   EXPECT_EQ(manifest.unread().why,
             "a sample's name ends at its first dot, and what follows it in \"2 No. 1.jpg\" is none of .jpg, .jpeg, "
             ".png or .webp");
+  tar = tar_of({{"0.jpg", "p"}, {"0.txt", "c"}, {"5.a.jpg", "p"}, {"5.b.jpg", "p"}});  // two of one sample
+  EXPECT_EQ(Manifest::load(folder.write("t.tar", with_end(tar)), ManifestColumns()).unread().count, 2);
   ManifestColumns left;
   left.image = "left.jpg";
   tar = tar_of({{"0.left.jpg", "p"}, {"0.txt", "c"}, {"1.right.jpg", "p"}});
