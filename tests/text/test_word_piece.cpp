@@ -282,6 +282,8 @@ TEST(WordPiece, TheClassDecidesWhichFileCounts) {
            {whole, R"({"strip_accents": false})", kBert, unknown},
            {whole, R"({"do_lower_case": false})", kBert, unknown},
            {cased, "{}", kBert, lowered},
+           {kept, "{}", kBert, unknown},  // as the page says; Transformers drops accents here
+           {kept, R"({"strip_accents": true})", kBert, lowered},
            {cased, R"({"tokenizer_class": "BertTokenizer"})", "", lowered},
            {cased, R"({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": true})", kBert, unknown},
            {whole,
