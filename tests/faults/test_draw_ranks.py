@@ -102,6 +102,8 @@ class Ranks(unittest.TestCase):
         own = [plans[ranks]["peak_bytes"] - plans[ranks - 1]["peak_bytes"] for ranks in (2, 3)]
         self.assertGreater(min(own), plans[1]["categories"]["workspace"])
         self.assertLess(max(own), plans[1]["peak_bytes"] - weights + (1 << 16))
+        programs = [plans[ranks]["categories"]["program and libraries"] for ranks in (1, 2, 3)]
+        self.assertLess(programs[2] - programs[0], programs[0] // 2)  # its pages are shared, too
         self.assertIn("24 pictures of 16 x 16 pixels, 5 at a time on each of 3 ranks, ", run("plan", self.folder / "run.toml").stdout)
 
     def test_killed_at_any_instant_and_gone_on_with_by_any_number_of_ranks(self):

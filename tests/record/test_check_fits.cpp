@@ -66,6 +66,18 @@ TEST(CheckFits, Bf16IsAdvisedWhereItFitsAndOnlyThere) {
       << with_one;
 }
 
+// Each of both would fit, and recomputation changes no bit.
+TEST(CheckFits, RecomputationIsAdvisedBeforeBf16) {
+  const std::string trains = "max_steps = 3\n";
+  DemoRun full("", trains, "", "", 64), rounded("precision = \"bf16\"\n", trains, "", "", 64);
+  const std::size_t bytes = full->plan.peak_bytes() - (std::size_t{1} << 20);
+  ASSERT_LE(rounded->plan.peak_bytes(), bytes);
+  const std::string gib = std::to_string(static_cast<double>(bytes) / 1073741824.0 - 1e-6);
+  DemoRun limited("", trains + "[machine]\nmemory_limit_gib = " + gib + "\n", "", "", 64);
+  const std::string advice = advice_within(limited, bytes);
+  EXPECT_NE(advice.find(", or training.gradient_checkpointing = \"fit\" as it is"), std::string::npos) << advice;
+}
+
 TEST(CheckFits, WhereWeightsGradientsAndMomentsAreTooMuchItAdvisesAnotherOptimizer) {
   const auto advice_within = [](const std::string& lines, double share) {
     DemoRun run("", "max_steps = 3\ngradient_checkpointing = \"full\"\n" + lines, "", "", 1);
