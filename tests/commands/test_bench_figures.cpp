@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -33,6 +35,18 @@ TEST(BenchFigures, TheMedianOfAnEvenNumberOfStepsIsBetweenTheMiddleTwo) {
   EXPECT_NE(text.find("3000.00 ms"), std::string::npos) << text;  // of 4, 1, 8 and 2 seconds
   bench.columns[0].could_deliver = std::numeric_limits<double>::quiet_NaN();
   EXPECT_NE(bench_text(bench).find(" not measured\n"), std::string::npos) << bench_text(bench);
+}
+
+// A loader delivers at least what the steps took; where it was not measured, that says nothing of it.
+TEST(BenchFigures, ALoaderThatWasNotMeasuredHasNoRate) {
+  DemoRun run("", "max_steps = 3\n[machine]\nstep_seconds = 0.5\n");
+  MeasuredSteps steps = steps_of({4.0, 1.0, 2.0});  // 4 samples a second
+  for (const double rate : {3.0, 5.0}) {
+    steps.could_deliver = rate;
+    EXPECT_EQ(figures_of(steps, *run, MachineLimits()).could_deliver, std::max(rate, 4.0));
+  }
+  steps.could_deliver = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(figures_of(steps, *run, MachineLimits()).could_deliver));
 }
 
 TEST(BenchFigures, ProductsAreHeldToTheLimitOfTheirType) {

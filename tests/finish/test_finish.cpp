@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -26,6 +27,16 @@ TEST(MakeReport, TheThroughputOfTheWholeRunLeavesOutWhatThatOfTheProcessDoes) {
   EXPECT_EQ(train.whole.samples_per_second, train.samples_per_second);
   EXPECT_EQ(train.whole.steps_per_second, train.steps_per_second);
   EXPECT_NE(train.whole.samples_per_second, 40.0 / train.whole.seconds);
+}
+
+// No update follows the warm-up: the throughput is that of all updates, and of the loader nothing is known.
+TEST(MakeReport, ALoaderThatWasNotMeasuredHasNoRate) {
+  const TemporaryFolder folder;
+  ShortRun run(folder.path(), "max_steps = 2\nsave_strategy = \"no\"\nthroughput_warmup_steps = 2\n");
+  ASSERT_TRUE(run->loop().run().ok());
+  const Report report = make_report(*run, {}, {});
+  EXPECT_GT(report.train.samples_per_second, 0.0);
+  EXPECT_TRUE(std::isnan(report.loader.could_deliver_samples_per_second));
 }
 
 // The demo's judge writes embeddings, and its run no predictions.
