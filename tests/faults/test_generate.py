@@ -109,6 +109,11 @@ class Generate(unittest.TestCase):
         lines = run("generate", self.run_folder, "-", "--batch", 1, "--max-new-tokens", 1, input="red heart\n\ncat\n").stderr
         self.assertEqual([line.split(": the ")[0] for line in lines.splitlines()], ["bascule: standard input: line 1", "bascule: standard input: line 3"])
 
+    def test_a_path_is_words_which_is_said(self):
+        path = str(KEYWORDS / "train.jsonl")
+        said = run("generate", self.run_folder, "cat", path).stderr.splitlines()
+        self.assertEqual([line for line in said if "file" in line], [f'bascule: the model reads texts: "{path}" is taken as words, and the file of that name is not read'])
+
     def test_lines_are_answered_in_order_as_they_come(self):
         process = subprocess.Popen([str(PROGRAM), "generate", str(self.run_folder), "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(process.wait)

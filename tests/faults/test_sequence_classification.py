@@ -105,6 +105,8 @@ class SequenceClassification(unittest.TestCase):
         several = json.loads(run("classify", folder, *texts, "--json").stdout)["texts"]
         self.assertEqual([(row["text"], row["labels"][0]["label"]) for row in several], [(row["text"], row["predicted"][0]["class_name"]) for row in predicted[:11]])
         self.assertEqual(several[0], answer[0])
+        alone, beside = (json.loads(run("classify", folder, "cat " * 20, *more, "--json").stdout)["texts"] for more in ((), ("a",)))
+        self.assertEqual(beside[0], alone[0])  # a longer text before a short one
         tab, space = json.loads(run("classify", folder, "-", "--json", input="cat\ta dog\ncat a dog\n").stdout)["texts"]
         self.assertEqual((tab["text"], tab["labels"]), ("cat\ta dog", space["labels"]))
         # A folder that no run left may be of a model of pairs: two texts are one.

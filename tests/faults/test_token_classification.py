@@ -123,7 +123,11 @@ class TokenClassification(unittest.TestCase):
         self.assertRegex(shown[1], r"^ +\d+\.\d %  ANIMAL  cat  \[2, 5\)$")
         cut = run("classify", folder, "cat " * 60)
         self.assertIn("tokens and is cut to 32", cut.stderr)
-        self.assertEqual(json.loads(run("classify", folder, "a cat", text, "--json").stdout)["texts"][1], answer)
+        several = json.loads(run("classify", folder, "a cat", text, "--json").stdout)["texts"]
+        self.assertEqual(several[1], answer)
+        foreign = folder.with_name("foreign")  # a folder that no run left: words with tags have no pair there either
+        shutil.copytree(folder, foreign, ignore=shutil.ignore_patterns("bascule.json", "checkpoint-*"))
+        self.assertEqual(json.loads(run("classify", foreign, "a cat", text, "--json").stdout)["texts"], several)
         bad = subprocess.run([str(PROGRAM), "classify", str(folder), "-"], input=b"cat\n\xff\n", capture_output=True, timeout=patient(60))
         self.assertEqual(bad.returncode, 3)
         self.assertIn(b"line 2: byte 0 is not UTF-8", bad.stderr)
