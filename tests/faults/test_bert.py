@@ -157,6 +157,8 @@ class Bert(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"bascule: model: {model} has files that the finished folder will lack: 1_Other/, library.json, {', '.join(notes[:18])} and 3 more\n", done.stderr)
         self.assertNotIn("finished folder will lack", run("run", self.settings("again", model=model, model__from_scratch="false", training__max_steps="2", training__learning_rate="0.0")).stderr)
+        evaluated = run("run", self.settings("evaluated", model=model, training__do_train="false", training__max_steps=None, training__save_steps=None, data__train_file=None, data__validation_file=f'"{EMOJI}/validation.jsonl"'))
+        self.assertEqual((evaluated.returncode, evaluated.stderr.count("finished folder will lack")), (0, 0), evaluated.stderr)  # it leaves no model
         self.assertEqual(done.stderr.count("config.json will say tie_word_embeddings = false"), 1, done.stderr)
         before, after = tensors(start / "model.safetensors"), tensors(self.folder / "again/run/model.safetensors")
         for name in ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias"):
