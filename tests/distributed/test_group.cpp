@@ -14,6 +14,7 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -280,6 +281,28 @@ TEST(RankPlace, ComesFromTheLaunchersVariables) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
                            "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE"})
     unsetenv(name);
+}
+
+// Started with pmi2 a rank has a variable of that, which connects no machines.
+TEST(RankPlace, SaysWhetherSlurmOffersPmix) {
+  const std::pair<const char*, const char*> slurm[] = {{"SLURM_JOB_ID", "7"},
+                                                       {"SLURM_STEP_ID", "0"},
+                                                       {"SLURM_STEP_NUM_TASKS", "2"},
+                                                       {"SLURM_STEP_NUM_NODES", "2"},
+                                                       {"SLURM_STEP_TASKS_PER_NODE", "1"},
+                                                       {"SLURM_PROCID", "1"},
+                                                       {"SLURM_LOCALID", "0"},
+                                                       {"PMI_RANK", "1"}};
+  for (const auto& [name, value] : slurm) setenv(name, value, 1);
+  const RankPlace of_pmi2 = place_from_environment();
+  unsetenv("PMI_RANK");
+  setenv("PMIX_RANK", "1", 1);
+  const RankPlace of_pmix = place_from_environment();
+  for (const auto& [name, value] : slurm) unsetenv(name);
+  unsetenv("PMIX_RANK");
+  EXPECT_EQ(of_pmi2.nodes, 2);
+  EXPECT_TRUE(of_pmi2.lacks_pmix);
+  EXPECT_FALSE(of_pmix.lacks_pmix);
 }
 
 TEST(Hostfile, NamesEachMachineOnceWhateverItsSlots) {
