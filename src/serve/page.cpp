@@ -21,6 +21,7 @@ form,#out>*{background:var(--card);border:1px solid var(--line);border-radius:.6
 label{display:block;font-weight:600;margin:0 0 .8rem}
 input,textarea{display:block;width:100%;margin-top:.25rem;padding:.5rem;font:inherit;font-weight:400;color:inherit;background:var(--back);border:1px solid var(--line);border-radius:.4rem}
 button{font:inherit;font-weight:600;padding:.5rem 1.2rem;border:0;border-radius:.4rem;background:var(--main);color:var(--on);cursor:pointer}
+button:disabled{opacity:.5;cursor:default}
 :focus-visible{outline:3px solid var(--main);outline-offset:2px}
 [hidden]{display:none}
 table{width:100%;border-collapse:collapse}
@@ -54,6 +55,7 @@ const out = document.getElementById('out');
 const hasPictures = document.body.dataset.pictures == 'yes';
 const shown = {vectors: ['text', 'others'], pictures: []}[task] || ['text'];
 if (hasPictures) shown.push('picture');
+if (hasPictures && task == 'vectors') field.picture.parentElement.firstChild.textContent = 'Picture, in place of the text';
 shown.forEach(name => { field[name].parentElement.hidden = false; });
 document.querySelector('h1').textContent = document.title;
 field.text.value = task == 'words' ? document.body.dataset.mask : 'a small animal';
@@ -129,9 +131,10 @@ const kinds = {
     element('section', (await json('/generate', {inputs: field.text.value})).generated_text, out);
   },
   async drawing() {
-    const section = element('section', '', out), image = element('img', '', section);
-    image.alt = field.text.value;
-    image.src = URL.createObjectURL(await json('/', {inputs: field.text.value}));
+    const prompt = field.text.value, picture = await json('/', {inputs: prompt});
+    const image = element('img', '', element('section', '', out));
+    image.alt = prompt;
+    image.src = URL.createObjectURL(picture);
   },
   async pictures() {
     const file = field.picture.files[0];
@@ -143,11 +146,16 @@ form.addEventListener('submit', async event => {
   event.preventDefault();
   out.replaceChildren();
   form.querySelector('button').disabled = true;
+  const wait = element('section', 'Waiting for the answer\u2026', out);
+  wait.hidden = true;
+  const timer = setTimeout(() => { wait.hidden = false; }, 500);
   try {
     await kinds[task]();
   } catch (error) {
     element('section', error.message, out).setAttribute('role', 'alert');
   }
+  clearTimeout(timer);
+  wait.remove();
   form.querySelector('button').disabled = false;
 });
 )js";

@@ -89,9 +89,11 @@ def request_bytes(path, body, kind="application/json"):
 class Wire:
     """A connection that sends bytes and reads whole answers, for much load from one process."""
 
+    seconds = patient(60)  # that it waits
+
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=patient(60))
+        self.socket = socket.create_connection((host, int(port)), timeout=self.seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.read = b""
 

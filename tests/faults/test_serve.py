@@ -399,20 +399,38 @@ class Serve(unittest.TestCase):
     def test_unmodified_clients_are_answered(self):
         import huggingface_hub
         import openai
+        def asked(server):
+            return huggingface_hub.InferenceClient(model=f"http://{server.address}")
+
         with Served(self.folder / "vectors") as server:
-            wanted = self.answer(server, "/embed", {"inputs": self.texts[:2]})
-            answer = openai.OpenAI(base_url=f"http://{server.address}/v1", api_key="none").embeddings.create(model="vectors", input=self.texts[:2])
-            for one, numbers in zip(answer.data, wanted):
-                for a, b in zip(one.embedding, numbers):
-                    self.assertEqual(struct.pack("<f", a), struct.pack("<f", b))
-            vector = huggingface_hub.InferenceClient(model=f"http://{server.address}").feature_extraction(self.texts[0])
-            self.assertEqual([struct.pack("<f", x) for x in vector[0]], [struct.pack("<f", x) for x in wanted[0]])
+            wanted = [struct.pack(f"<{len(one)}f", *one) for one in self.answer(server, "/embed", {"inputs": self.texts[:2]})]
+            client = openai.OpenAI(base_url=f"http://{server.address}/v1", api_key="none")
+            for form in ({}, {"encoding_format": "float"}, {"encoding_format": "base64"}):
+                answer = client.embeddings.create(model="vectors", input=self.texts[:2], **form).data
+                self.assertEqual([base64.b64decode(one.embedding) if isinstance(one.embedding, str) else struct.pack(f"<{len(one.embedding)}f", *one.embedding) for one in answer], wanted, form)
+            self.assertEqual([one.id for one in client.models.list()], ["vectors"])
+            with self.assertRaises(openai.UnprocessableEntityError) as refused:
+                client.embeddings.create(model="vectors", input="cat " * 30)
+            self.assertEqual(refused.exception.body["type"], "Tokenizer")
+            for options in ({}, {"normalize": False, "prompt_name": "query"}):
+                vector = asked(server).feature_extraction(self.texts[0], **options)
+                self.assertEqual((vector.tobytes() == wanted[0], vector.shape), (not options, (1, len(wanted[0]) // 4)))
         with Served(self.folder / "words") as server:
-            guesses = huggingface_hub.InferenceClient(model=f"http://{server.address}").fill_mask("a [MASK] face", top_k=3)
-            self.assertEqual(len(guesses), 3)
+            guesses = asked(server).fill_mask("a [MASK] face", top_k=3)
+            self.assertEqual([(one.token_str, one.score) for one in guesses], [(one["token_str"], one["score"]) for one in self.answer(server, "/fill-mask", {"inputs": "a [MASK] face", "parameters": {"top_k": 3}})])
         with Served(self.folder / "classes") as server:
-            labels = huggingface_hub.InferenceClient(model=f"http://{server.address}").text_classification(self.texts[0])
+            labels = asked(server).text_classification(self.texts[0])
             self.assertAlmostEqual(sum(one.score for one in labels), 1.0, places=6)
+            self.assertEqual(len(asked(server).text_classification(self.texts[0], top_k=1)), 1)
+        with Served(self.folder / "tags") as server:
+            tags = asked(server).token_classification(self.texts[0], aggregation_strategy="first")
+            self.assertEqual([(one.entity_group, one.word, one.start, one.end, one.score) for one in tags],
+                             [(one["entity_group"], one["word"], one["start"], one["end"], one["score"]) for one in self.answer(server, "/predict", {"inputs": self.texts[0]})])
+        paths = write_pictures(self.folder)
+        with Served(self.folder / "pictures") as server:
+            labels = [(one["label"], one["score"]) for one in self.answer(server, "/", paths[0].read_bytes(), headers={"Content-Type": "image/png"})]
+            for picture, options in ((str(paths[0]), {}), (paths[0].read_bytes(), {}), (str(paths[0]), {"top_k": 2})):
+                self.assertEqual([(one.label, one.score) for one in asked(server).image_classification(picture, **options)], labels[:options.get("top_k")])
 
 
 if __name__ == "__main__":

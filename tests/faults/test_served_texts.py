@@ -94,7 +94,8 @@ class ServedTexts(unittest.TestCase):
                 import openai
                 client = huggingface_hub.InferenceClient(model=f"http://{server.address}")
                 self.assertEqual(client.text_generation(text, max_new_tokens=20), self.generated(self.model, [text], "--max-new-tokens", 20)[0]["generated"])
-                self.assertEqual(client.summarization(text).summary_text, one)
+                self.assertEqual((client.summarization(text).summary_text, client.translation(text).translation_text), (one, one))
+                self.assertEqual(client.text_generation(text, details=True).details.generated_tokens, usual[0]["tokens"])
                 self.assertEqual(openai.OpenAI(base_url=f"http://{server.address}/v1", api_key="none").completions.create(model="texts", prompt=text, max_tokens=3).choices[0].text, cut[0]["generated"])
         short = run("serve", self.model, "serve.max_new_tokens=0")
         self.assertEqual((short.returncode, short.stderr.count("\n")), (2, 1), short.stderr)

@@ -15,7 +15,8 @@
 namespace bascule {
 namespace {
 
-constexpr int kForms = 4;  // of requests; the value behind the last: base64 alone
+constexpr int kForms = 4;                       // of requests; the value behind the last: base64 alone
+constexpr std::uint8_t kComparesReaders = 192;  // from this first byte on: it takes longer than all else
 
 bool is_within(std::string_view part, std::string_view whole) {
   return part.empty() || (part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size());
@@ -78,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   RequestOptions options;
   const Refusal refused = read_request(body, static_cast<RequestForm>(form), &options);
-  check_readers(body);
+  if (data[0] >= kComparesReaders) check_readers(body);
   if (refused.is_given()) return 0;
   for (const JsonView& text : {options.prompt_name, options.negative}) check_string(text, body);
   fuzz::require(options.inputs.is_there());
