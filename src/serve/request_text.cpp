@@ -265,7 +265,7 @@ std::optional<std::size_t> read_base64(std::string_view text, char* room) noexce
   std::uint32_t bits = 0;
   int held = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i, 2) == "\\/") ++i;
+    if (text[i] == '\\' && i + 1 < text.size() && text[i + 1] == '/') ++i;
     const int six = value(text[i]);
     if (six < 0) return std::nullopt;
     bits = bits << 6 | static_cast<std::uint32_t>(six);
