@@ -9,7 +9,8 @@
 
 namespace bascule {
 
-double TakenTime::share() const { return std::max({missing, delay + stolen, throttled + stolen}); }
+// What waited for a core while the hypervisor ran something else counts in both.
+double TakenTime::share() const { return std::min(1.0, std::max({missing, delay + stolen, throttled + stolen})); }
 
 double Figure::median() const {
   std::vector<double> sorted = rounds;

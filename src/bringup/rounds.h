@@ -23,7 +23,7 @@ struct TakenTime {
   double others = 0.0;     // of the time of its cores: used by other processes
   double siblings = 0.0;   // how busy the other hardware threads of its cores were with other processes' work
 
-  // The most that any of these explains.
+  // The most that any of these explains, at most 1.
   double share() const;
 };
 

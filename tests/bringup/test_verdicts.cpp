@@ -192,6 +192,8 @@ TEST(Verdicts, TheShareOfTakenTimeIsTheMostThatIsExplained) {
   taken.missing = 0.0;
   taken.throttled = 0.25;
   EXPECT_EQ(taken.share(), 0.75);
+  taken.delay = 0.875;
+  EXPECT_EQ(taken.share(), 1.0);  // not more, though both counted an instant
 }
 
 }  // namespace
