@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < kSizes) return 0;
   const std::string_view bytes = fuzz::as_text(data + kSizes, size - kSizes);
   const std::string seen = test::read_whole(bytes);
-  fuzz::require(test::read_requests(bytes, [] { return 1; }) == seen);
+  fuzz::require(test::read_requests(bytes, [] { return std::size_t{1}; }) == seen);
   std::size_t part = 0;
   fuzz::require(test::read_requests(bytes, [&] { return data[part++ % kSizes]; }) == seen);
   return 0;
