@@ -353,19 +353,20 @@ void add_generate(CLI::App& app, Chosen* chosen) {
                           "task_specific_params.summarization.prefix of config.json");
   struct Number {
     const char *option, *key, *help;
-    std::uint64_t least;
+    std::uint64_t least, most = 1 << 20;
     std::optional<std::int64_t> value = {};
   };
+  constexpr std::uint64_t kMostNew = (1 << 20) - 1;  // beside the start token
   auto numbers = std::make_shared<std::vector<Number>>(
       std::vector<Number>{{"--num-beams", "num_beams", "sequences that beam search follows; 1: greedy search", 1},
-                          {"--max-new-tokens", "max_new_tokens", "the most tokens to write", 1},
+                          {"--max-new-tokens", "max_new_tokens", "the most tokens to write", 1, kMostNew},
                           {"--max-length", "max_length", "the same with the start token", 1},
-                          {"--min-new-tokens", "min_new_tokens", "the fewest tokens to write", 0},
+                          {"--min-new-tokens", "min_new_tokens", "the fewest tokens to write", 0, kMostNew},
                           {"--min-length", "min_length", "the same with the start token", 0},
                           {"--no-repeat-ngram-size", "no_repeat_ngram_size",
                            "never write so many tokens twice in the same order; 0: no rule", 0}});
   for (Number& number : *numbers)
-    as_integer(command->add_option(number.option, number.value, number.help), number.least, 1 << 20);
+    as_integer(command->add_option(number.option, number.value, number.help), number.least, number.most);
   command->get_option("--max-length")->excludes("--max-new-tokens");
   command->get_option("--min-length")->excludes("--min-new-tokens");
   auto penalty = std::make_shared<std::optional<double>>();

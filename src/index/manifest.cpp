@@ -40,10 +40,13 @@ Error no_words(const std::string& path) {
   return Error{ErrorKind::kData, path, "lists of words with tags are not read from such files", "use .jsonl or .json"};
 }
 
+// The folders of a folder are its pictures' classes, where rows are a picture alone.
+bool takes_class_folders(const ManifestColumns& columns) { return columns.named_classes && columns.text.empty(); }
+
 Error no_metadata(const DataFile& file, const ManifestColumns& columns) {
   const std::string folder = file.is_class_folder ? file.path : std::filesystem::path(file.path).parent_path().string();
   return Error{ErrorKind::kData, folder,
-               columns.named_classes
+               takes_class_folders(columns)
                    ? "is a folder with neither metadata.jsonl, metadata.csv nor a folder for each class"
                    : "is a folder with neither metadata.jsonl nor metadata.csv",
                "add one of them"};
@@ -54,7 +57,7 @@ std::uint64_t read_file(const DataFile& file, const ManifestColumns& of_files, M
   const ManifestColumns columns = file.is_folder ? folder_columns(of_files) : of_files;
   const std::string ending = std::filesystem::path(file.path).extension().string();
   if (columns.words && ending != ".jsonl" && ending != ".json") throw no_words(file.path);
-  if (file.is_class_folder && columns.named_classes) return read_class_folder(file.path, builder);
+  if (file.is_class_folder && takes_class_folders(columns)) return read_class_folder(file.path, builder);
   std::error_code ignored;
   if (file.is_class_folder || (file.is_folder && !std::filesystem::exists(file.path, ignored))) {
     refuse_foreign_data(file.is_class_folder ? file.path : std::filesystem::path(file.path).parent_path().string());

@@ -381,6 +381,7 @@ class Serve(unittest.TestCase):
         self.assertIn("serve.api_key_file", refusal(vectors, "serve.api_key_file=/nowhere"))
         self.assertIn("unknown key", refusal(vectors, "serve.port=3"))
         self.assertIn("holds no model", refusal(self.folder, code=3))
+        self.assertIn("there is no such folder", refusal(self.folder / "none", code=3))
         with socket.create_server(("127.0.0.1", 0)) as taken:
             done = run("serve", vectors, f"serve.listen=127.0.0.1:{taken.getsockname()[1]}")
             self.assertEqual((done.returncode, "READY" in done.stderr), (2, False), done.stderr)

@@ -106,6 +106,27 @@ TEST_F(SeveralFiles, OfAnAddressAreNotDownloaded) {
   EXPECT_EQ(found({"c:/x.csv"}), Texts{"c:/x.csv"});  // the reader says that it is missing
 }
 
+TEST_F(SeveralFiles, FoldersOfClassesAreOfPicturesAlone) {
+  write_in("classes/cat", "x.jpg", "");
+  write_in("classes/dog", "y.jpg", "");
+  ManifestColumns columns;
+  columns.named_classes = true;
+  columns.label = "label";
+  columns.text = "";
+  EXPECT_EQ(Manifest::load(paths({"classes"}), columns).rows(), 2);
+  for (const char* const image : {"", "image"}) {
+    columns.image = image;
+    columns.text = "text";
+    try {
+      Manifest::load(paths({"classes"}), columns);
+      FAIL() << "rows without their texts";
+    } catch (const Error& refused) {
+      EXPECT_EQ(refused.kind(), ErrorKind::kData);
+      EXPECT_EQ(refused.problem(), "is a folder with neither metadata.jsonl nor metadata.csv");
+    }
+  }
+}
+
 TEST_F(SeveralFiles, AFolderWithHiddenFoldersOnlyHasNoClasses) {
   write_in("hidden/.cache", "x.jpg", "");
   EXPECT_EQ(found({"hidden"}), Texts{"hidden/metadata.jsonl"});
