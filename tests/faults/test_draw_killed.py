@@ -364,7 +364,7 @@ class Damaged(Broken):
 
     def test_the_record_takes_in_no_picture_that_was_changed_while_the_run_drew(self):
         toml = long_drawing(self.folder, batch_size="1")
-        process = start(toml, env={**os.environ, "LD_PRELOAD": str(PROGRAM.parent / "tests" / "libslow_fsync.so")})
+        process = start(toml, env={**os.environ, "LD_PRELOAD": preloaded("slow_fsync")})
         wait_for_lines(self.folder, 3, process)
         name = rows_so_far(self.folder)[0]["file"]
         (self.folder / "run" / name).write_bytes(b"another")
@@ -377,7 +377,7 @@ class Damaged(Broken):
     def test_the_record_takes_in_no_line_that_was_changed_while_the_run_drew(self):
         """Without a checksum, as lines of earlier versions are."""
         toml = long_drawing(self.folder, batch_size="1")
-        process = start(toml, env={**os.environ, "LD_PRELOAD": str(PROGRAM.parent / "tests" / "libslow_fsync.so")})
+        process = start(toml, env={**os.environ, "LD_PRELOAD": preloaded("slow_fsync")})
         wait_for_lines(self.folder, 3, process)
         with (self.folder / "run" / "images.jsonl").open("r+b") as file:
             line = file.readline()

@@ -28,7 +28,7 @@ def options_in(help_text):
     found = {}
     for names, rest in re.findall(r"^  ((?:-\w,)?--[\w-]+)(.*)", help_text, re.M):
         for name in names.split(","):
-            found[name] = bool(re.match(r" (TEXT|INT|UINT|FLOAT)", rest))
+            found[name] = bool(re.match(r" (TEXT|INT|UINT|FLOAT|LOG LINE)", rest))
     return found
 
 
