@@ -356,7 +356,7 @@ void add_generate(CLI::App& app, Chosen* chosen) {
     std::uint64_t least, most = 1 << 20;
     std::optional<std::int64_t> value = {};
   };
-  constexpr std::uint64_t kMostNew = (1 << 20) - 1;  // beside the start token
+  constexpr std::uint64_t kMostNew = (1 << 20) - 1;  // with the start token, which a length counts: 2^20
   auto numbers = std::make_shared<std::vector<Number>>(
       std::vector<Number>{{"--num-beams", "num_beams", "sequences that beam search follows; 1: greedy search", 1},
                           {"--max-new-tokens", "max_new_tokens", "the most tokens to write", 1, kMostNew},

@@ -84,8 +84,6 @@ void refuse_serving(const Settings& settings) {
 }
 
 Settings settings_to_serve(const SettingsSource& source) {
-  const bool is_sealed = source.file.empty();
-  if (!is_sealed && std::filesystem::path(source.file).extension() != ".toml") require_model_folder(source.file);
   Settings settings = settings_of_service(source.file, source.keys, model_words);
   if (!settings.serve.is_given)
     throw Error(ErrorKind::kSettings, settings.origin.file, "has no table [serve]",

@@ -40,7 +40,7 @@ struct NamedFile {
   std::string written, path;
 };
 
-// "https://…", "hf://…": two letters or digits and more in front of a colon and a slash.
+// "https://…", "s3://…". One letter before the colon is no address: "c:/a.csv" may be a folder that is missing.
 bool is_address(const std::string& path) {
   const std::size_t colon = path.find(":/");
   return colon != std::string::npos && colon > 1 &&

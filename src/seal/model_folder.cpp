@@ -42,7 +42,7 @@ void add_tokenizer(HfFolderContents* contents, const RecordedRun& run) {
   } else {
     config["tokenizer_class"] = "PreTrainedTokenizerFast";
     // By this class Transformers 5 types the second text of a pair only where the names of inputs say so.
-    if (run.opened.tokenizer->second_type() == 1)
+    if (run.opened.tokenizer->second_type() == 1 && !config.contains("model_input_names"))
       config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
   }
   contents->texts.push_back({kConfig, json_text(config, 2) + "\n"});

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include "src/base/paths.h"
+
 namespace bascule {
 
 const SealedSettings* sealed_settings() { return nullptr; }
@@ -13,7 +15,10 @@ Settings settings_of_run(const SettingsSource& source, const FindModelWords& fin
 
 Settings settings_of_service(const std::string& folder_or_file, const std::vector<std::string>& keys,
                              const FindModelWords& find) {
-  if (!std::filesystem::is_directory(folder_or_file)) return settings_of_run({folder_or_file, keys}, find);
+  if (!std::filesystem::is_directory(folder_or_file)) {
+    if (std::filesystem::path(folder_or_file).extension() != ".toml") require_model_folder(folder_or_file);
+    return settings_of_run({folder_or_file, keys}, find);
+  }
   std::string path = std::filesystem::absolute(folder_or_file).lexically_normal().string(), quoted_path;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   for (const char c : path) quoted_path += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);

@@ -116,14 +116,15 @@ class Bert(unittest.TestCase):
         document = json.loads((WORD_PIECE / "tokenizer.json").read_text())
         document["normalizer"]["lowercase"] = False
         (tokenizer / "tokenizer.json").write_text(json.dumps(document))
-        (tokenizer / "tokenizer_config.json").write_text(json.dumps({"strip_accents": True, "do_lower_case": True}))
-        self.weights(model__tokenizer_name=f'"{tokenizer}"', training__max_steps="1", training__save_steps="0")
-        finished = self.folder / "one" / "run"
-        config = json.loads((finished / "tokenizer_config.json").read_text())
-        self.assertEqual(config, {"strip_accents": True, "do_lower_case": True, "tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]})
-        ids = [run("tokenize", "--model", folder, input='["The caf\u00e9 is HERE"]').stdout for folder in (tokenizer, finished)]
-        self.assertEqual(ids[0], ids[1])
-        self.assertIn("[[2, ", ids[0])
+        for name, names in (("unnamed", {}), ("named", {"model_input_names": ["input_ids", "token_type_ids"]})):
+            (tokenizer / "tokenizer_config.json").write_text(json.dumps({"strip_accents": True, "do_lower_case": True, **names}))
+            self.weights(name, model__tokenizer_name=f'"{tokenizer}"', training__max_steps="1", training__save_steps="0")
+            finished = self.folder / name / "run"
+            config = json.loads((finished / "tokenizer_config.json").read_text())
+            self.assertEqual(config, {"strip_accents": True, "do_lower_case": True, "tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "token_type_ids", "attention_mask"], **names})
+            ids = [run("tokenize", "--model", folder, input='["The caf\u00e9 is HERE"]').stdout for folder in (tokenizer, finished)]
+            self.assertEqual(ids[0], ids[1])
+            self.assertIn("[[2, ", ids[0])
 
     def test_old_names_and_a_decoder_that_equals_the_word_table_change_nothing(self):
         start = self.folder / "start" / "run"

@@ -181,7 +181,7 @@ class Generate(unittest.TestCase):
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, code, words in ((["cat", "--num-beams", 2101], 2, "above"), (["cat", "--num-beams", 1000, "--max-length", 3, "--min-length", 4], 2, "min_length = 4 is above"),
-                                       (["cat", "--max-new-tokens", 0], 2, "max-new-tokens"),
+                                       (["cat", "--max-new-tokens", 0], 2, "max-new-tokens"), (["cat", "--max-new-tokens", 1 << 20], 2, "1 to 1048575"),
                                        (["cat", "--max-length", 9, "--max-new-tokens", 8], 2, "--max-new-tokens excludes --max-length"), (["cat", "--min-new-tokens", 8, "--min-length", 9], 2, "excludes"),
                                        (["\udcff"], 3, "UTF-8"), ([], 2, "texts")):
             line = self.generate(*arguments, code=code)
