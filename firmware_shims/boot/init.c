@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first process of an image that boots: makes a Linux of the kernel and the tree, finds the disk, runs Bascule and
- * powers off. No shell, no network. It reads two lists that tools/packaging wrote: /boot/modules, kernel modules in the
- * order in which they are loaded, and /boot/disk, the folder where the disk is mounted. Linked statically. */
+ * powers off. No shell, no network but the loopback. It reads what tools/packaging wrote: /boot/modules, kernel modules
+ * in the order in which they are loaded, /boot/disk, the folder where the disk is mounted, and /boot/command, "run" or
+ * "serve". Linked statically. */
 #define _GNU_SOURCE /* finit_module, reboot */
 #include <cpuid.h>
 #include <dirent.h>
@@ -101,7 +102,7 @@ static void load_modules(void) {
   if (list != NULL) fclose(list);
 }
 
-/* Ranks of one machine speak through the loopback interface. */
+/* Ranks of one machine speak through the loopback interface, and a service may listen there. */
 static void bring_up_loopback(void) {
   const int socket_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   struct ifreq request = {.ifr_name = "lo"};
@@ -201,13 +202,14 @@ static void bring_up(const char* disk) {
 }
 
 int main(void) {
-  char disk[LINE], command_line[LINE];
+  char disk[LINE], command[LINE], command_line[LINE];
   mount_or_give_up("devtmpfs", "devtmpfs", "/dev", MS_NOSUID);
   mount_or_give_up("proc", "proc", "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC);
   mount_or_give_up("sysfs", "sysfs", "/sys", MS_NOSUID | MS_NODEV | MS_NOEXEC);
   for (const char* const* where = (const char* const[]){"/run", "/tmp", NULL}; *where != NULL; ++where)
     mount_or_give_up("tmpfs", "tmpfs", *where, MS_NOSUID | MS_NODEV);
   if (!read_text("/boot/disk", disk, sizeof disk)) give_up("cannot read ", "/boot/disk", strerror(errno));
+  if (!read_text("/boot/command", command, sizeof command)) give_up("cannot read ", "/boot/command", strerror(errno));
   load_modules();
   bring_up_loopback();
   mount_disk(disk);
@@ -219,6 +221,6 @@ int main(void) {
     say("bringup skipped", "", "figures of an emulated CPU say nothing about the machine");
   else
     bring_up(disk);
-  if (is_run) (void)run((char*[]){"/bin/bascule", "run", NULL});
+  if (is_run) (void)run((char*[]){"/bin/bascule", command, NULL});
   power_off(disk);
 }

@@ -335,7 +335,8 @@ void add_serve(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("serve", "Answer requests over HTTP with a finished model");
   auto source = std::make_shared<SettingsSource>();
   add_settings(command, source.get(),
-               "output_dir of a finished run, or a model folder; or a TOML file with a table [serve]");
+               "output_dir of a finished run, or a model folder; or a TOML file with a table [serve], and [training] "
+               "where it is to be trained first");
   command->footer("SIGTERM ends it once admitted requests are answered. `bascule settings` prints the keys.");
   command->callback([=] { *chosen = [=] { return serve_command(*source); }; });
 }

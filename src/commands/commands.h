@@ -198,6 +198,9 @@ int run_command(const SettingsSource& source, bool json);
 // The same with settings that were read from the file, or that differ from those that are sealed in the program.
 int run_settings(Settings settings, const std::string& settings_file, bool json, StartTimes times = {});
 
+// Whether nothing is left to do of a run that trains. Throws Error where its settings were changed since.
+bool is_trained(Settings settings);
+
 // `bascule run FILE` with [draw]: draws the pictures of the list that are not there yet, with one process or several
 // ranks.
 
@@ -213,11 +216,13 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings);
 
 // `bascule serve FOLDER` or `FILE`: a finished model answers requests over HTTP until a signal stops it.
 
-// source.file: a model's folder, or a settings file with [serve].
+// source.file: a model's folder, or a settings file with [serve]. With [training] beside it the run is trained first,
+// or goes on, and its finished folder is served.
 
 // Its settings. Throws Error kSettings.
 Settings settings_to_serve(const SettingsSource& source);
-// Returns the exit code: 0 once a signal has come and what was admitted has been answered. Throws Error.
+// Returns the exit code: 0 once a signal has come and what was admitted has been answered, or that of a training that
+// was stopped. Throws Error.
 int serve_command(const SettingsSource& source);
 
 // `bascule plan FILE` for such a file. As plan_command().

@@ -28,6 +28,7 @@
 #include "src/record/run_inputs.h"
 #include "src/record/unread_settings.h"
 #include "src/settings/command_line_keys.h"
+#include "src/settings/keys.h"
 
 namespace bascule {
 namespace {
@@ -119,7 +120,11 @@ int plan_command(const PlanArguments& arguments) {
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   if (settings.draw.is_given) return plan_drawing(arguments, settings);
-  if (settings.serve.is_given) return plan_service(arguments, settings);
+  if (only_serves(settings)) return plan_service(arguments, settings);
+  if (trains_and_serves(settings) && !arguments.unit.empty())
+    throw Error(ErrorKind::kSettings, "--unit",
+                "a unit has the memory of one plan, and this file trains and then serves",
+                "write a file with [serve] and the trained folder for a unit of its own");
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
   check_output_is_apart(settings);

@@ -395,6 +395,11 @@ int run_command(const SettingsSource& source, bool json) {
   return run_settings(settings_of_run(source, model_words), source.file, json, times);
 }
 
+bool is_trained(Settings settings) {
+  settings.distributed.machines = planned_place(settings.distributed, settings.origin).nodes;
+  return !is_in_use(settings.run.output_dir.resolved) && is_finished_and_clear(settings);
+}
+
 int run_settings(Settings settings, const std::string& settings_file, bool json, StartTimes times) {
   const RankPlace place = place_from_environment();
   if (!place.is_alone()) speak_as_rank(place.rank);
@@ -402,6 +407,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   refuse_serving(settings);
+  settings.serve = {};  // it comes afterwards
   if (settings.draw.is_given) return run_drawing(settings, place, settings_file, json);
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());

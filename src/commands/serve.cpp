@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -14,6 +18,7 @@
 #include "src/commands/commands.h"
 #include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
+#include "src/distributed/group.h"
 #include "src/files/durable_write.h"
 #include "src/finish/contracts.h"
 #include "src/json/json.h"
@@ -25,6 +30,7 @@
 #include "src/runtime/guard.h"
 #include "src/serve/recorded_service.h"
 #include "src/serve/service.h"
+#include "src/settings/keys.h"
 
 namespace bascule {
 namespace {
@@ -78,13 +84,49 @@ std::string socket_file_of(const std::string& unit) {
 }  // namespace
 
 void refuse_serving(const Settings& settings) {
-  if (settings.serve.is_given)
+  if (only_serves(settings))
     throw Error(ErrorKind::kSettings, where_written(settings, "serve"), "[serve] is for `bascule serve`",
                 "start it with that command, or write [training] in place of [serve]");
 }
 
-Settings settings_to_serve(const SettingsSource& source) {
-  Settings settings = settings_of_service(source.file, source.keys, model_words);
+namespace {
+
+// Of the folder that a training leaves: as a file with that folder and [serve] has them.
+Settings settings_after_training(const Settings& training) {
+  Settings settings = default_settings(training.words);
+  settings.origin = training.origin;
+  settings.origin.where.erase("training.output_dir");  // it only serves
+  settings.model.model_name_or_path = training.run.output_dir;
+  settings.model.precision = training.model.precision;
+  settings.machine = training.machine;
+  settings.machine.products = MachineSettings().products;  // those of training alone
+  settings.machine.step_seconds = 0.0;
+  settings.serve = training.serve;
+  return settings;
+}
+
+// After the training this program takes its own place, to serve: each has the memory of its own plan. A stop signal
+// that comes in between is the service's.
+int train_then_serve(const Settings& settings, const SettingsSource& source) {
+  if (!place_from_environment().is_alone())
+    throw Error(ErrorKind::kSettings, "the launcher's environment", "a service is one process",
+                "train with `bascule run`, then serve without the launcher");
+  check_service_address(settings);
+  if (const int code = run_settings(settings, source.file, false); code != 0) return code;
+  std::fflush(stdout);
+  leave_stop_signals();
+  std::vector<std::string> words = {program_file(), "serve"};
+  if (!source.file.empty()) words.push_back(source.file);
+  words.insert(words.end(), source.keys.begin(), source.keys.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execv(pointers.front(), pointers.data());
+  throw Error(ErrorKind::kInternal, words.front(), std::string("cannot be started again: ") + std::strerror(errno));
+}
+
+Settings served_settings(const Settings& read) {
+  Settings settings = trains_and_serves(read) ? settings_after_training(read) : read;
   if (!settings.serve.is_given)
     throw Error(ErrorKind::kSettings, settings.origin.file, "has no table [serve]",
                 "write one, or name the model's folder");
@@ -92,8 +134,17 @@ Settings settings_to_serve(const SettingsSource& source) {
   return settings;
 }
 
+}  // namespace
+
+Settings settings_to_serve(const SettingsSource& source) {
+  return served_settings(settings_of_service(source.file, source.keys, model_words));
+}
+
 int serve_command(const SettingsSource& source) {
-  const Settings settings = settings_to_serve(source);
+  const Settings read = settings_of_service(source.file, source.keys, model_words);
+  if (trains_and_serves(read) && !is_trained(read)) return train_then_serve(read, source);
+  if (sealed_settings() != nullptr) check_tree(tree_of_program());
+  const Settings settings = served_settings(read);
   const Isa isa = choose_isa(settings);
   const std::unique_ptr<RecordedService> recorded = record_service(settings);
   check_service_fits(*recorded, read_process_limits());

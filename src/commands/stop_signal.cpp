@@ -48,6 +48,13 @@ extern "C" void note_signal(int number) {
 // below it. The kernel gives a process's signals to its first thread wherever that takes them.
 alignas(64) char handler_stack[64 * 1024];
 
+sigset_t stop_signals() {
+  sigset_t stops;
+  sigemptyset(&stops);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, number);
+  return stops;
+}
+
 void use_handler_stack() {
   stack_t stack = {};
   stack.ss_sp = handler_stack;
@@ -72,10 +79,14 @@ void catch_stop_signals(bool launches, const char* words) {
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
   // The parent process may have blocked them.
-  sigset_t stops;
-  sigemptyset(&stops);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, number);
+  const sigset_t stops = stop_signals();
   pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
+}
+
+void leave_stop_signals() {
+  const sigset_t stops = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+  if (received != 0) std::raise(received);
 }
 
 const volatile int* stop_signal() { return &received; }

@@ -13,6 +13,8 @@ namespace bascule {
 // their own.
 // last_words: the line of a second signal, of static storage; null: that of a run.
 void catch_stop_signals(bool launches, const char* last_words = nullptr);
+// From here on they wait, one that has come among them, for a program that takes the place of this one.
+void leave_stop_signals();
 // The signal's number once one has come, else 0.
 const volatile int* stop_signal();
 // In a launcher: not 0 once a second signal has come.

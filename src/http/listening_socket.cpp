@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "src/base/error.h"
 
@@ -115,10 +116,16 @@ void describe(ListeningSocket* listening) {
   }
 }
 
-// sd_listen_fds(3): one socket, for this process.
+// sd_listen_fds(3): whether there are sockets for this process.
+bool has_inherited() {
+  const char* const process = std::getenv("LISTEN_PID");
+  return process != nullptr && std::getenv("LISTEN_FDS") != nullptr && std::to_string(::getpid()) == process;
+}
+
+// One is expected.
 bool take_inherited(ListeningSocket* listening) {
-  const char *process = std::getenv("LISTEN_PID"), *count = std::getenv("LISTEN_FDS");
-  if (process == nullptr || count == nullptr || std::to_string(::getpid()) != process) return false;
+  if (!has_inherited()) return false;
+  const char* const count = std::getenv("LISTEN_FDS");
   int listens = 0;
   socklen_t bytes = sizeof listens;
   if (std::strcmp(count, "1") != 0 || ::getsockopt(kFirstInherited, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 ||
@@ -158,6 +165,16 @@ ListeningSocket open_listening_socket(const std::string& listen, bool may_be_rem
   // What it accepts inherits this: an answer's last segment does not wait for an acknowledgement.
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return listening;
+}
+
+void try_listening(const std::string& listen, bool may_be_remote) {
+  // The folder of a Unix socket may be made meanwhile.
+  const bool is_unix = listen.rfind(kUnix, 0) == 0;
+  const std::filesystem::path folder =
+      std::filesystem::path(is_unix ? listen.substr(sizeof kUnix - 1) : "").parent_path();
+  if (has_inherited() || (!folder.empty() && !std::filesystem::exists(folder))) return;
+  const ListeningSocket tried = open_listening_socket(listen, may_be_remote);
+  if (!tried.path.empty()) ::unlink(tried.path.c_str());
 }
 
 }  // namespace bascule

@@ -20,5 +20,7 @@ struct ListeningSocket {
 // ($LISTEN_FDS) is taken instead. may_be_remote: whether others than this machine may reach it. Throws
 // Error{kSettings}.
 ListeningSocket open_listening_socket(const std::string& listen, bool may_be_remote);
+// Whether that would work now, of a server that is to be made later. Throws Error{kSettings}.
+void try_listening(const std::string& listen, bool may_be_remote);
 
 }  // namespace bascule

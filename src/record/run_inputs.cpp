@@ -97,8 +97,9 @@ std::vector<InputFolder> run_inputs(const RecordedRun& run) {
   if (data.validation_share > 0.0 && !data.train_file.is_corpus()) add_data(whole_training_file(run), &inputs);
   const PathSetting& checkpoint = run.settings.run.resume_checkpoint;
   if (checkpoint.is_given()) add_checkpoint(checkpoint, &inputs);
-  const PathSetting& hosts = run.settings.distributed.hostfile;
-  if (hosts.is_given()) inputs.add_path(hosts.written);
+  for (const PathSetting* path : {&run.settings.distributed.hostfile, &run.settings.serve.api_key_file}) {
+    if (path->is_given()) inputs.add_path(path->written);
+  }
   return inputs.sorted();
 }
 

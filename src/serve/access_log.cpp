@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -17,6 +18,7 @@
 namespace bascule {
 namespace {
 
+constexpr std::string_view kBegin = "{\"sequence\"";  // of a line
 constexpr std::size_t kLineBytes = 2048, kEscapedInLog = 6, kMostTypeBytes = 100;
 
 Sha256Text digest_text(std::string_view bytes) noexcept {
@@ -66,11 +68,18 @@ void AccessLog::continue_file(const std::string& path) {
     tail.insert(0, part);
     from = begin;
   }
-  if (tail.back() != '\n')
+  // Each line is one write: only a loss of power cuts one.
+  const std::size_t whole = tail.rfind('\n') + 1;
+  const std::string_view cut = std::string_view(tail).substr(whole);
+  const bool is_ours = kBegin.substr(0, cut.size()) == cut.substr(0, kBegin.size());
+  if (!is_ours || (!cut.empty() && ::ftruncate(file_.number(), end - static_cast<off_t>(cut.size())) != 0))
     throw Error(ErrorKind::kDisk, path, "ends within a line", "remove that line, or name another file");
-  tail.pop_back();
-  const std::size_t begin = tail.rfind('\n');
-  const std::string last = begin == std::string::npos ? tail : tail.substr(begin + 1);
+  if (!cut.empty())
+    std::fprintf(stderr, "bascule: serve: %s: removed its last line, which was cut off\n", path.c_str());
+  if (whole == 0) return;
+  tail.resize(whole - 1);
+  const std::size_t begin = tail.rfind('\n') + 1;
+  const std::string last = tail.substr(begin);
   sequence_ = get_unsigned(parse_json(last, path), "sequence", path) + 1;
   previous_ = digest_text(last);
 }

@@ -10,6 +10,7 @@
 #include "src/base/paths.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/files/model_file_names.h"
+#include "src/http/listening_socket.h"
 #include "src/logs/readable.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
@@ -174,6 +175,10 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   service->plan.workspace_lower_bound_bytes = service->session.workspace_lower_bound_bytes();
   service->plan.largest = service->session.largest(8);
   return service;
+}
+
+void check_service_address(const Settings& settings) {
+  try_listening(settings.serve.listen, !key_of_file(settings).empty() || settings.serve.allow_remote_without_key);
 }
 
 std::vector<InputFolder> service_inputs(const RecordedService& service) {

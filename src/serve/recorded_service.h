@@ -52,6 +52,9 @@ struct RecordedService {
 // settings: with [serve]. Throws Error: kSettings, kData.
 std::unique_ptr<RecordedService> record_service(const Settings& settings);
 
+// What can be said before there is a model: its key, and the address where it will listen. Throws Error kSettings.
+void check_service_address(const Settings& settings);
+
 // The files that it reads.
 std::vector<InputFolder> service_inputs(const RecordedService& service);
 

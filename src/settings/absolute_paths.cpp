@@ -55,7 +55,7 @@ Settings with_absolute_paths(Settings settings) {
                             &settings.draw.prompts_file, &settings.draw.latents_file, &settings.serve.api_key_file,
                             &settings.serve.access_log, &settings.report.tracking_dir}) {
     // The tokenizer of a pipeline lies in a folder of its own.
-    if ((settings.draw.is_given || settings.serve.is_given) && !path->is_given()) continue;
+    if ((settings.draw.is_given || only_serves(settings)) && !path->is_given()) continue;
     if (path->resolved.empty()) path->resolved = path->written;
     path->written = path->resolved;
   }

@@ -339,13 +339,14 @@ void check_idle_keys(const Settings& s) {
 }  // namespace
 
 void check_tables(const Settings& settings) {
-  const bool draws = settings.draw.is_given, serves = settings.serve.is_given;
+  const bool draws = settings.draw.is_given, serves = only_serves(settings);
   if (draws || serves) {
     const std::string own = draws ? "[draw]" : "[serve]";
     for (const char* table : {"training", "data", "media_engine", "generation", "serve"}) {
       if (is_written(settings, table) && (draws || table != std::string_view("serve")))
         refuse(settings, table, std::string("[") + table + "] stands beside " + own,
-               "remove one of them: a file trains, draws or serves");
+               draws ? "remove one of them: a file that draws neither trains nor serves"
+                     : "remove one of them, or write training.output_dir, which is then trained and served");
     }
   }
   const std::string model = "model.model_name_or_path";
@@ -383,6 +384,9 @@ void check_drawing(const Settings& s) {
 
 void check_serving(const Settings& s) {
   const ServeSettings& serve = s.serve;
+  if (trains_and_serves(s) && !s.training.do_train)
+    refuse(s, "serve", "[serve] stands beside a [training] that trains nothing",
+           "write data.train_file, or model.model_name_or_path and [serve] alone");
   if (serve.max_client_batch_size > serve.max_concurrent_requests)
     refuse(s, "serve.max_client_batch_size",
            "serve.max_client_batch_size = " + std::to_string(serve.max_client_batch_size) +

@@ -27,6 +27,12 @@ Span<const Key> keys_of_file() { return {joined_keys().data(), joined_keys().siz
 Span<const Key> all_keys() { return keys_of_file().first(keys_of_file().size() - keys_of_groups().size()); }
 Span<const Key> group_keys() { return keys_of_groups(); }
 
+bool trains_and_serves(const Settings& settings) {
+  return settings.serve.is_given && !settings.draw.is_given && settings.origin.where.count("training.output_dir") > 0;
+}
+
+bool only_serves(const Settings& settings) { return settings.serve.is_given && !trains_and_serves(settings); }
+
 bool is_present(const Key& key, const Settings& settings) {
   const std::string_view table = key.table;
   if (table == kSimulationTable) return settings.media_engine.simulation.is_given;
@@ -34,7 +40,7 @@ bool is_present(const Key& key, const Settings& settings) {
   const bool is_idle_seed = settings.draw.latents_file.is_given() && key.name == std::string_view("seed");
   if (table == kDrawTable) return settings.draw.is_given && !is_idle_seed;
   if (table == kServeTable) return settings.serve.is_given;
-  if (!settings.draw.is_given && !settings.serve.is_given) return true;
+  if (!settings.draw.is_given && !only_serves(settings)) return true;
   const char* const kOfTraining[] = {"data", "media_engine", "training", "generation"};
   return std::none_of(std::begin(kOfTraining), std::end(kOfTraining),
                       [&](const char* name) { return table == name; }) &&
@@ -51,7 +57,7 @@ bool is_idle(const Key& key, const Settings& settings) {
                                              "model.normalize", "machine.step_seconds", "machine.products"};
   const std::string_view name = key.name, table = key.table;
   const std::string qualified = qualified_name(key);
-  if (settings.serve.is_given)
+  if (only_serves(settings))
     return table == "distributed" || table == "report" ||
            std::find(std::begin(kInServing), std::end(kInServing), qualified) != std::end(kInServing);
   if (!settings.draw.is_given) return false;

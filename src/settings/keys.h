@@ -102,10 +102,15 @@ Span<const Key> keys_of_file();
 inline constexpr const char kSimulationTable[] = "media_engine.simulation";
 // The table of a run that draws, in place of those of training and its data.
 inline constexpr const char kDrawTable[] = "draw";
-// The same of one that serves a finished model.
+// The same of one that only serves a finished model.
 inline constexpr const char kServeTable[] = "serve";
 // A table that may occur many times, as [[training.groups]]. Its keys access the members of the last group.
 inline constexpr const char kGroupsTable[] = "training.groups";
+
+// With [serve] beside training.output_dir, the run trains first, and then its finished folder is served. With [serve]
+// and none of training, a finished model is served.
+bool trains_and_serves(const Settings& settings);
+bool only_serves(const Settings& settings);
 
 // Whether the key is one of these settings': not one of a device that is not simulated, of drawing or serving where the
 // file does not say so, or of training where it does.

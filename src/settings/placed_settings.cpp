@@ -7,6 +7,8 @@
 namespace bascule {
 namespace {
 
+constexpr char kUnixAddress[] = "unix:";
+
 void place(PathSetting& path, const std::string& start) {
   if (path.is_given()) path.resolved = path_inside(start, path.written);
 }
@@ -23,6 +25,9 @@ Settings placed_settings(Settings settings) {
       paths->member.at(settings).stays_inside = true;
     }
   }
+  std::string& listen = settings.serve.listen;
+  if (listen.rfind(kUnixAddress, 0) == 0)
+    listen = kUnixAddress + path_inside(start, listen.substr(sizeof kUnixAddress - 1));
   resolve_tokenizer(settings);
   return settings;
 }

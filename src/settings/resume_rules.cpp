@@ -82,10 +82,15 @@ std::string idle_parts_at_default(const Key& key, const std::string& value, cons
   return value_text(key, settings);
 }
 
+// Of the run itself: not how its finished folder is served afterwards.
+bool is_of_run(const Key& key, const Settings& settings) {
+  return is_present(key, settings) && (!trains_and_serves(settings) || key.table != std::string_view(kServeTable));
+}
+
 KeyValues keys_where(bool numbers, const Settings& settings) {
   KeyValues keys;
   for (const Key& key : all_keys()) {
-    if (is_number(key.effect) != numbers || !is_present(key, settings)) continue;
+    if (is_number(key.effect) != numbers || !is_of_run(key, settings)) continue;
     const std::string value = idle_parts_at_default(key, value_text(key, settings), settings.words);
     if (key.before == nullptr || value != key.before) keys.emplace_back(qualified_name(key), value);
   }
@@ -126,7 +131,7 @@ std::vector<KeyRule> resume_rules(const Settings& settings) {
     const EffectText& text = text_of(is_of_free_ranks(key, settings) ? KeyEffect::kFree : key.effect);
     rules.push_back({qualified_name(key), value_text(key, settings), text.word, text.meaning});
   }
-  if (settings.draw.is_given || settings.serve.is_given) return rules;
+  if (settings.draw.is_given || only_serves(settings)) return rules;
   const EffectText& text = text_of(KeyEffect::kNumbers);
   rules.push_back({kGroupsTable, groups_text(settings), text.word, text.meaning});
   return rules;
@@ -134,7 +139,7 @@ std::vector<KeyRule> resume_rules(const Settings& settings) {
 
 KeyValues number_keys(const Settings& settings) {
   KeyValues keys = keys_where(true, settings);
-  if (settings.draw.is_given || settings.serve.is_given) return keys;
+  if (settings.draw.is_given || only_serves(settings)) return keys;
   // Several ranks with less accumulation sum the same gradient: only the product counts.
   const std::int64_t passes = settings.distributed.world_size * settings.training.gradient_accumulation_steps;
   keys.emplace_back("distributed.world_size * training.gradient_accumulation_steps", std::to_string(passes));
@@ -161,7 +166,7 @@ std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyVa
     if (from != to) changes.push_back({key, from, to, effect});
   };
   for (const Key& key : all_keys()) {
-    if (!is_present(key, now) && key.table != std::string_view(kSimulationTable)) continue;
+    if (!is_of_run(key, now) && key.table != std::string_view(kSimulationTable)) continue;
     const std::string name = qualified_name(key);
     const std::string* then = find(numbers, name);
     if (then == nullptr) then = find(others, name);

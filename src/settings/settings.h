@@ -358,9 +358,9 @@ struct DrawSettings {
   ResumeDrawing resume = ResumeDrawing::kAuto;
 };
 
-// A finished model that answers requests over HTTP, and trains nothing.
+// A finished model that answers requests over HTTP.
 struct ServeSettings {
-  bool is_given = false;  // the file has [serve], and none of training or its data
+  bool is_given = false;  // the file has [serve]; keys.h says whether it trains first
   std::string listen = "127.0.0.1:3000";
   std::string served_model_name;  // "": the name of the model's folder
   PathSetting api_key_file;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/settings/keys.h"
 
 namespace bascule {
 
@@ -376,7 +377,7 @@ void resolve_defaults(Settings& settings) {
   if (!is_written(settings, "training.do_predict")) t.do_predict = settings.data.prediction_file().is_given();
   if (t.max_steps > 0 && !is_written(settings, "training.num_train_epochs")) t.num_train_epochs = 0.0;
   resolve_intervals(settings);
-  if (!settings.draw.is_given && !settings.serve.is_given) resolve_best(settings);
+  if (!settings.draw.is_given && !only_serves(settings)) resolve_best(settings);
   resolve_sentence(settings);
   const bool uses_negatives = settings.head() != nullptr && settings.head()->embeds_texts && has_negatives(t.loss);
   if (!is_written(settings, "training.batch_sampler") && uses_negatives) t.batch_sampler = BatchSampler::kNoDuplicates;
@@ -385,7 +386,8 @@ void resolve_defaults(Settings& settings) {
 
 void check_settings(const Settings& settings) {
   if (settings.draw.is_given) return check_drawing(settings);
-  if (settings.serve.is_given) return check_serving(settings);
+  if (settings.serve.is_given) check_serving(settings);
+  if (only_serves(settings)) return;
   check_share(settings);
   check_phases(settings);
   check_columns(settings);

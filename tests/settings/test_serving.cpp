@@ -6,13 +6,14 @@
 
 #include "src/settings/keys.h"
 #include "src/settings/read_canonical.h"
+#include "src/settings/resume_rules.h"
 #include "tests/settings/read_text.h"
 
 namespace bascule {
 namespace {
 
 const std::string kServedModel = "[model]\nmodel_name_or_path = \"bert-m\"\n";
-const std::string kLeastServe = kServedModel + "[serve]\n";
+const std::string kLeastServe = kServedModel + "[serve]\n", kLeastTraining = kLeast;
 
 bool prints(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -48,11 +49,26 @@ TEST(ServingSettings, PrintedReadBackToTheSame) {
   EXPECT_EQ(print_settings(settings_of(printed)), printed);
 }
 
+TEST(ServingSettings, BesideTrainingAreThoseOfWhatItLeaves) {
+  const Settings trains = settings_of(kLeastTraining),
+                 s = settings_of(kLeastTraining + "[serve]\nauto_truncate = true\n");
+  EXPECT_TRUE(trains_and_serves(s));
+  EXPECT_FALSE(only_serves(s) || trains_and_serves(trains));
+  EXPECT_EQ(settings_digest(s), settings_digest(trains));
+  EXPECT_TRUE(setting_changes(number_keys(trains), other_keys(trains), s).empty());
+  const std::string printed = print_settings(s);
+  EXPECT_TRUE(prints(printed, "[training]") && prints(printed, "auto_truncate = true\n"));
+  EXPECT_EQ(print_settings(settings_of(printed)), printed);
+  EXPECT_TRUE(trains_and_serves(read_canonical_settings(printed, "x", s.words)));
+}
+
 TEST(ServingSettings, WhatDoesNotGoTogetherIsRefusedInOneLine) {
   const struct {
     std::string text, said;
   } cases[] = {
-      {kLeastServe + "[training]\noutput_dir = \"o\"\n", "[training] stands beside [serve]"},
+      {kLeastServe + "[training]\nseed = 1\n", "[training] stands beside [serve]"},
+      {kLeastServe + "[training]\noutput_dir = \"o\"\n[data]\ntest_file = \"t\"\n", "that trains nothing"},
+      {kLeastTraining + "[serve]\naccess_log_requests = true\n", "but no log is kept"},
       {kLeastServe + "[data]\ntrain_file = \"t\"\n", "[data] stands beside [serve]"},
       {kLeastServe + "[draw]\nprompts = [\"a\"]\n", "[serve] stands beside [draw]"},
       {"[serve]\n", "model.model_name_or_path is missing"},

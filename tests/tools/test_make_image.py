@@ -63,7 +63,7 @@ class OneLine(InAFolder):
         broken = self.folder / "broken.toml"
         broken.write_text("[model\n")
         (serving := self.folder / "serving.toml").write_text("[serve]\n")
-        for path, problem in ((broken, "broken.toml: Expected"), (serving, "an image boots without a network"), (self.folder / "none.toml", "none.toml: No such file"), (self.folder, "Is a directory")):
+        for path, problem in ((broken, "broken.toml: Expected"), (serving, "an image serves what it has trained"), (self.folder / "none.toml", "none.toml: No such file"), (self.folder, "Is a directory")):
             done = subprocess.run([ROOT / "tools/packaging/make_image", path], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, f"^make_image: .*{problem}.*\n$")

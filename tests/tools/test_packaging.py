@@ -77,7 +77,7 @@ class Packaging(unittest.TestCase):
     def test_a_container_image_is_what_its_digests_say_and_the_same_bytes_twice(self):
         tree = self.tree("tree", 0o022, ["bin/program", "data/a b.txt"])
         archives.write_tar(tree, self.folder / "tree.tar", 1700000000)
-        write = lambda name: oci.write_image(self.folder / "tree.tar", self.folder / name, "bascule-small:1", "2023-11-14T22:13:20Z", 1700000000, "/runs",
+        write = lambda name: oci.write_image(self.folder / "tree.tar", self.folder / name, "bascule-small:1", "2023-11-14T22:13:20Z", 1700000000, "/runs", "serve",
                                              {"org.opencontainers.image.version": "1", "bascule.settings.sha256": "ab"})
         write("one.tar")
         write("other.tar")
@@ -98,7 +98,7 @@ class Packaging(unittest.TestCase):
         config = json.loads(blob(manifest["config"]))
         self.assertEqual([blob(layer) for layer in manifest["layers"]], [(self.folder / "tree.tar").read_bytes()])
         self.assertEqual(config["rootfs"]["diff_ids"], [layer["digest"] for layer in manifest["layers"]])
-        self.assertEqual((config["config"]["Entrypoint"], config["config"]["Cmd"], config["config"]["Volumes"]), (["/bin/bascule"], ["run"], {"/runs": {}}))
+        self.assertEqual((config["config"]["Entrypoint"], config["config"]["Cmd"], config["config"]["Volumes"]), (["/bin/bascule"], ["serve"], {"/runs": {}}))
         self.assertEqual(config["config"]["Labels"]["bascule.settings.sha256"], "ab")
         self.assertEqual(manifest["annotations"], {"org.opencontainers.image.version": "1"})
 

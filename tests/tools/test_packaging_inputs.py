@@ -329,6 +329,11 @@ class Places(unittest.TestCase):
             self.assertEqual(boot.folder_on_disk({**settings, "report": report}, []), "/runs")
         with self.assertRaisesRegex(packages.ImageError, "report.tracking_dir: it must lie in /runs, where the disk is mounted"):
             boot.folder_on_disk({**settings, "report": {"tracking": "mlflow", "tracking_dir": "elsewhere"}}, [])
+        for serve in ({"listen": "127.0.0.1:3000"}, {"listen": "unix:runs/a.sock", "access_log": "../runs/log.jsonl"}):
+            self.assertEqual(boot.folder_on_disk({**settings, "serve": serve}, []), "/runs")
+        for serve, key in (({"listen": "unix:/run/a.sock"}, "listen"), ({"access_log": "log.jsonl"}, "access_log")):
+            with self.assertRaisesRegex(packages.ImageError, f"serve.{key}: it must lie in /runs, where the disk is mounted"):
+                boot.folder_on_disk({**settings, "serve": serve}, [])
         with self.assertRaisesRegex(packages.ImageError, "draw.output_dir: write it into a folder of its own"):
             boot.folder_on_disk({"draw": {"output_dir": "../two"}}, [])
 

@@ -103,15 +103,17 @@ def folder_on_disk(settings, places):
     if not parent or hidden:
         what = f"the disk is mounted there, over {hidden}" if hidden else "the disk is mounted there"
         raise ImageError(f"{table}.output_dir: write it into a folder of its own, such as runs/NAME; {what}")
-    report = settings.get("report", {})
-    if report.get("tracking", "none") != "none" and report.get("tracking_dir"):
-        if not inputs.place_in_tree(report["tracking_dir"]).startswith(f"{parent}/"):
-            raise ImageError(f"report.tracking_dir: it must lie in /{parent}, where the disk is mounted; nothing else can be written")
+    report, serve = settings.get("report", {}), settings.get("serve", {})
+    written = {"report.tracking_dir": report.get("tracking_dir") if report.get("tracking", "none") != "none" else None, "serve.access_log": serve.get("access_log"),
+               "serve.listen": serve.get("listen", "").partition("unix:")[2]}
+    for key, path in written.items():
+        if path and not inputs.place_in_tree(path).startswith(f"{parent}/"):
+            raise ImageError(f"{key}: it must lie in /{parent}, where the disk is mounted; nothing else can be written")
     return "/" + parent
 
 
-def make_root(tree, folder, init, kernel, disk):
-    """The tree with what boots it."""
+def make_root(tree, folder, init, kernel, disk, action):
+    """The tree with what boots it. action: the command of bascule."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(tree, folder)
     shutil.copyfile(init, folder / "init")
@@ -123,6 +125,7 @@ def make_root(tree, folder, init, kernel, disk):
         shutil.copyfile(kernel.modules / file, folder / "boot" / pathlib.Path(file).name)
     (folder / "boot/modules").write_text("".join(f"/boot/{pathlib.Path(file).name}\n" for file in files))
     (folder / "boot/disk").write_text(disk + "\n")
+    (folder / "boot/command").write_text(action + "\n")
 
 
 def sections(stub):
@@ -152,8 +155,8 @@ def write_unified_image(target, kernel, initramfs, seconds):
     target.write_bytes(image)
 
 
-def write_boot_files(tree, output, init, kernel, disk, seconds):
-    make_root(tree, output / "root", init, kernel, disk)
+def write_boot_files(tree, output, init, kernel, disk, action, seconds):
+    make_root(tree, output / "root", init, kernel, disk, action)
     archives.write_cpio(output / "root", output / "initramfs.cpio", seconds)
     shutil.rmtree(output / "root")
     command("zstd", "-q", "-f", "-19", "-T1", "--rm", output / "initramfs.cpio", "-o", output / "initramfs.cpio.zst")

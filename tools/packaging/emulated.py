@@ -55,7 +55,7 @@ def cpu_seconds(process):
 
 
 def boot(image, disk, seconds=600, tell=print, **options):
-    """Until the machine powers off or `seconds` have passed."""
+    """Until the machine powers off, `seconds` have passed, or it says `until`."""
     for _ in range(STARTS):
         lines = []
         booted = boot_once(image, disk, seconds, lambda line: lines.append(line) or tell(line), **options)
@@ -64,7 +64,7 @@ def boot(image, disk, seconds=600, tell=print, **options):
     return booted
 
 
-def boot_once(image, disk, seconds, tell, **options):
+def boot_once(image, disk, seconds, tell, until=None, **options):
     booted = Booted()
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
@@ -78,6 +78,8 @@ def boot_once(image, disk, seconds, tell, **options):
                     tell(f"{passed:7.1f} {line.rstrip()}")
                     if booted.first_update is None and re.search(r"\bstep +\d+", line):
                         booted.first_update, booted.first_update_cpu = passed, cpu_seconds(process.pid)
+                    if until is not None and until in line:
+                        process.kill()
                     if found := EXIT_CODE.search(line):
                         booted.code = int(found.group(1))
             except BaseException:

@@ -29,22 +29,22 @@ def described(kind, content, **more):
     return descriptor(kind, hashlib.sha256(content).hexdigest(), len(content), **more)
 
 
-def config_of(layer, created, volume, labels):
-    """The configuration of a container: it runs the sealed program, whose results go into the volume."""
+def config_of(layer, created, volume, command, labels):
+    """The configuration of a container: it starts the sealed program, whose results go into the volume."""
     return {
         "created": created,
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Entrypoint": ["/bin/bascule"], "Cmd": ["run"], "WorkingDir": "/", "Volumes": {volume: {}}, "Labels": labels},
+        "config": {"Entrypoint": ["/bin/bascule"], "Cmd": [command], "WorkingDir": "/", "Volumes": {volume: {}}, "Labels": labels},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer}"]},
         "history": [{"created": created, "created_by": "tools/packaging/make_image"}],
     }
 
 
-def write_image(layer, target, name, created, seconds, volume, labels):
-    """layer: the tree's tar, without device nodes. name: as `podman load` tags the image, NAME:VERSION. volume: the folder of results in the tree."""
+def write_image(layer, target, name, created, seconds, volume, command, labels):
+    """layer: the tree's tar, without device nodes. name: as `podman load` tags the image, NAME:VERSION. volume: the folder of results in the tree. command: of bascule."""
     digest = file_digest(layer)
-    config = as_bytes(config_of(digest, created, volume, labels))
+    config = as_bytes(config_of(digest, created, volume, command, labels))
     manifest = as_bytes({"schemaVersion": 2, "mediaType": MANIFEST, "config": described(CONFIG, config), "layers": [descriptor(LAYER, digest, layer.stat().st_size)],
                          "annotations": {key: value for key, value in labels.items() if key.startswith("org.opencontainers.")}})
     index = as_bytes({"schemaVersion": 2, "mediaType": INDEX,

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file with [training] and [serve]: `bascule serve` trains, or goes on, and then serves what was trained; here sealed into a program (tools/packaging/small_serve.toml) and from a file. Stopped
+and killed in every phase; failures of the training, after which nothing is served."""
+import hashlib
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import unittest
+
+import test_sealed_settings
+from bascule_run import PROGRAM, ROOT, digest, patient, run
+from serving import Served, has_parser
+
+FILE = ROOT / "tools" / "packaging" / "small_serve.toml"
+SEALED = PROGRAM.parent / "tests" / "bascule_sealed_trained"
+SETTINGS, DATA, DISK, STOPPED = 2, 3, 6, 143
+QUESTION = {"inputs": "cat face with tears of joy", "parameters": {"top_k": 3}}
+
+
+@unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
+class TrainedService(test_sealed_settings.SealedTree):
+    built = SEALED
+
+    def setUp(self):
+        super().setUp()
+        data = self.folder / "tree" / "tests" / "data"
+        data.parent.mkdir(parents=True)
+        data.symlink_to(ROOT / "tests" / "data")
+        self.left, self.trained = self.folder / "tree" / "runs" / "classes", self.folder / "run"
+        self.file = self.folder / "file.toml"
+        self.file.write_text(FILE.read_text().replace("../../tests", f"{ROOT}/tests").replace("../../runs/classes", str(self.trained)).replace("../../runs", str(self.folder)))
+
+    def started(self, *keys):
+        """A service of the file that has begun, and is not awaited."""
+        process = subprocess.Popen([PROGRAM, "serve", self.file, "serve.listen=127.0.0.1:0", *keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def ended(self, process, number):
+        """The exit code and all that it still said, once it has been sent a signal."""
+        process.send_signal(number)
+        out, error = process.communicate(timeout=patient(120))
+        return process.returncode, out, error
+
+    def until(self, process, word):
+        for line in process.stderr:
+            if re.search(word, line):
+                return
+            if "READY" in line:
+                break
+        self.fail(f"{word} was not said")
+
+    def assert_serves(self, served):
+        status, headers, body = served.ask("/predict", QUESTION)
+        self.assertEqual((status, len(json.loads(body))), (200, 3), body)
+        return headers["X-Bascule-Model"], body
+
+    def test_a_sealed_program_trains_and_serves_what_the_file_does(self):
+        with Served(None, sealed=self.program) as served:
+            said = "".join(served.lines)
+            self.assertEqual(served.address, f"unix:{self.left.parent}/serve.sock")
+            self.assertIn("step 6/6", said)
+            answer = self.assert_serves(served)
+            code, out, _ = served.end()
+            self.assertEqual(code, 0)
+            for contract in ("Sealed", "Memory"):
+                self.assertEqual(len(re.findall(f"(?m)^ +{contract} +kept", out)), 2, out)
+        self.assertEqual(run("run", self.file).returncode, 0)  # of such a file it only trains
+        self.assertEqual(digest(self.left / "model.safetensors"), digest(self.trained / "model.safetensors"))
+        answers = []
+        for what, keys in ((self.trained, ("model.precision=bf16", "serve.max_batch_tokens=64")), (self.file, ())):
+            with Served(what, *keys) as served:
+                answers.append(self.assert_serves(served))
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(answers[0][1], answer[1])
+        log = self.left.parent / "requests.jsonl"
+        whole = log.read_bytes()
+        log.write_bytes(whole + b'{"sequence": 1, "ti')  # as a loss of power leaves it
+        with Served(None, sealed=self.program) as served:
+            said = "".join(served.lines)
+            self.assertNotIn("train: step", said)
+            self.assertIn("removed its last line", said)
+            self.assertEqual(self.assert_serves(served), answer)
+        self.assertEqual([json.loads(line)["sequence"] for line in log.read_text().splitlines()], [0, 1])
+        self.assertEqual(json.loads(log.read_text().splitlines()[1])["previous"], "sha256:" + hashlib.sha256(whole[:-1]).hexdigest())
+
+    def test_stopped_and_killed_in_every_phase_it_goes_on(self):
+        longer = ("training.max_steps=300", "training.save_steps=25")
+        for step, number, ended in ((50, signal.SIGTERM, STOPPED), (150, signal.SIGKILL, -signal.SIGKILL)):
+            process = self.started(*longer)
+            self.until(process, f"step +{step}/300")
+            code, _, error = self.ended(process, number)
+            self.assertEqual((code, "READY" in error), (ended, False), error)
+        process = self.started(*longer)
+        self.until(process, "run: finished")
+        code, out, error = self.ended(process, signal.SIGTERM)  # trained, and not yet served
+        self.assertEqual(code, 0, error)
+        self.assertEqual(len(re.findall("(?m)^ +Sealed +kept", out)), 2, out)
+        self.assertEqual(json.loads((self.trained / "trainer_state.json").read_text())["global_step"], 300)
+        for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)):
+            with Served(self.file, *longer) as served:
+                self.assertNotIn("train: step", "".join(served.lines))
+                self.assert_serves(served)
+                self.assertEqual(served.end(number)[0], code)
+
+    def test_what_cannot_be_trained_or_served_is_said_in_one_line_and_nothing_is_served(self):
+        blocked = self.folder / "blocked"
+        blocked.write_text("")
+        for key, code, said in (("serve.listen=0.0.0.0:0", SETTINGS, "no key is asked for"), (f"serve.listen=unix:{blocked}", SETTINGS, "is no socket"),
+                                (f"serve.api_key_file={self.folder}/none", SETTINGS, "cannot be read"), (f"data.train_file={self.folder}/none.jsonl", DATA, "none.jsonl")):
+            done = run("serve", self.file, "serve.listen=127.0.0.1:0", key) if "listen" not in key else run("serve", self.file, key)
+            self.assertEqual((done.returncode, said in done.stderr, "READY" in done.stderr), (code, True, False), done.stderr)
+            self.assertFalse(self.trained.exists() and code == SETTINGS, key)
+        done = subprocess.run(["/bin/sh", "-c", 'ulimit -f 100; exec "$@"', "sh", PROGRAM, "serve", self.file, "serve.listen=127.0.0.1:0"], capture_output=True, text=True, timeout=patient(120))
+        self.assertEqual((done.returncode, "READY" in done.stderr), (DISK, False), done.stderr)
+
+    def test_a_signal_that_came_before_the_service_ends_it(self):
+        """The program takes its own place with the signal pending."""
+        done = run("run", self.file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        blocks = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); os.kill(os.getpid(), signal.SIGTERM); os.execv(sys.argv[1], sys.argv[1:])"
+        done = subprocess.run(["python3", "-c", blocks, PROGRAM, "serve", self.file, "serve.listen=127.0.0.1:0"], capture_output=True, text=True, timeout=patient(120))
+        self.assertEqual((done.returncode, "0 requests answered" in done.stderr), (0, True), done.stderr)
+
+    def test_plans_the_training_and_lists_the_files_of_both(self):
+        (self.folder / "key").write_text("secret\n")
+        key = f"serve.api_key_file={self.folder}/key"
+        plan = run("plan", self.file, "--json", "--inputs", key)
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        plan = json.loads(plan.stdout)
+        self.assertIn({"folder": str(self.folder), "files": ["key"]}, plan["inputs"])
+        self.assertIn("[serve]", test_sealed_settings.sealed(self.program, "settings").stdout)
+        done = run("plan", self.file, "--unit", self.folder / "x.service")
+        self.assertEqual((done.returncode, "this file trains and then serves" in done.stderr), (SETTINGS, True), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
