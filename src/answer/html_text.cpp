@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "src/base/base64.h"
 #include "src/base/utf8.h"
 #include "src/logs/readable.h"
 
@@ -50,15 +51,9 @@ std::string html_escape(const std::string& text) {
 }
 
 std::string base64(const std::vector<std::uint8_t>& bytes) {
-  static const char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::size_t count = bytes.size() - at < 3 ? bytes.size() - at : 3;
-    std::uint32_t group = 0;
-    for (std::size_t i = 0; i < 3; ++i) group = group << 8 | (i < count ? bytes[at + i] : 0u);
-    for (std::size_t i = 0; i < 4; ++i) out += i <= count ? kDigits[group >> (18 - 6 * i) & 63u] : '=';
-  }
+  std::string out(base64_characters(bytes.size()), '\0');
+  const void* const begin = bytes.data();
+  write_base64({static_cast<const std::byte*>(begin), bytes.size()}, out.data());
   return out;
 }
 

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "src/base/base64.h"
 #include "src/base/check.h"
-#include "src/base/digest.h"
 
 namespace bascule {
 namespace {
@@ -63,24 +63,6 @@ std::string_view reason_of(int status) noexcept {
   }
 }
 
-// RFC 9530: the SHA-256 of the body, in base64.
-void add_digest(HeadText* text, std::string_view body) noexcept {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  unsigned char sum[33] = {};  // a group of three more than it has
-  Sha256 sha;
-  sha.add(body.data(), body.size());
-  unsigned char bytes[32];
-  sha.end(bytes);
-  std::copy(bytes, bytes + 32, sum);
-  char digits[44];
-  for (std::size_t i = 0, at = 0; i < 33; i += 3) {
-    const unsigned group = unsigned{sum[i]} << 16 | unsigned{sum[i + 1]} << 8 | sum[i + 2];
-    for (const int shift : {18, 12, 6, 0}) digits[at++] = kDigits[group >> shift & 63u];
-  }
-  digits[43] = '=';
-  text->add("Repr-Digest: sha-256=:").add({digits, sizeof digits}).add(":\r\n");
-}
-
 }  // namespace
 
 std::size_t write_answer_head(Span<char> out, const HttpAnswer& answer, const AnswerConnection& connection) noexcept {
@@ -88,7 +70,8 @@ std::size_t write_answer_head(Span<char> out, const HttpAnswer& answer, const An
   text.add("HTTP/1.1 ").add(static_cast<std::size_t>(answer.status)).add(" ").add(reason_of(answer.status)).add("\r\n");
   if (!answer.content_type.empty()) {
     text.add("Content-Type: ").add(answer.content_type).add("\r\nContent-Length: ").add(answer.body.size()).add("\r\n");
-    add_digest(&text, answer.body);
+    char digest[base64_characters(32)];
+    text.add("Repr-Digest: sha-256=:").add(base64_sha256(answer.body, digest)).add(":\r\n");  // RFC 9530
   }
   text.add(connection.standing_headers).add(answer.headers);
   if (!connection.allowed_origin.empty()) {

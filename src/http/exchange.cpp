@@ -92,13 +92,13 @@ void HttpServer::State::advance(Connection* c) noexcept {
 // The number of the endpoint, or a status to refuse with.
 int HttpServer::State::find_endpoint(Connection* c) const noexcept {
   const RequestHead& head = c->reader.head();
-  const bool gets = head.method == AskedMethod::kGet || head.method == AskedMethod::kHead;
+  const bool gets = head.method == HttpMethod::kGet || head.method == HttpMethod::kHead;
   int status = 404;
   for (std::size_t i = 0; i < settings.endpoints.size(); ++i) {
     if (settings.endpoints[i].path != head.path) continue;
     status = 405;
     c->endpoint = i;
-    if (settings.endpoints[i].method == HttpMethod::kGet ? gets : head.method == AskedMethod::kPost) return 0;
+    if (settings.endpoints[i].method == HttpMethod::kGet ? gets : head.method == HttpMethod::kPost) return 0;
   }
   return status;
 }
@@ -122,7 +122,7 @@ bool HttpServer::State::allow(Connection* c) noexcept {
   const bool has_get = std::any_of(settings.endpoints.begin(), settings.endpoints.end(), [&](const HttpEndpoint& e) {
     return e.path == head.path && e.method == HttpMethod::kGet;
   });
-  if (status == 405 && head.method == AskedMethod::kOptions && !allowed_origin(*c).empty()) {
+  if (status == 405 && head.method == HttpMethod::kOptions && !allowed_origin(*c).empty()) {
     refuse(c, 204, "",
            "Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Headers: authorization, content-type\r\n"
            "Access-Control-Max-Age: 600\r\n");
@@ -136,7 +136,7 @@ bool HttpServer::State::allow(Connection* c) noexcept {
   if (status == 405)
     return refused(405, "another method than this path has", has_get ? "Allow: GET, HEAD\r\n" : "Allow: POST\r\n");
   if (!has_key(*c)) return refused(401, "no key, or not this server's", "WWW-Authenticate: Bearer\r\n");
-  if (head.method == AskedMethod::kPost && !head.has_length && !head.is_chunked)
+  if (head.method == HttpMethod::kPost && !head.has_length && !head.is_chunked)
     return refused(411, "a POST without Content-Length");
   if (!head.content_encoding.empty() && head.content_encoding != "identity")
     return refused(415, "a Content-Encoding, of which this server reads none");
@@ -171,14 +171,10 @@ void HttpServer::State::hand_over(Connection* c) noexcept {
   request.endpoint = c->endpoint;
   request.method = settings.endpoints[c->endpoint].method;
   request.path = head.path;
-  request.query = head.query;
   request.content_type = head.content_type;
-  request.accept = head.accept;
-  request.user_agent = head.user_agent;
   request.body = {body.data(), body.size()};
-  request.body_bytes = body.data();
   request.begun_ns = c->begun_ns;
-  handler.request(request);
+  handler->request(request);
   // Where it is answered already, this poll() sends the answer: epoll needs no word of it.
   if (c->open.load(std::memory_order_relaxed) != 0) watch(c, EPOLLRDHUP);
 }
@@ -206,9 +202,8 @@ void HttpServer::State::compose(Connection* c, const HttpAnswer& answer) noexcep
   connection.allowed_origin = allowed_origin(*c);
   connection.closes = c->closes = c->closes || !head.keep_alive || is_draining.load(std::memory_order_relaxed);
   connection.says_keep_alive = !c->closes && head.is_http_1_0;
-  c->status = answer.status;
   c->head_bytes = write_answer_head({c->out, kAnswerHeadBytes}, kept, connection);
-  c->body = head.method == AskedMethod::kHead ? std::string_view() : kept.body;
+  c->body = head.method == HttpMethod::kHead ? std::string_view() : kept.body;
   c->sent_bytes = 0;
 }
 
@@ -227,7 +222,7 @@ void HttpServer::State::refuse(Connection* c, int status, std::string_view messa
   compose(c, answer);
   c->state = ConnectionState::kAsked;
   c->deadline_ns = kNever;
-  if (status != 204) handler.refused(status, head.path);
+  if (status != 204) handler->refused(status, head.path);
   note_answer(number(*c));
 }
 
@@ -270,10 +265,9 @@ void HttpServer::State::send_rest(Connection* c) noexcept {
     if (count < 0) return close(c);
     c->sent_bytes += static_cast<std::size_t>(count);
   }
-  handler.sent(c->status, all, true);
-  c->state = ConnectionState::kLingering;  // from here on close() tells of nothing
   release_runs(c);
   if (!c->closes) return go_on(c);
+  c->state = ConnectionState::kLingering;
   ::shutdown(c->socket.number(), SHUT_WR);
   await(c, kLingerMs);
   watch(c, EPOLLIN);
@@ -299,7 +293,7 @@ void HttpServer::State::abandon(Connection* c) noexcept {
   c->socket.reset();
   c->watched = 0;
   c->state = ConnectionState::kAbandoned;
-  handler.gone({number(*c), c->generation});
+  handler->gone({number(*c), c->generation});
 }
 
 void HttpServer::State::release_runs(Connection* c) noexcept {
@@ -310,8 +304,6 @@ void HttpServer::State::release_runs(Connection* c) noexcept {
 }
 
 void HttpServer::State::close(Connection* c) noexcept {
-  if (c->state == ConnectionState::kSending || c->state == ConnectionState::kAbandoned)
-    handler.sent(c->status, c->sent_bytes, false);
   c->socket.reset();
   c->watched = 0;
   c->deadline_ns = kNever;

@@ -64,7 +64,7 @@ std::size_t HttpServer::State::cut(std::byte* block) noexcept {
   return cutter.used_bytes();
 }
 
-HttpServer::State::State(HttpSettings given, HttpHandler& its_handler)
+HttpServer::State::State(HttpSettings given, HttpHandler* its_handler)
     : settings(std::move(given)), handler(its_handler), slots(static_cast<std::size_t>(settings.max_connections)) {}
 
 HttpServer::State::~State() {
@@ -74,17 +74,17 @@ HttpServer::State::~State() {
 }
 
 HttpServer::HttpServer(HttpSettings settings, HttpHandler& handler)
-    : state_(std::make_unique<State>(std::move(settings), handler)) {
+    : state_(std::make_unique<State>(std::move(settings), &handler)) {
   if (!has_request_parser())
     throw Error(ErrorKind::kSettings, "serve", "this program was built without Boost.Beast",
                 "install libboost-dev and build with -Dserve=enabled");
   State& s = *state_;
   BASCULE_CHECK(s.slots > 0 && s.settings.headers.size() <= kMostAddedBytes);
-  s.listening =
-      open_listening_socket(s.settings.listen, !s.settings.api_key.empty() || s.settings.allow_remote_without_key);
+  const bool may_be_remote = !s.settings.api_key.empty() || s.settings.allow_remote_without_key;
+  if (!s.settings.listen.empty()) s.listening = open_listening_socket(s.settings.listen, may_be_remote);
   s.epoll = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   s.waker = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  s.spare = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  s.spare = Descriptor(::eventfd(0, EFD_CLOEXEC));
   if (!s.epoll.is_open() || !s.waker.is_open() || !s.spare.is_open()) refuse_system("descriptors");
   s.memory_bytes = s.cut(nullptr);
   s.memory = map_memory(s.memory_bytes, HugePages::kTransparent);
@@ -104,17 +104,15 @@ HttpServer::HttpServer(HttpSettings settings, HttpHandler& handler)
 
 HttpServer::~HttpServer() = default;
 
-std::size_t HttpServer::memory_bytes(const HttpSettings& settings) {
-  struct None final : HttpHandler {
-    void request(const HttpRequest&) noexcept override {}
-    void gone(HttpTicket) noexcept override {}
-    void refused(int, std::string_view) noexcept override {}
-    void sent(int, std::size_t, bool) noexcept override {}
-  } none;
-  return State(settings, none).cut(nullptr);
-}
+std::size_t HttpServer::memory_bytes(const HttpSettings& settings) { return State(settings, nullptr).cut(nullptr); }
 
 const std::string& HttpServer::address() const { return state_->listening.address; }
+
+void HttpServer::connect(Descriptor socket) noexcept {
+  ::fcntl(socket.number(), F_SETFL, O_NONBLOCK);
+  state_->now_ns = monotonic_ns();
+  state_->adopt(socket.release());
+}
 
 void HttpServer::poll(int timeout_ms) noexcept { state_->poll(timeout_ms); }
 
@@ -260,7 +258,7 @@ void HttpServer::State::refuse_for_want_of_descriptors() noexcept {
   if (evict()) return;
   spare.reset();
   Descriptor(::accept4(listening.socket.number(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
-  spare = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  spare = Descriptor(::eventfd(0, EFD_CLOEXEC));
   listen_again(false);
 }
 

@@ -21,19 +21,22 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/descriptor.h"
+
 namespace bascule {
 
-enum class HttpMethod : std::uint8_t { kGet, kPost };  // HEAD is kGet, whose body is not sent
+enum class HttpMethod : std::uint8_t { kGet, kPost, kHead, kOptions, kOther };
 
 // What there is to ask for. A path that is not listed gets 404, another method 405 with Allow.
 struct HttpEndpoint {
-  HttpMethod method = HttpMethod::kGet;
-  std::string path;       // "/v1/models"; decoded, without a query
-  bool needs_key = true;  // false: answered without the API key too
+  HttpMethod method = HttpMethod::kGet;  // whose head may be asked too; or kPost
+  std::string path;                      // "/v1/models"; decoded, without a query
+  bool needs_key = true;                 // false: answered without the API key too
+  int kind = 0;                          // the handler's
 };
 
 struct HttpSettings {
-  std::string listen = "127.0.0.1:3000";  // or "[::1]:3000", or "unix:PATH"; $LISTEN_FDS wins
+  std::string listen = "127.0.0.1:3000";  // or "[::1]:3000", or "unix:PATH"; $LISTEN_FDS wins. "": nowhere
   std::vector<HttpEndpoint> endpoints;
   std::int64_t max_connections = 1024;     // slots of some 20 KiB
   std::int64_t payload_limit = 2'000'000;  // bytes of a body; 413 above
@@ -58,12 +61,10 @@ struct HttpRequest {
   HttpTicket ticket;
   std::size_t endpoint = 0;  // its number in HttpSettings::endpoints
   HttpMethod method = HttpMethod::kGet;
-  std::string_view path, query;         // query: behind '?', as it was sent
-  std::string_view content_type;        // "" without one; as it was sent, with its parameters
-  std::string_view accept, user_agent;  // the same
-  std::string_view body;                // in one piece; a writer may change it in place: see body_bytes
-  char* body_bytes = nullptr;           // body.data(), for readers that unescape in place
-  std::int64_t begun_ns = 0;            // monotonic_ns() at its first byte
+  std::string_view path;          // without its query
+  std::string_view content_type;  // "" without one; as it was sent, with its parameters
+  std::string_view body;          // in one piece
+  std::int64_t begun_ns = 0;      // monotonic_ns() at its first byte
 };
 
 struct HttpAnswer {
@@ -88,10 +89,8 @@ class HttpHandler {
   // The client of a request has gone: its work may be dropped, its ticket is still to be ended. It may come while
   // another thread answers. A client that only closes its sending side counts as gone.
   virtual void gone(HttpTicket ticket) noexcept = 0;
-  // The server has refused a request by itself, for the counts and the log. path: "" where it was not read.
+  // The server has refused a request by itself, for the counts. path: "" where it was not read.
   virtual void refused(int status, std::string_view path) noexcept = 0;
-  // The last byte of an answer is with the system, or (`whole` false) never will be.
-  virtual void sent(int status, std::size_t bytes, bool whole) noexcept = 0;
 };
 
 class HttpServer {
@@ -110,6 +109,8 @@ class HttpServer {
   // Where it listens: "127.0.0.1:3000" with the port that port 0 became, "unix:PATH".
   const std::string& address() const;
 
+  // Serves that connection, too; before poll(), and while a slot is free.
+  void connect(Descriptor socket) noexcept;
   // Handles what has come, or waits for it, at most timeout_ms and until wake().
   void poll(int timeout_ms) noexcept;
   // Memory for an answer of at most `bytes`, where it may be written until answer(). Once a ticket, within

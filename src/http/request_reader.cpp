@@ -45,13 +45,13 @@ int hex_digit(char c) noexcept {
   return lower(c) >= 'a' && lower(c) <= 'f' ? lower(c) - 'a' + 10 : -1;
 }
 
-AskedMethod method_of(http::verb verb) noexcept {
+HttpMethod method_of(http::verb verb) noexcept {
   switch (verb) {
-    case http::verb::get: return AskedMethod::kGet;
-    case http::verb::head: return AskedMethod::kHead;
-    case http::verb::post: return AskedMethod::kPost;
-    case http::verb::options: return AskedMethod::kOptions;
-    default: return AskedMethod::kOther;
+    case http::verb::get: return HttpMethod::kGet;
+    case http::verb::head: return HttpMethod::kHead;
+    case http::verb::post: return HttpMethod::kPost;
+    case http::verb::options: return HttpMethod::kOptions;
+    default: return HttpMethod::kOther;
   }
 }
 
@@ -123,8 +123,6 @@ class HeadParser final : public http::basic_parser<true> {
       case http::field::content_encoding: take_once(kContentCoding, &head.content_encoding, value, error); break;
       case http::field::authorization: take_once(kKey, &head.authorization, value, error); break;
       case http::field::origin: take_once(kOrigin, &head.origin, value, error); break;
-      case http::field::accept: head.accept = value; break;
-      case http::field::user_agent: head.user_agent = value; break;
       default: break;
     }
   }

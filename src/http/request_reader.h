@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "src/base/span.h"
+#include "src/http/http_server.h"
 
 namespace bascule {
 
@@ -28,13 +29,11 @@ constexpr int kMostHeadLines = 100;
 
 class HeadParser;
 
-enum class AskedMethod : std::uint8_t { kGet, kHead, kPost, kOptions, kOther };
-
 // Views into the reader's memory, until next().
 struct RequestHead {
-  AskedMethod method = AskedMethod::kOther;
+  HttpMethod method = HttpMethod::kOther;
   std::string_view path, query;  // path: without escapes
-  std::string_view content_type, content_encoding, accept, user_agent, authorization, origin;
+  std::string_view content_type, content_encoding, authorization, origin;
   std::uint64_t content_length = 0;
   bool has_length = false, is_chunked = false;
   bool expects_continue = false;

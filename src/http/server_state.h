@@ -45,14 +45,13 @@ struct Connection {
   std::atomic<std::uint32_t> open{0};
   // The answer, written by the thread that answers: its head lies in `out`, with a body that was copied behind it.
   char* out = nullptr;
-  int status = 0;
   std::size_t head_bytes = 0, sent_bytes = 0;
   std::string_view body;
   bool closes = false;
 };
 
 struct HttpServer::State {
-  State(HttpSettings given, HttpHandler& its_handler);
+  State(HttpSettings given, HttpHandler* its_handler);  // no handler: only its memory is counted
   ~State();
 
   // All of its memory, cut from one block; without memory it is only counted.
@@ -95,7 +94,7 @@ struct HttpServer::State {
   std::uint32_t number(const Connection& c) const noexcept { return static_cast<std::uint32_t>(&c - connections); }
 
   const HttpSettings settings;
-  HttpHandler& handler;
+  HttpHandler* const handler;
   ListeningSocket listening;
   Descriptor epoll, waker, spare;  // spare: given up for a moment where there are no more descriptors
   std::byte* memory = nullptr;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "src/base/base64.h"
 #include "src/base/utf8.h"
 
 namespace bascule {
@@ -112,17 +113,11 @@ JsonStream& JsonStream::number(double value) noexcept { return real(value); }
 JsonStream& JsonStream::float32(float value) noexcept { return real(value); }
 
 JsonStream& JsonStream::base64(Span<const std::byte> bytes) noexcept {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  char group[4];
   before_value();
   put("\"");
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t here = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t word = 0;
-    for (std::size_t k = 0; k < 3; ++k) word = word << 8 | (k < here ? static_cast<std::uint32_t>(bytes[i + k]) : 0);
-    const char digits[4] = {kDigits[word >> 18], kDigits[word >> 12 & 63], here > 1 ? kDigits[word >> 6 & 63] : '=',
-                            here > 2 ? kDigits[word & 63] : '='};
-    put({digits, 4});
-  }
+  for (std::size_t i = 0; i < bytes.size(); i += 3)
+    put(write_base64(bytes.subspan(i, std::min<std::size_t>(3, bytes.size() - i)), group));
   put("\"");
   return *this;
 }

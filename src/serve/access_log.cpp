@@ -21,12 +21,6 @@ namespace {
 constexpr std::string_view kBegin = "{\"sequence\"";  // of a line
 constexpr std::size_t kLineBytes = 2048, kEscapedInLog = 6, kMostTypeBytes = 100;
 
-Sha256Text digest_text(std::string_view bytes) noexcept {
-  Sha256 sum;
-  sum.add(bytes.data(), bytes.size());
-  return Sha256Text(&sum);
-}
-
 }  // namespace
 
 Sha256Text::Sha256Text(Sha256* sum) noexcept {
@@ -38,6 +32,12 @@ Sha256Text::Sha256Text(Sha256* sum) noexcept {
     text_[bytes_++] = "0123456789abcdef"[byte >> 4];
     text_[bytes_++] = "0123456789abcdef"[byte & 15];
   }
+}
+
+Sha256Text::Sha256Text(std::string_view bytes) noexcept {
+  Sha256 sum;
+  sum.add(bytes.data(), bytes.size());
+  *this = Sha256Text(&sum);
 }
 
 std::size_t AccessLog::bytes(bool keeps_requests, std::size_t most_bytes) {
@@ -81,7 +81,7 @@ void AccessLog::continue_file(const std::string& path) {
   const std::size_t begin = tail.rfind('\n') + 1;
   const std::string last = tail.substr(begin);
   sequence_ = get_unsigned(parse_json(last, path), "sequence", path) + 1;
-  previous_ = digest_text(last);
+  previous_ = Sha256Text(last);
 }
 
 void AccessLog::add(const AccessRecord& record) noexcept {
@@ -90,8 +90,8 @@ void AccessLog::add(const AccessRecord& record) noexcept {
   line.begin_object().key("sequence").integer(static_cast<std::int64_t>(sequence_));
   line.key("time").number(record.unix_seconds).key("path").string(record.path);
   line.key("status").integer(record.status).key("model").string(model_);
-  line.key("request").string(digest_text(record.request).text());
-  line.key("answer").string(digest_text(record.answer).text());
+  line.key("request").string(Sha256Text(record.request).text());
+  line.key("answer").string(Sha256Text(record.answer).text());
   line.key("inputs").integer(record.inputs).key("batch_inputs").integer(record.batch_inputs);
   line.key("queue_ms").number(record.queue_ms).key("inference_ms").number(record.inference_ms);
   line.key("total_ms").number(record.total_ms);
@@ -110,7 +110,7 @@ void AccessLog::add(const AccessRecord& record) noexcept {
     return;
   }
   ++sequence_;
-  previous_ = digest_text({line_.data(), bytes});
+  previous_ = Sha256Text({line_.data(), bytes});
 }
 
 }  // namespace bascule

@@ -29,6 +29,7 @@ class Sha256Text {
  public:
   Sha256Text() noexcept = default;  // of nothing: empty
   explicit Sha256Text(Sha256* sum) noexcept;
+  explicit Sha256Text(std::string_view bytes) noexcept;
   std::string_view text() const noexcept { return {text_, bytes_}; }
 
  private:

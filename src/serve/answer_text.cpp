@@ -18,6 +18,17 @@ constexpr std::size_t kEscapedBytes = 6;
 
 }  // namespace
 
+AnswerForm form_of(ServedTask task, bool is_openai) noexcept {
+  switch (task) {
+    case ServedTask::kVectors: return is_openai ? AnswerForm::kOpenAiVectors : AnswerForm::kVectors;
+    case ServedTask::kWords: return AnswerForm::kWords;
+    case ServedTask::kTags: return AnswerForm::kTags;
+    case ServedTask::kWrites: return is_openai ? AnswerForm::kOpenAiTexts : AnswerForm::kTexts;
+    case ServedTask::kDraws: return is_openai ? AnswerForm::kOpenAiPicture : AnswerForm::kFile;
+    default: return AnswerForm::kClasses;
+  }
+}
+
 AnswerWriter::AnswerWriter(const ServedModel& model, std::string name, std::size_t text_bytes)
     : model_(model),
       name_(std::move(name)),

@@ -33,8 +33,11 @@ struct AnswerOptions {
   bool is_one = false;      // the request had one input, not a list
   bool is_nested = false;   // kClasses, kTexts: a list more whatever the request had
   bool details = false;     // kTexts: with the tokens
-  std::string_view id;      // kOpenAiTexts: of the answer
+  char id[32] = {};         // kOpenAiTexts: of the answer: "cmpl-" and a part of the request's SHA-256
 };
+
+// As the family answers natively, or in OpenAI's form.
+AnswerForm form_of(ServedTask task, bool is_openai) noexcept;
 
 class AnswerWriter {
  public:

@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/futex.h"
 #include "src/base/span.h"
 #include "src/serve/input_queue.h"
 #include "src/serve/served_model.h"

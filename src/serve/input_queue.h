@@ -26,7 +26,6 @@ class InputQueue {
   // Before the seal.
   explicit InputQueue(std::size_t most_inputs) : waiting_(most_inputs) {}
 
-  bool has_room(std::size_t inputs) const noexcept { return waiting_.size() - count_ >= inputs; }
   bool is_empty() const noexcept { return count_ == 0; }
   std::size_t inputs() const noexcept { return count_; }
   std::int64_t cost() const noexcept { return cost_; }  // of all that wait

@@ -2,7 +2,6 @@
 #include "src/serve/logged_answer.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -20,41 +19,14 @@ namespace {
 
 constexpr double kLongestWaitSeconds = 86400.0;
 
-// A folder that nobody else can read, for a socket.
-class PrivateFolder {
- public:
-  PrivateFolder() {
-    if (mkdtemp(path_) == nullptr)
-      throw Error(ErrorKind::kDisk, "/tmp", std::string("no folder can be made: ") + std::strerror(errno),
-                  advice_for_disk(errno));
-  }
-  ~PrivateFolder() {
-    unlink(socket().c_str());
-    rmdir(path_);
-  }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-  std::string socket() const { return std::string(path_) + "/socket"; }
-
- private:
-  // Not below TMPDIR: the path of a Unix socket has at most 107 bytes.
-  char path_[32] = "/tmp/bascule-XXXXXX";
-};
-
 // All that comes back for `request`; short where the server ends first.
-std::string ask(const std::string& socket_path, const std::string& request) {
-  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  socket_path.copy(address.sun_path, sizeof address.sun_path - 1);
-  const void* const unix_address = &address;
-  std::string answer;
-  if (connect(socket.number(), static_cast<const sockaddr*>(unix_address), sizeof address) != 0) return answer;
+std::string ask(const Descriptor& socket, const std::string& request) {
   for (std::size_t sent = 0; sent < request.size();) {
     const ssize_t part = send(socket.number(), request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
     if (part <= 0) break;
     sent += static_cast<std::size_t>(part);
   }
+  std::string answer;
   char part[65536];
   for (ssize_t bytes = 0; (bytes = recv(socket.number(), part, sizeof part, 0)) > 0;)
     answer.append(part, static_cast<std::size_t>(bytes));
@@ -95,11 +67,7 @@ LoggedAnswer logged_answer(const Json& json, const std::string& where) {
 
 }  // namespace
 
-std::string sha256_text(std::string_view bytes) {
-  Sha256 sum;
-  sum.add(bytes.data(), bytes.size());
-  return std::string(Sha256Text(&sum).text());
-}
+std::string sha256_text(std::string_view bytes) { return std::string(Sha256Text(bytes).text()); }
 
 LoggedAnswer read_logged_answer(const std::string& log, std::int64_t line, std::vector<std::string>* broken) {
   std::ifstream file(log, std::ios::binary);
@@ -133,10 +101,8 @@ LoggedAnswer read_logged_answer(const std::string& log, std::int64_t line, std::
 }
 
 ComputedAnswer compute_answer(Settings settings, const LoggedAnswer& logged, const std::string& body) {
-  unsetenv("LISTEN_FDS");
-  const PrivateFolder folder;
   ServeSettings& serve = settings.serve;
-  serve.listen = "unix:" + folder.socket();
+  serve.listen = "";
   serve.api_key_file = serve.access_log = {};
   serve.access_log_requests = false;
   serve.max_connections = 1;
@@ -146,10 +112,15 @@ ComputedAnswer compute_answer(Settings settings, const LoggedAnswer& logged, con
   const std::unique_ptr<RecordedService> recorded = record_service(settings);
   check_service_fits(*recorded, read_process_limits());
   Service service(*recorded, choose_isa(settings));
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error(ErrorKind::kMemory, "reproduce", std::string("sockets: ") + std::strerror(errno),
+                advice_for_open(errno));
+  service.connect(Descriptor(ends[0]));
   volatile int stop = 0;
   std::string answer;
-  std::thread client([&] {
-    answer = ask(folder.socket(), request_text(logged, body));
+  std::thread client([&, socket = Descriptor(ends[1])] {
+    answer = ask(socket, request_text(logged, body));
     stop = 1;
   });
   service.serve(&stop, NotifySocket());

@@ -3,8 +3,7 @@
 
 #include <string_view>
 
-#include "src/base/digest.h"
-#include "src/json/json_stream.h"
+#include "src/base/base64.h"
 
 namespace bascule {
 namespace {
@@ -185,15 +184,8 @@ std::string html_text(const std::string& text) {
 
 // A source of a policy: the SHA-256 of a script's or style's text.
 std::string source_of(std::string_view text) {
-  Sha256 sum;
-  sum.add(text.data(), text.size());
-  unsigned char bytes[32];
-  sum.end(bytes);
-  char room[64];
-  JsonStream base64({room, sizeof room});
-  const void* const begin = bytes;
-  const std::string_view quoted = base64.base64({static_cast<const std::byte*>(begin), sizeof bytes}).text();
-  return "'sha256-" + std::string(quoted.substr(1, quoted.size() - 2)) + "'";
+  char digest[base64_characters(32)];
+  return "'sha256-" + std::string(base64_sha256(text, digest)) + "'";
 }
 
 }  // namespace

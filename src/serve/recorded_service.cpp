@@ -47,8 +47,7 @@ std::string key_of_file(const Settings& settings) {
 
 void add_endpoints(RecordedService* service) {
   const auto add = [&](HttpMethod method, const char* path, ServedEndpoint endpoint, bool needs_key = true) {
-    service->http.endpoints.push_back({method, path, needs_key});
-    service->endpoints.push_back(endpoint);
+    service->http.endpoints.push_back({method, path, needs_key, static_cast<int>(endpoint)});
   };
   add(HttpMethod::kGet, "/", ServedEndpoint::kHealth, false);
   add(HttpMethod::kGet, "/health", ServedEndpoint::kHealth, false);
@@ -83,8 +82,9 @@ void add_endpoints(RecordedService* service) {
 // Room for the answers to all inputs that may be admitted, as they usually are, and for some bodies of the largest
 // size.
 std::int64_t pool_bytes(const RecordedService& service) {
-  const std::int64_t bodies = service.model->reads_pictures() ? 16 : 4;
   const ServeSettings& serve = service.settings.serve;
+  const std::int64_t bodies =
+      (service.model->reads_pictures() ? 16 : 4) * serve.payload_limit + (std::int64_t{1} << 20);
   ServedInput typical;
   std::vector<std::int32_t> ids(static_cast<std::size_t>(service.model->longest()), 0);
   typical.ids = ids.data();
@@ -92,22 +92,15 @@ std::int64_t pool_bytes(const RecordedService& service) {
   typical.selected = 1;
   typical.top = kTypicalGuesses;
   AnswerOptions options;
-  const ServedTask task = service.model->task();
-  options.form = task == ServedTask::kVectors  ? AnswerForm::kOpenAiVectors
-                 : task == ServedTask::kWords  ? AnswerForm::kWords
-                 : task == ServedTask::kTags   ? AnswerForm::kTags
-                 : task == ServedTask::kWrites ? AnswerForm::kTexts
-                                               : AnswerForm::kClasses;
+  options.form = form_of(service.model->task(), true);
   typical.word_count = kTypicalWords;
   typical.most_written = std::min(service.model->written(), kTypicalTokens);
   if (const ServedDrawer* const drawer = service.model->drawer()) {
     // Bytes of a file and, as base64, of its document. Few pictures wait for their clients at a time.
-    const std::size_t files = 3 * drawer->most_file_bytes() * kDrawnPictures;
-    return static_cast<std::int64_t>(files) + bodies * serve.payload_limit + (std::int64_t{1} << 20);
+    return static_cast<std::int64_t>(3 * drawer->most_file_bytes() * kDrawnPictures) + bodies;
   }
   const std::size_t each = AnswerWriter(*service.model, service.name, 0).most_bytes(options, &typical);
-  return serve.max_concurrent_requests * static_cast<std::int64_t>(each) + bodies * serve.payload_limit +
-         (std::int64_t{1} << 20);
+  return serve.max_concurrent_requests * static_cast<std::int64_t>(each) + bodies;
 }
 
 std::int64_t milliseconds(double seconds) { return static_cast<std::int64_t>(1e3 * seconds); }

@@ -22,8 +22,8 @@ namespace bascule {
 // The category of its plan beside the session's: inputs with their answers, requests, texts.
 inline constexpr char kRequestMemory[] = "requests";
 
-// What there is to ask for. In the order of RecordedService::http.endpoints.
-enum class ServedEndpoint : std::uint8_t {
+// What there is to ask for: HttpEndpoint::kind.
+enum class ServedEndpoint : int {
   kHealth,
   kReady,
   kMetrics,
@@ -42,11 +42,12 @@ struct RecordedService {
   std::unique_ptr<ServedModel> model;
   Session session;
   int threads = 0;
-  TextRoom room;                          // of a batch
-  std::size_t text_bytes = 0;             // of a text, at most
-  HttpSettings http;                      // without the headers, which need the weights
-  std::vector<ServedEndpoint> endpoints;  // what each of http.endpoints is
+  TextRoom room;               // of a batch
+  std::size_t text_bytes = 0;  // of a text, at most
+  HttpSettings http;           // without the headers, which need the weights
   MemoryPlan plan;
+
+  ServedEndpoint endpoint(std::size_t number) const { return static_cast<ServedEndpoint>(http.endpoints[number].kind); }
 };
 
 // settings: with [serve]. Throws Error: kSettings, kData.

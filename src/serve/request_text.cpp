@@ -20,10 +20,19 @@ Refusal refusal(int status, const char* type, const char* format, ...) noexcept 
   return made;
 }
 
+Refusal invalid(const char* format, ...) noexcept {
+  Refusal made{422, kValidationError, {}};
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(made.message, sizeof made.message, format, arguments);
+  va_end(arguments);
+  return made;
+}
+
 namespace {
 
 Refusal wrong_type(const char* member, const char* wanted) noexcept {
-  return refusal(422, kValidation, "`%s` must be %s", member, wanted);
+  return invalid("`%s` must be %s", member, wanted);
 }
 
 bool is_null(const JsonView& value) noexcept { return !value.is_there() || value.is(JsonKind::kNull); }
@@ -35,29 +44,28 @@ class MemberReader {
 
   void boolean(const char* name, std::optional<bool>* value) noexcept {
     const JsonView member = take(name);
-    if (is_null(member) || refused_.is_given()) return;
-    if (!member.is(JsonKind::kTrue) && !member.is(JsonKind::kFalse)) refused_ = wrong_type(name, "true or false");
+    if (is_null(member)) return;
     *value = member.is(JsonKind::kTrue);
+    if (!**value && !member.is(JsonKind::kFalse)) refuse(wrong_type(name, "true or false"));
   }
   void count(const char* name, std::int64_t most, std::optional<std::int64_t>* value, std::int64_t least = 1) noexcept {
     const JsonView member = take(name);
-    if (is_null(member) || refused_.is_given()) return;
+    if (is_null(member)) return;
     *value = member.integer();
     if (!*value || **value < least || **value > most)
-      refused_ = refusal(422, kValidation, "`%s` must be an integer from %lld to %lld", name,
-                         static_cast<long long>(least), static_cast<long long>(most));
+      refuse(invalid("`%s` must be an integer from %jd to %jd", name, least, most));
   }
   void number(const char* name, std::optional<double>* value) noexcept {
     const JsonView member = take(name);
-    if (is_null(member) || refused_.is_given()) return;
+    if (is_null(member)) return;
     *value = member.number();
-    if (!*value) refused_ = wrong_type(name, "a number");
+    if (!*value) refuse(wrong_type(name, "a number"));
   }
   // One of two words, which may be missing: whether it is the second.
   bool word(const char* name, const char* first, const char* second) noexcept {
     const JsonView member = take(name);
-    if (is_null(member) || refused_.is_given() || member.equals(first)) return false;
-    if (!member.equals(second)) refused_ = refusal(422, kValidation, "`%s` must be `%s` or `%s`", name, first, second);
+    if (is_null(member) || member.equals(first)) return false;
+    if (!member.equals(second)) refuse(invalid("`%s` must be `%s` or `%s`", name, first, second));
     return true;
   }
   // Only false is possible, or null, an empty array, or this number.
@@ -66,35 +74,32 @@ class MemberReader {
     const bool is_empty = member.is(JsonKind::kArray) && member.count() == 0;
     const bool is_number = member.is(JsonKind::kNumber) && member.number() == number;
     if (!is_null(member) && !member.is(JsonKind::kFalse) && !is_empty && !is_number)
-      refuse(refusal(422, kValidation, "`%s` is not supported: texts are not sampled", name));
+      refuse(invalid("`%s` is not supported: texts are not sampled", name));
   }
   // Only this word is possible.
   void only(const char* name, const char* word) noexcept {
     const JsonView member = take(name);
-    if (!is_null(member) && !member.equals(word) && !refused_.is_given())
-      refused_ = refusal(422, kValidation, "`%s` must be `%s`", name, word);
+    if (!is_null(member) && !member.equals(word)) refuse(invalid("`%s` must be `%s`", name, word));
   }
   JsonView string(const char* name) noexcept {
     const JsonView member = take(name);
     if (is_null(member)) return {};
-    if (!member.is(JsonKind::kString) && !refused_.is_given()) refused_ = wrong_type(name, "a string");
+    if (!member.is(JsonKind::kString)) refuse(wrong_type(name, "a string"));
     return member;
   }
-  // The member, which counts as read.
+  // The member, which counts as read; one that changes nothing is only taken.
   JsonView take(const char* name) noexcept {
     const JsonView member = object_.member(name);
     read_ += member.is_there() ? 1 : 0;
     return member;
   }
-  // A member that changes nothing here.
-  void ignore(const char* name) noexcept { take(name); }
   void refuse(const Refusal& refused) noexcept {
     if (!refused_.is_given()) refused_ = refused;
   }
   // After all: refuses an object with members that were not read.
   const Refusal& end() noexcept {
     if (!refused_.is_given() && object_.count() > read_)
-      refused_ = refusal(422, kValidation, "the request has a member that is not known here");
+      refused_ = invalid("the request has a member that is not known here");
     return refused_;
   }
 
@@ -104,27 +109,25 @@ class MemberReader {
   Refusal refused_;
 };
 
-constexpr std::int64_t kMostTop = 100;
-constexpr std::int64_t kMostDimensions = 1 << 20;
-constexpr std::int64_t kMostNewTokens = 1 << 20;
-constexpr std::int64_t kMostSide = 1 << 16;
+constexpr std::int64_t kMostTop = 100, kMostCount = 1 << 20, kMostSide = 1 << 16;
+constexpr std::int64_t kMostSeed = std::numeric_limits<std::int64_t>::max();
 
 void read_parameters(MemberReader* reader, RequestOptions* options) noexcept {
   reader->count("top_k", kMostTop, &options->top);
   reader->boolean("truncate", &options->truncate);
   reader->boolean("normalize", &options->normalize);
   reader->only("truncation_direction", "Right");
-  options->prompt_name = reader->string("prompt_name");
+  if (const JsonView name = reader->string("prompt_name"); name.is_there()) options->prompt_name = name;
 }
 
 // Of texts that are written. They are the most probable ones, so that a seed changes nothing.
 void read_writing(MemberReader* reader, const char* most, RequestOptions* options) noexcept {
-  reader->count(most, kMostNewTokens, &options->new_tokens);
-  for (const char* name : {"do_sample", "decoder_input_details", "return_full_text", "watermark", "stop", "stream"})
+  reader->count(most, kMostCount, &options->new_tokens);
+  for (const char* name : {"do_sample", "decoder_input_details", "return_full_text", "watermark", "stop", "stream",
+                           "temperature", "frequency_penalty", "presence_penalty"})
     reader->never(name);
-  for (const char* name : {"temperature", "frequency_penalty", "presence_penalty"}) reader->never(name);
   for (const char* name : {"top_p", "typical_p", "repetition_penalty", "best_of", "n"}) reader->never(name, 1.0);
-  reader->count("seed", std::numeric_limits<std::int64_t>::max(), &options->seed, 0);
+  reader->count("seed", kMostSeed, &options->seed, 0);
 }
 
 // Of pictures that are drawn, which are all of one size and number of steps.
@@ -154,7 +157,7 @@ Refusal read_size(const JsonView& size, RequestOptions* options) noexcept {
 // `inputs`, or OpenAI's `input`.
 Refusal check_inputs(const char* name, RequestOptions* options) noexcept {
   const JsonView& inputs = options->inputs;
-  if (!inputs.is_there()) return refusal(422, kValidation, "`%s` is missing", name);
+  if (!inputs.is_there()) return invalid("`%s` is missing", name);
   const JsonView first = inputs.first();
   options->is_one = inputs.is(JsonKind::kString) || inputs.is(JsonKind::kObject) || first.is(JsonKind::kNumber);
   if (inputs.is(JsonKind::kArray) && !first.is_there()) return refusal(400, kEmptyInput, "`%s` is empty", name);
@@ -169,7 +172,7 @@ Refusal read_messages(const JsonView& messages, RequestOptions* options) noexcep
   options->inputs = reader.take("content");
   options->is_content = options->is_one = true;
   if (messages.count() != 1 || !options->inputs.is(JsonKind::kArray))
-    return refusal(422, kValidation, "`messages` must be one message, whose `content` is an array");
+    return invalid("`messages` must be one message, whose `content` is an array");
   return reader.end();
 }
 
@@ -178,11 +181,11 @@ Refusal read_content(const JsonView& content, RequestInput* input) noexcept {
     MemberReader reader(part);
     const bool is_text = !reader.word("type", "text", "image_url");
     JsonView* const place = is_text ? &input->first : &input->picture;
-    if (place->is_there()) return refusal(422, kValidation, "a message has one text and one picture, or one of them");
+    if (place->is_there()) return invalid("a message has one text and one picture, or one of them");
     if (is_text) *place = reader.string("text");
     if (!is_text) *place = reader.take("image_url").member("url");
     if (const Refusal refused = reader.end(); refused.is_given()) return refused;
-    if (!place->is(JsonKind::kString)) return refusal(422, kValidation, "a part of a message has no `text` or `url`");
+    if (!place->is(JsonKind::kString)) return invalid("a part of a message has no `text` or `url`");
   }
   if (!input->first.is_there() && !input->picture.is_there()) return refusal(400, kEmptyInput, "the message is empty");
   return {};
@@ -192,26 +195,23 @@ Refusal read_content(const JsonView& content, RequestInput* input) noexcept {
 
 Refusal read_request(std::string_view body, RequestForm form, RequestOptions* options) noexcept {
   if (const JsonProblem problem = check_json(body); problem.what != nullptr)
-    return refusal(400, kValidation, "the body is not JSON: byte %zu: %s", problem.byte, problem.what);
+    return refusal(400, kValidationError, "the body is not JSON: byte %zu: %s", problem.byte, problem.what);
   const JsonView document(body);
-  if (!document.is(JsonKind::kObject)) return refusal(422, kValidation, "the body must be a JSON object");
+  if (!document.is(JsonKind::kObject)) return invalid("the body must be a JSON object");
   MemberReader reader(document);
   const bool is_native = form == RequestForm::kNative;
   const char* const name = is_native ? "inputs" : form == RequestForm::kOpenAi ? "input" : "prompt";
   options->inputs = reader.take(name);
   if (const JsonView messages = form == RequestForm::kOpenAi ? reader.take("messages") : JsonView();
       !is_null(messages)) {
-    if (options->inputs.is_there())
-      reader.refuse(refusal(422, kValidation, "a request has `input` or `messages`, not both"));
+    if (options->inputs.is_there()) reader.refuse(invalid("a request has `input` or `messages`, not both"));
     reader.refuse(read_messages(messages, options));
   }
   if (!options->is_content) reader.refuse(check_inputs(name, options));
   reader.string("model");
   if (is_native) {
-    std::optional<bool> special_tokens;
-    reader.boolean("add_special_tokens", &special_tokens);
-    options->special_tokens = special_tokens.value_or(true);
-    reader.ignore("options");
+    reader.boolean("add_special_tokens", &options->special_tokens);
+    reader.take("options");
     const JsonView parameters = reader.take("parameters");
     if (!is_null(parameters) && !parameters.is(JsonKind::kObject)) reader.refuse(wrong_type("parameters", "an object"));
     if (parameters.is(JsonKind::kObject)) {
@@ -219,9 +219,7 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
       read_parameters(&inner, options);
       inner.only("function_to_apply", "softmax");
       inner.only("aggregation_strategy", "first");
-      std::optional<bool> details;
-      inner.boolean("details", &details);
-      options->details = details.value_or(false);
+      inner.boolean("details", &options->details);
       read_writing(&inner, "max_new_tokens", options);
       read_drawing(&inner, options);
       reader.refuse(inner.end());
@@ -231,25 +229,19 @@ Refusal read_request(std::string_view body, RequestForm form, RequestOptions* op
     reader.refuse(read_size(reader.string("size"), options));
     reader.only("response_format", "b64_json");
     reader.never("n", 1.0);
-    reader.count("seed", std::numeric_limits<std::int64_t>::max(), &options->seed, 0);
-    reader.ignore("user");
+    reader.count("seed", kMostSeed, &options->seed, 0);
+    reader.take("user");
   } else if (form == RequestForm::kCompletion) {
     read_writing(&reader, "max_tokens", options);
     for (const char* other : {"echo", "logprobs", "suffix", "logit_bias"}) reader.never(other);
-    reader.ignore("user");
+    reader.take("user");
   } else {
     options->base64 = reader.word("encoding_format", "float", "base64");
-    reader.count("dimensions", kMostDimensions, &options->dimensions);
+    reader.count("dimensions", kMostCount, &options->dimensions);
     options->are_pictures = reader.word("modality", "text", "image");
-    reader.ignore("user");
+    reader.take("user");
   }
-  // At the top, too, as clients send them; those of `parameters` have been read.
-  RequestOptions top;
-  read_parameters(&reader, &top);
-  if (top.top) options->top = top.top;
-  if (top.truncate) options->truncate = top.truncate;
-  if (top.normalize) options->normalize = top.normalize;
-  if (top.prompt_name.is_there()) options->prompt_name = top.prompt_name;
+  read_parameters(&reader, options);  // at the top, too, as clients send them
   return reader.end();
 }
 
@@ -281,7 +273,7 @@ std::optional<std::size_t> read_base64(std::string_view text, char* room) noexce
 Refusal read_picture(const JsonView& picture, std::string_view* base64) noexcept {
   std::string_view text = picture.raw_string();
   if (text.substr(0, 7) == "http://" || text.substr(0, 8) == "https://")
-    return refusal(422, kValidation, "no address is fetched: send the bytes of the picture");
+    return invalid("no address is fetched: send the bytes of the picture");
   if (text.substr(0, 5) == "data:") text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
   *base64 = text;
   return {};
@@ -294,21 +286,21 @@ Refusal read_input(const JsonView& item, const RequestOptions& options, RequestI
     (options.are_pictures ? input->picture : input->first) = item;
     return {};
   }
-  if (options.are_pictures) return refusal(422, kValidation, "a picture must be a string");
+  if (options.are_pictures) return invalid("a picture must be a string");
   if (item.is(JsonKind::kObject)) {
     MemberReader reader(item);
     input->first = reader.string("text");
     input->second = reader.string("text_pair");
     input->picture = reader.string("image");
     if (!input->first.is_there() && (!input->picture.is_there() || input->second.is_there()))
-      reader.refuse(refusal(422, kValidation, "an input has no `text`"));
+      reader.refuse(invalid("an input has no `text`"));
     return reader.end();
   }
   if (!item.is(JsonKind::kArray))
-    return refusal(422, kValidation,
+    return refusal(422, kValidationError,
                    "an input must be a string, an object of `text` and `text_pair` or an array of token ids");
   for (JsonView id = item.first(); id.is_there(); id = id.next()) {
-    if (!id.integer()) return refusal(422, kValidation, "an array that is an input must hold token ids: integers");
+    if (!id.integer()) return invalid("an array that is an input must hold token ids: integers");
   }
   if (!item.first().is_there()) return refusal(400, kEmptyInput, "an input is empty");
   input->ids = item;

@@ -20,9 +20,11 @@ struct Refusal {
 
   bool is_given() const noexcept { return status != 0; }
 };
-// printf's format.
+// printf's format; a std::int64_t is %jd.
 [[gnu::format(printf, 3, 4)]] Refusal refusal(int status, const char* type, const char* format, ...) noexcept;
-inline constexpr char kValidation[] = "Validation", kEmptyInput[] = "Empty", kOverloaded[] = "Overloaded",
+// With 422 and kValidationError.
+[[gnu::format(printf, 1, 2)]] Refusal invalid(const char* format, ...) noexcept;
+inline constexpr char kValidationError[] = "Validation", kEmptyInput[] = "Empty", kOverloaded[] = "Overloaded",
                       kUnhealthy[] = "Unhealthy", kTokenizerError[] = "Tokenizer", kBackend[] = "Backend";
 
 // The forms of requests: of text-embeddings-inference, text-generation-inference and huggingface_hub, and of OpenAI for
@@ -30,22 +32,16 @@ inline constexpr char kValidation[] = "Validation", kEmptyInput[] = "Empty", kOv
 enum class RequestForm : std::uint8_t { kNative, kOpenAi, kCompletion, kDrawing };
 
 struct RequestOptions {
-  std::optional<bool> truncate, normalize;
-  std::optional<std::int64_t> top;
-  std::optional<std::int64_t> new_tokens;
-  bool details = false;  // of texts that are written
-  // Of pictures that are drawn.
-  std::optional<std::int64_t> height, width, steps, seed;
+  std::optional<bool> truncate, normalize, details, special_tokens;
+  std::optional<std::int64_t> top, new_tokens, dimensions;
+  std::optional<std::int64_t> height, width, steps, seed;  // of pictures that are drawn
   std::optional<double> guidance;
-  JsonView negative;  // a string, or no value
-  std::optional<std::int64_t> dimensions;
+  JsonView negative, prompt_name;  // strings, or no value
   bool base64 = false;
-  bool special_tokens = true;  // of /tokenize
-  JsonView prompt_name;        // a string, or no value
-  JsonView inputs;             // a string, or an array that is not empty
-  bool are_pictures = false;   // they are pictures, as base64 or data URIs
-  bool is_content = false;     // they are the parts of a message, which make one input
-  bool is_one = false;         // `inputs` as a whole is one input
+  JsonView inputs;            // a string, or an array that is not empty
+  bool are_pictures = false;  // they are pictures, as base64 or data URIs
+  bool is_content = false;    // they are the parts of a message, which make one input
+  bool is_one = false;        // `inputs` as a whole is one input
 };
 
 // Reads a body into `options`, which refers to it. Members that no form knows are refused, so that nothing that is

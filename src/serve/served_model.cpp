@@ -40,10 +40,6 @@ std::string asking_command(const std::string& folder) {
   return command;
 }
 
-bool are_finite(const float* numbers, std::int64_t count) noexcept {
-  return std::all_of(numbers, numbers + count, [](float x) { return std::isfinite(x); });
-}
-
 }  // namespace
 
 ServedModel::ServedModel(const Settings& settings) : folder_(settings.model.model_name_or_path.resolved) {
@@ -234,37 +230,38 @@ std::size_t ServedModel::scratch_bytes(std::size_t text_bytes) const {
   return tokenizer_ == nullptr ? 0 : tokenizer_->scratch_bytes(text_bytes);
 }
 
-EncodedAs ServedModel::encode(const Texts& texts, bool cuts, Span<std::byte> scratch,
-                              ServedInput* input) const noexcept {
-  if (task_ == ServedTask::kTags) return encode_words(texts.first, cuts, scratch, input);
-  // One id more than may be, so that a text that is too long shows.
-  Encoded encoded;
-  const std::size_t most = static_cast<std::size_t>(longest_);
-  if (!tokenizer_->encode_into(texts, {input->ids, most + 1}, &encoded, scratch).ok()) return EncodedAs::kTooLong;
-  EncodedAs as = EncodedAs::kWhole;
-  if (encoded.tokens > longest_) {
-    if (!cuts) return EncodedAs::kTooLong;
-    as = EncodedAs::kCut;
-    if (!tokenizer_->encode_into(texts, {input->ids, most}, &encoded, scratch).ok()) return EncodedAs::kTooLong;
-  }
-  if (encoded.tokens == tokenizer_->special_tokens(texts.second.has_value())) return EncodedAs::kEmpty;
-  input->tokens = encoded.tokens;
-  input->second_begin = encoded.second_begin;
-  input->selected =
-      task_ != ServedTask::kWords ? 0 : std::count(input->ids, input->ids + encoded.tokens, tokenizer_->mask_id());
-  if (task_ == ServedTask::kWords && input->selected == 0) return EncodedAs::kNoMask;
-  return input->selected > kMostMasks ? EncodedAs::kManyMasks : as;
+Refusal ServedModel::too_long() const noexcept {
+  return refusal(422, kTokenizerError, "an input has more than %jd tokens", longest_);
 }
 
-EncodedAs ServedModel::encode_words(std::string_view text, bool cuts, Span<std::byte> scratch,
-                                    ServedInput* input) const noexcept {
+Refusal ServedModel::encode(const Texts& texts, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept {
+  if (task_ == ServedTask::kTags) return encode_words(texts.first, cuts, scratch, input);
+  Encoded encoded;
+  // One id more than may be, so that a text that is too long shows.
+  for (const std::int64_t most : {longest_ + 1, longest_}) {
+    if (!tokenizer_->encode_into(texts, {input->ids, static_cast<std::size_t>(most)}, &encoded, scratch).ok())
+      return too_long();
+    if (encoded.tokens <= longest_) break;
+    if (!cuts) return too_long();
+  }
+  if (encoded.tokens == tokenizer_->special_tokens(texts.second.has_value()))
+    return refusal(400, kEmptyInput, "an input is empty");
+  input->tokens = encoded.tokens;
+  input->second_begin = encoded.second_begin;
+  if (task_ != ServedTask::kWords) return {};
+  input->selected = std::count(input->ids, input->ids + encoded.tokens, tokenizer_->mask_id());
+  return input->selected <= kMostMasks ? Refusal() : invalid("an input has more than %jd mask tokens", kMostMasks);
+}
+
+Refusal ServedModel::encode_words(std::string_view text, bool cuts, Span<std::byte> scratch,
+                                  ServedInput* input) const noexcept {
   const Span<PlacedToken> placed{static_cast<PlacedToken*>(static_cast<void*>(scratch.data())),
                                  static_cast<std::size_t>(longest_ - tokenizer_->special_tokens(false))};
   std::size_t count = 0;
   const Span<std::byte> rest = scratch.subspan(places_bytes(), scratch.size() - places_bytes());
-  if (!tokenizer_->place_tokens_into(text, placed, &count, rest).ok()) return EncodedAs::kTooLong;
-  if (count == 0) return EncodedAs::kEmpty;
-  if (count > placed.size() && !cuts) return EncodedAs::kTooLong;
+  if (!tokenizer_->place_tokens_into(text, placed, &count, rest).ok()) return too_long();
+  if (count == 0) return refusal(400, kEmptyInput, "an input is empty");
+  if (count > placed.size() && !cuts) return too_long();
   const Span<PlacedToken> kept = placed.first(std::min(count, placed.size()));
   const Span<const std::int32_t> before = tokenizer_->before(), after = tokenizer_->after();
   std::int32_t* id = std::copy(before.begin(), before.end(), input->ids);
@@ -274,24 +271,7 @@ EncodedAs ServedModel::encode_words(std::string_view text, bool cuts, Span<std::
   input->selected = input->tokens;
   input->word_count =
       static_cast<std::int64_t>(find_words({input->words, kept.size()}, text, kept, {*tokenizer_, token_texts_}));
-  return count > placed.size() ? EncodedAs::kCut : EncodedAs::kWhole;
-}
-
-void ServedModel::answer_tags(ServedInput* input, const float* logits) const noexcept {
-  input->is_finite = are_finite(logits, input->tokens * outputs_);
-  if (input->is_finite)
-    tag_words({input->words, static_cast<std::size_t>(input->word_count)},
-              logits + static_cast<std::int64_t>(tokenizer_->before().size()) * outputs_, outputs_);
-}
-
-void ServedModel::answer_words(ServedInput* input, const float* logits) const noexcept {
-  input->guesses_each = std::min(input->top, outputs_);
-  for (std::int64_t mask = 0; mask < input->selected && input->is_finite; ++mask, logits += outputs_) {
-    input->is_finite = are_finite(logits, outputs_);
-    if (input->is_finite)
-      most_probable(logits, outputs_,
-                    {input->guesses + mask * input->guesses_each, static_cast<std::size_t>(input->guesses_each)});
-  }
+  return {};
 }
 
 // Of the part those whose pictures can be decoded stay, and these lie one behind the other.
@@ -362,28 +342,24 @@ void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
 
 // The part, from its numbers.
 void ServedModel::answer(const float* output) noexcept {
-  const bool guesses = task_ == ServedTask::kClasses || task_ == ServedTask::kPictureClasses;
-  for (ServedInput* const one : part_) {
-    ServedInput& input = *one;
-    input.is_finite = true;
-    if (task_ == ServedTask::kWords) {
-      answer_words(&input, output);
-      output += input.selected * outputs_;
-      continue;
+  for (ServedInput* const input : part_) {
+    const std::int64_t rows = task_ == ServedTask::kTags    ? input->tokens
+                              : task_ == ServedTask::kWords ? input->selected
+                                                            : 1;
+    const float* const end = output + rows * outputs_;
+    input->is_finite = std::all_of(output, end, [](float x) { return std::isfinite(x); });
+    if (input->is_finite && task_ == ServedTask::kTags) {
+      tag_words({input->words, static_cast<std::size_t>(input->word_count)},
+                output + static_cast<std::int64_t>(tokenizer_->before().size()) * outputs_, outputs_);
+    } else if (input->is_finite && guesses() > 0) {
+      input->guesses_each = std::min(input->top, outputs_);
+      TokenOrClass* best = input->guesses;
+      for (const float* row = output; row != end; row += outputs_, best += input->guesses_each)
+        most_probable(row, outputs_, {best, static_cast<std::size_t>(input->guesses_each)});
+    } else if (input->is_finite) {
+      std::copy(output, end, input->numbers);
     }
-    if (task_ == ServedTask::kTags) {
-      answer_tags(&input, output);
-      output += input.tokens * outputs_;
-      continue;
-    }
-    input.is_finite = are_finite(output, outputs_);
-    if (guesses && input.is_finite) {
-      input.guesses_each = std::min({input.top, outputs_, kMostGuesses});
-      most_probable(output, outputs_, {input.guesses, static_cast<std::size_t>(input.guesses_each)});
-    } else if (!guesses) {
-      std::copy_n(output, outputs_, input.numbers);
-    }
-    output += outputs_;
+    output = end;
   }
 }
 

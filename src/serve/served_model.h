@@ -17,6 +17,7 @@
 #include "src/base/span.h"
 #include "src/json/json_scan.h"
 #include "src/pictures/picture_decoder.h"
+#include "src/serve/request_text.h"
 #include "src/serve/served_drawer.h"
 #include "src/serve/text_batch.h"
 #include "src/serve/text_writer.h"
@@ -70,9 +71,6 @@ struct ServedInput {
   std::int64_t batch_inputs = 0, batch_rows = 0;           // of the batch that it ran in
   bool is_first_of_batch = false;
 };
-
-// What became of a text that was to be tokens.
-enum class EncodedAs : std::uint8_t { kWhole, kCut, kTooLong, kEmpty, kNoMask, kManyMasks };
 
 class ServedModel {
  public:
@@ -129,9 +127,10 @@ class ServedModel {
 
   // Sealed.
 
-  // Writes the tokens of a text or a pair into the input. cuts: a longer one is cut, else kTooLong. Both texts are
+  // Writes the tokens of a text or a pair into the input. cuts: a longer one is cut, else refused. Both texts are
   // UTF-8. scratch: scratch_bytes() for the longer one.
-  EncodedAs encode(const Texts& texts, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
+  Refusal encode(const Texts& texts, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
+  Refusal too_long() const noexcept;
   std::size_t scratch_bytes(std::size_t text_bytes) const;
   // Answers all inputs, for which the planned room suffices; of kWrites, begins texts, writes a token, and gives up.
   void run(ServedInput* const* inputs, std::size_t count) noexcept;
@@ -146,8 +145,7 @@ class ServedModel {
   void open_classes();
   void open_pictures(std::int64_t max_pixels);
   std::size_t places_bytes() const;
-  EncodedAs encode_words(std::string_view text, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
-  void answer_tags(ServedInput* input, const float* logits) const noexcept;
+  Refusal encode_words(std::string_view text, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
   std::int64_t picture_numbers() const { return 3 * media_.image_side * media_.image_side; }
   std::int64_t pictures() const { return std::min(room_.texts, room_.tokens / picture_rows_); }  // of a batch
   // A graph, for inputs that have what it reads.
@@ -160,7 +158,6 @@ class ServedModel {
   Batch pack(ServedInput* const* inputs, std::size_t count) noexcept;
   const float* replay(const ServedGraph& graph) noexcept;
   void answer(const float* output) noexcept;
-  void answer_words(ServedInput* input, const float* logits) const noexcept;
 
   const std::string folder_;
   ServedTask task_ = ServedTask::kVectors;

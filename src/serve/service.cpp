@@ -99,7 +99,6 @@ Service::Service(RecordedService& service, Isa isa)
                      static_cast<std::size_t>(serve_.payload_limit), digest_);
   HttpSettings http = service.http;
   http.headers = "X-Bascule-Model: " + digest_ + "\r\n";
-  for (const HttpEndpoint& endpoint : service.http.endpoints) paths_.push_back(endpoint.path);
   server_ = std::make_unique<HttpServer>(std::move(http), *this);
 }
 
@@ -195,7 +194,7 @@ void Service::finish(Job* job) noexcept {
     if (refused == nullptr && input->refused != MEDIA_ENGINE_OK) refused = input;
   }
   if (refused != nullptr && !refused->is_dropped && !is_late) {
-    refuse(job->request, refusal(422, kValidation, "the picture cannot be read: %s",
+    refuse(job->request, invalid("the picture cannot be read: %s",
                                  media_engine_picture_text(refused->refused, refused->refused_detail)));
   } else if (is_late) {
     metrics_.refused(RefusedFor::kWait);
@@ -236,11 +235,10 @@ void Service::gone(HttpTicket ticket) noexcept {
 
 void Service::refused(int status, std::string_view path) noexcept {
   metrics_.refused(RefusedFor::kProtocol);
-  const auto found = std::find(paths_.begin(), paths_.end(), path);
-  if (found != paths_.end()) metrics_.answered(static_cast<std::size_t>(found - paths_.begin()), status, 0.0);
+  const std::vector<HttpEndpoint>& all = service_.http.endpoints;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const HttpEndpoint& one) { return one.path == path; });
+  if (found != all.end()) metrics_.answered(static_cast<std::size_t>(found - all.begin()), status, 0.0);
 }
-
-void Service::sent(int /*status*/, std::size_t /*bytes*/, bool /*whole*/) noexcept {}
 
 // job: of an answer that was computed; null: of one that was made at once.
 void Service::answer(const HttpRequest& request, int status, std::string_view body, std::string_view headers,
@@ -263,9 +261,9 @@ void Service::answer(const HttpRequest& request, int status, std::string_view bo
   answer.body = body;
   answer.lasting = body.data() == info_.data() || body.data() == models_.data() || body.data() == page_.html.data();
   if (job != nullptr && job->options.form == AnswerForm::kFile) answer.content_type = "image/png";
-  if (service_.endpoints[request.endpoint] == ServedEndpoint::kMetrics && status == 200)
+  if (service_.endpoint(request.endpoint) == ServedEndpoint::kMetrics && status == 200)
     answer.content_type = "text/plain; version=0.0.4";
-  if (service_.endpoints[request.endpoint] == ServedEndpoint::kUi) answer.content_type = "text/html; charset=utf-8";
+  if (service_.endpoint(request.endpoint) == ServedEndpoint::kUi) answer.content_type = "text/html; charset=utf-8";
   server_->answer(request.ticket, answer);
 }
 

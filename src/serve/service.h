@@ -39,13 +39,15 @@ class Service final : public HttpHandler {
   std::uint64_t batches() const { return worker_->batches(); }
   std::uint64_t lost_lines() const { return log_.lost(); }
 
+  // Serves that connection, too.
+  void connect(Descriptor socket) noexcept { server_->connect(std::move(socket)); }
+
   // Sealed. Serves until *stop is not 0 and what was admitted has been answered.
   void serve(const volatile int* stop, const NotifySocket& notify) noexcept;
 
   void request(const HttpRequest& request) noexcept override;
   void gone(HttpTicket ticket) noexcept override;
   void refused(int status, std::string_view path) noexcept override;
-  void sent(int status, std::size_t bytes, bool whole) noexcept override;
 
  private:
   // A request that waits for answers to its inputs: of a ticket's slot.
@@ -54,8 +56,8 @@ class Service final : public HttpHandler {
     bool is_open = false;
     ServedInput* first = nullptr;
     std::size_t inputs = 0, remaining = 0;
+    ServedEndpoint endpoint = ServedEndpoint::kNative;
     AnswerOptions options;
-    char id[32] = {};  // of OpenAI's answers: "cmpl-" and a part of the request's SHA-256
     char* room = nullptr;
     std::size_t room_bytes = 0;
   };
@@ -73,7 +75,8 @@ class Service final : public HttpHandler {
   Refusal take_picture(const JsonView& item, ServedInput* input) noexcept;
   Refusal encode_text(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept;
   Refusal encode_drawing(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept;
-  Refusal check_drawing_options(const RequestOptions& options, Job* job) noexcept;
+  Refusal check_drawing_options(const RequestOptions& options) noexcept;
+  bool cuts(const RequestOptions& options) const noexcept { return options.truncate.value_or(serve_.auto_truncate); }
   Refusal find_prompt(const RequestOptions& options, std::string_view* prompt) noexcept;
   Refusal encode_ids(const JsonView& ids, const RequestOptions& options, ServedInput* input) noexcept;
   Refusal check_options(const RequestOptions& options, Job* job) noexcept;
@@ -100,7 +103,6 @@ class Service final : public HttpHandler {
   std::vector<Job> jobs_;            // by slot
   std::vector<std::uint32_t> free_;  // inputs
   std::vector<std::uint32_t> done_;
-  std::vector<std::string_view> paths_;  // of endpoints
   std::string info_, models_;
   ServedPage page_;
   ServiceMetrics metrics_;

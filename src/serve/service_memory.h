@@ -18,24 +18,17 @@ class ServiceMemory {
   ServiceMemory(const RecordedService& service, std::byte* memory) {
     const ServedModel& model = *service.model;
     const std::int64_t inputs = service.settings.serve.max_concurrent_requests;
-    // One id more than the longest input has, so that a text that is too long shows.
-    const std::int64_t tokens = model.ids();
-    std::int32_t* ids = nullptr;
-    float* numbers = nullptr;
-    TokenOrClass* guesses = nullptr;
-    TaggedWord* words = nullptr;
-    ServedInput* first = nullptr;
-    std::int32_t* written = nullptr;
-    float* logs = nullptr;
     text_room = service.text_bytes + model.longest_prompt();
     ArrayCutter cutter(memory);
+    ServedInput* first = nullptr;
     cutter.cut(&first, inputs);
-    cutter.cut(&ids, inputs * tokens);
-    cutter.cut(&numbers, inputs * model.numbers());
-    cutter.cut(&guesses, inputs * model.guesses());
-    cutter.cut(&words, inputs * model.words());
-    cutter.cut(&written, inputs * model.written());
-    cutter.cut(&logs, inputs * model.written());
+    if (memory != nullptr) input = {first, static_cast<std::size_t>(inputs)};
+    give_each(inputs, &cutter, &ServedInput::ids, model.ids());
+    give_each(inputs, &cutter, &ServedInput::numbers, model.numbers());
+    give_each(inputs, &cutter, &ServedInput::guesses, model.guesses());
+    give_each(inputs, &cutter, &ServedInput::words, model.words());
+    give_each(inputs, &cutter, &ServedInput::written, model.written());
+    give_each(inputs, &cutter, &ServedInput::logs, model.written());
     cutter.cut(&making, model.making_bytes());
     for (char*& text : texts) cutter.cut(&text, text_room);
     scratch_bytes = model.scratch_bytes(text_room);
@@ -45,16 +38,6 @@ class ServiceMemory {
     cutter.cut(&decoder_begin, model.decoder_bytes());
     decoder = {decoder_begin, model.decoder_bytes()};
     bytes_ = cutter.used_bytes();
-    if (memory == nullptr) return;
-    input = {first, static_cast<std::size_t>(inputs)};
-    for (std::int64_t i = 0; i < inputs; ++i) {
-      first[i].ids = ids + i * tokens;
-      first[i].numbers = numbers + i * model.numbers();
-      first[i].guesses = guesses + i * model.guesses();
-      first[i].words = words + i * model.words();
-      first[i].written = written + i * model.written();
-      first[i].logs = logs + i * model.written();
-    }
   }
 
   std::size_t bytes() const { return bytes_; }
@@ -69,6 +52,13 @@ class ServiceMemory {
   float* pixels = nullptr;      // of a batch of them
 
  private:
+  template <typename T>
+  void give_each(std::int64_t inputs, ArrayCutter* cutter, T* ServedInput::*place, std::int64_t count) {
+    T* all = nullptr;
+    cutter->cut(&all, inputs * count);
+    for (std::size_t i = 0; i < input.size(); ++i) input[i].*place = all + static_cast<std::int64_t>(i) * count;
+  }
+
   std::size_t bytes_ = 0;
 };
 

@@ -74,16 +74,15 @@ void ServiceMetrics::batch(double queue_seconds, double seconds, std::int64_t ro
   rows_.add(static_cast<double>(rows));
 }
 
-std::size_t ServiceMetrics::write(const ServiceFigures& figures, Span<const std::string_view> paths,
+std::size_t ServiceMetrics::write(const ServiceFigures& figures, const std::vector<HttpEndpoint>& endpoints,
                                   Span<char> room) const noexcept {
   PrometheusText text(room);
   text.kind("requests_total", "counter");
-  for (std::size_t endpoint = 0; endpoint < std::min(paths.size(), answers_.size()); ++endpoint) {
+  for (std::size_t endpoint = 0; endpoint < std::min(endpoints.size(), answers_.size()); ++endpoint) {
     for (std::size_t status = 0; status < std::size(kStatuses); ++status) {
       if (answers_[endpoint][status] == 0) continue;
-      text.line("bascule_requests_total{endpoint=\"%.*s\",code=\"%d\"} %llu\n",
-                static_cast<int>(paths[endpoint].size()), paths[endpoint].data(), kStatuses[status],
-                static_cast<unsigned long long>(answers_[endpoint][status]));
+      text.line("bascule_requests_total{endpoint=\"%s\",code=\"%d\"} %llu\n", endpoints[endpoint].path.c_str(),
+                kStatuses[status], static_cast<unsigned long long>(answers_[endpoint][status]));
     }
   }
   text.kind("refused_total", "counter");

@@ -5,9 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <vector>
 
 #include "src/base/span.h"
+#include "src/http/http_server.h"
 
 namespace bascule {
 
@@ -45,8 +46,9 @@ class ServiceMetrics {
   void batch(double queue_seconds, double seconds, std::int64_t rows) noexcept;
   std::uint64_t requests() const noexcept { return requests_; }
 
-  // paths: of endpoints, by number. Returns the length.
-  std::size_t write(const ServiceFigures& figures, Span<const std::string_view> paths, Span<char> room) const noexcept;
+  // Returns the length.
+  std::size_t write(const ServiceFigures& figures, const std::vector<HttpEndpoint>& endpoints,
+                    Span<char> room) const noexcept;
 
  private:
   static constexpr int kStatuses[] = {200, 400, 401, 404, 405, 408, 411, 413, 415, 422, 424, 429, 431, 499, 503};

@@ -13,7 +13,7 @@ namespace bascule {
 namespace {
 
 constexpr char kHealthy[] = "{\"status\": \"ok\"}", kReady[] = "{\"status\": \"ready\"}";
-constexpr std::int64_t kUsualSeed = 42;  // as `bascule draw` has it
+constexpr std::int64_t kUsualSeed = 42, kUsualGuesses = 5;  // as `bascule draw` and `bascule fill` have them
 constexpr char kDrains[] = "the server is being stopped";
 
 bool is_json_type(std::string_view type) noexcept {
@@ -36,7 +36,7 @@ bool is_picture_body(const HttpRequest& request) noexcept {
 }  // namespace
 
 void Service::request(const HttpRequest& request) noexcept {
-  switch (service_.endpoints[request.endpoint]) {
+  switch (service_.endpoint(request.endpoint)) {
     case ServedEndpoint::kHealth: return answer(request, 200, kHealthy, {}, nullptr);
     case ServedEndpoint::kReady:
       if (server_->is_draining()) return refuse(request, refusal(503, kUnhealthy, "%s", kDrains));
@@ -50,6 +50,7 @@ void Service::request(const HttpRequest& request) noexcept {
   Job& job = jobs_[request.ticket.slot];
   job = Job();
   job.request = request;
+  job.endpoint = service_.endpoint(request.endpoint);
   const Refusal refused = admit(request, &job);
   if (!refused.is_given()) return;
   free_inputs(job.first);
@@ -67,8 +68,7 @@ void Service::answer_metrics(const HttpRequest& request) noexcept {
   ForeignAllocations foreign[64];
   const std::size_t count = foreign_allocations(foreign, std::size(foreign));
   for (std::size_t i = 0; i < count; ++i) figures.foreign_allocations += foreign[i].calls;
-  const std::size_t bytes =
-      metrics_.write(figures, Span<const std::string_view>(paths_), {room, ServiceMetrics::kMostTextBytes});
+  const std::size_t bytes = metrics_.write(figures, service_.http.endpoints, {room, ServiceMetrics::kMostTextBytes});
   answer(request, 200, {room, bytes}, {}, nullptr);
 }
 
@@ -76,23 +76,21 @@ Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
   if (server_->is_draining()) return refusal(503, kUnhealthy, "%s", kDrains);
   const bool reads_pictures = service_.model->reads_pictures();
   const bool is_json = is_json_type(request.content_type) && !(reads_pictures && is_picture_body(request));
-  if (!is_json && !reads_pictures) return refusal(415, kValidation, "the body must be application/json");
-  const ServedEndpoint endpoint = service_.endpoints[request.endpoint];
-  const bool is_tokenize = endpoint == ServedEndpoint::kTokenize;
+  if (!is_json && !reads_pictures) return refusal(415, kValidationError, "the body must be application/json");
+  const bool is_tokenize = job->endpoint == ServedEndpoint::kTokenize;
   // Before any work is done for it.
   if (!is_tokenize) {
     if (const Refusal refused = check_wait(job); refused.is_given()) return refused;
   }
   RequestOptions options;
-  const bool is_openai = endpoint == ServedEndpoint::kOpenAi;
+  options.is_one = true;  // bytes of a picture
   Refusal refused;
   if (is_json) {
-    const RequestForm openai = service_.model->writer() != nullptr   ? RequestForm::kCompletion
-                               : service_.model->drawer() != nullptr ? RequestForm::kDrawing
-                                                                     : RequestForm::kOpenAi;
-    refused = read_request(request.body, is_openai ? openai : RequestForm::kNative, &options);
-  } else {
-    options.is_one = true;
+    const RequestForm form = job->endpoint != ServedEndpoint::kOpenAi        ? RequestForm::kNative
+                             : service_.model->task() == ServedTask::kWrites ? RequestForm::kCompletion
+                             : service_.model->task() == ServedTask::kDraws  ? RequestForm::kDrawing
+                                                                             : RequestForm::kOpenAi;
+    refused = read_request(request.body, form, &options);
   }
   if (!refused.is_given()) refused = check_options(options, job);
   if (!refused.is_given()) refused = encode_inputs(options, job);
@@ -136,7 +134,7 @@ Refusal Service::reserve(Job* job) noexcept {
   for (ServedInput* input = job->first; input != nullptr; input = input->next) {
     if (!input->is_base64) continue;
     const std::optional<std::size_t> bytes = read_base64(input->picture, picture);
-    if (!bytes) return refusal(422, kValidation, "a picture must be base64, without line breaks");
+    if (!bytes) return invalid("a picture must be base64, without line breaks");
     input->picture = {picture, *bytes};
     picture += *bytes;
   }
@@ -147,86 +145,70 @@ Refusal Service::check_options(const RequestOptions& options, Job* job) noexcept
   const ServedModel& model = *service_.model;
   const ServedTask task = model.task();
   const bool makes_vectors = task == ServedTask::kVectors;
-  const ServedEndpoint endpoint = service_.endpoints[job->request.endpoint];
-  const TextWriter* const writer = model.writer();
-  const bool is_written = writer != nullptr && endpoint != ServedEndpoint::kTokenize;
-  if (model.drawer() != nullptr) return check_drawing_options(options, job);
+  const bool is_written = task == ServedTask::kWrites && job->endpoint != ServedEndpoint::kTokenize;
+  const bool details = options.details.value_or(false);
+  const std::int64_t most = model.written();
+  job->options.form = job->endpoint == ServedEndpoint::kTokenize
+                          ? AnswerForm::kTokens
+                          : form_of(task, job->endpoint == ServedEndpoint::kOpenAi);
+  if (model.drawer() != nullptr) return check_drawing_options(options);
   if (options.height || options.width || options.steps || options.guidance || options.negative.is_there())
-    return refusal(422, kValidation, "the model draws no pictures");
-  if (!is_written && (options.new_tokens || options.details))
-    return refusal(422, kValidation, "`max_new_tokens` and `details` have no meaning here");
-  if (is_written && options.new_tokens.value_or(1) > writer->most_tokens())
-    return refusal(422, kValidation, "at most %lld tokens are written (max_new_tokens)",
-                   static_cast<long long>(writer->most_tokens()));
-  if (is_written && options.top.value_or(1) != 1)
-    return refusal(422, kValidation, "`top_k` is not supported: texts are not sampled");
+    return invalid("the model draws no pictures");
+  if (!is_written && (options.new_tokens || details))
+    return invalid("`max_new_tokens` and `details` have no meaning here");
+  if (is_written && options.new_tokens.value_or(1) > most)
+    return invalid("at most %jd tokens are written (max_new_tokens)", most);
+  if (is_written && options.top.value_or(1) != 1) return invalid("`top_k` is not supported: texts are not sampled");
   if (options.top && (makes_vectors || task == ServedTask::kValues || task == ServedTask::kTags))
-    return refusal(422, kValidation, "`top_k` has no meaning with this model");
-  if (task == ServedTask::kPictureClasses && !options.is_one)
-    return refusal(422, kValidation, "a request has one picture");
+    return invalid("`top_k` has no meaning with this model");
+  if (task == ServedTask::kPictureClasses && !options.is_one) return invalid("a request has one picture");
   if (!makes_vectors && (options.normalize || options.prompt_name.is_there()))
-    return refusal(422, kValidation, "`normalize` and `prompt_name` have no meaning with this model");
+    return invalid("`normalize` and `prompt_name` have no meaning with this model");
   if (options.normalize && !*options.normalize && model.sentence().normalize)
-    return refusal(422, kValidation, "`normalize` cannot be false: the model's vectors have the length 1");
+    return invalid("`normalize` cannot be false: the model's vectors have the length 1");
   if (options.dimensions && *options.dimensions != model.numbers())
-    return refusal(422, kValidation, "`dimensions` must be %lld", static_cast<long long>(model.numbers()));
+    return invalid("`dimensions` must be %jd", model.numbers());
   AnswerOptions& form = job->options;
   form.base64 = options.base64;
   form.is_one = options.is_one;
   form.normalizes = options.normalize.value_or(false) && !model.sentence().normalize;
-  form.is_nested = endpoint != ServedEndpoint::kPredict && (task != ServedTask::kClasses || !model.reads_pictures()) &&
-                   task != ServedTask::kPictureClasses;
-  form.details = options.details;
-  if (endpoint == ServedEndpoint::kOpenAi && is_written) {
-    Sha256 sum;
-    sum.add(job->request.body.data(), job->request.body.size());
-    std::snprintf(job->id, sizeof job->id, "cmpl-%.24s", Sha256Text(&sum).text().data() + sizeof "sha256");
-    form.id = job->id;
-  }
-  if (endpoint == ServedEndpoint::kTokenize) {
-    form.form = AnswerForm::kTokens;
-  } else if (endpoint == ServedEndpoint::kOpenAi) {
-    form.form = is_written ? AnswerForm::kOpenAiTexts : AnswerForm::kOpenAiVectors;
-  } else {
-    form.form = makes_vectors                ? AnswerForm::kVectors
-                : task == ServedTask::kWords ? AnswerForm::kWords
-                : task == ServedTask::kTags  ? AnswerForm::kTags
-                : is_written                 ? AnswerForm::kTexts
-                                             : AnswerForm::kClasses;
-  }
+  form.is_nested = job->endpoint != ServedEndpoint::kPredict && task != ServedTask::kPictureClasses &&
+                   (task != ServedTask::kClasses || !model.reads_pictures());
+  form.details = details;
+  if (form.form == AnswerForm::kOpenAiTexts)
+    std::snprintf(form.id, sizeof form.id, "cmpl-%.24s", Sha256Text(job->request.body).text().data() + sizeof "sha256");
   return {};
 }
 
-Refusal Service::check_drawing_options(const RequestOptions& options, Job* job) noexcept {
+Refusal Service::check_drawing_options(const RequestOptions& options) noexcept {
   const ServedDrawer& drawer = *service_.model->drawer();
   const DrawingOptions& drawn = drawer.options();
-  if (!options.is_one) return refusal(422, kValidation, "a request has one picture");
+  const double guidance = static_cast<double>(drawn.guidance);
+  if (!options.is_one) return invalid("a request has one picture");
   if (options.height.value_or(drawn.height) != drawn.height || options.width.value_or(drawn.width) != drawn.width)
-    return refusal(422, kValidation, "pictures have %lld x %lld pixels", static_cast<long long>(drawn.width),
-                   static_cast<long long>(drawn.height));
+    return invalid("pictures have %jd x %jd pixels", drawn.width, drawn.height);
   if (options.steps.value_or(drawer.steps()) != drawer.steps())
-    return refusal(422, kValidation, "pictures have %lld steps (num_inference_steps)",
-                   static_cast<long long>(drawer.steps()));
-  if (static_cast<float>(options.guidance.value_or(static_cast<double>(drawn.guidance))) != drawn.guidance)
-    return refusal(422, kValidation, "pictures have a guidance_scale of %g", static_cast<double>(drawn.guidance));
+    return invalid("pictures have %jd steps (num_inference_steps)", drawer.steps());
+  if (static_cast<float>(options.guidance.value_or(guidance)) != drawn.guidance)
+    return invalid("pictures have a guidance_scale of %g", guidance);
   if (options.negative.is_there() && !drawn.is_guided())
-    return refusal(422, kValidation, "`negative_prompt` has no effect: guidance_scale is 1 or less");
-  if (options.top || options.normalize || options.prompt_name.is_there() || options.new_tokens || options.details)
-    return refusal(422, kValidation, "the request has a member that has no meaning with this model");
-  const bool is_openai = service_.endpoints[job->request.endpoint] == ServedEndpoint::kOpenAi;
-  job->options.form = is_openai ? AnswerForm::kOpenAiPicture : AnswerForm::kFile;
+    return invalid("`negative_prompt` has no effect: guidance_scale is 1 or less");
+  if (options.top || options.normalize || options.prompt_name.is_there() || options.new_tokens ||
+      options.details.value_or(false))
+    return invalid("the request has a member that has no meaning with this model");
   return {};
 }
 
 Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept {
   const std::size_t count = options.is_one ? 1 : options.inputs.count();
   const std::size_t most = static_cast<std::size_t>(serve_.max_client_batch_size);
-  if (count > most)
-    return refusal(422, kValidation, "the request has %zu inputs; max_client_batch_size is %zu", count, most);
+  if (count > most) return invalid("the request has %zu inputs; max_client_batch_size is %zu", count, most);
   if (count > free_.size()) {
     metrics_.refused(RefusedFor::kQueue);
     return refusal(429, kOverloaded, "too many inputs are waiting");
   }
+  const ServedTask task = service_.model->task();
+  const bool has_few = task == ServedTask::kWords || task == ServedTask::kPictureClasses;
   ServedInput** end = &job->first;
   for (JsonView item = options.is_one ? options.inputs : options.inputs.first(); job->inputs < count;
        item = options.is_one ? item : item.next()) {
@@ -241,15 +223,13 @@ Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept
     *end = &input;
     end = &input.next;
     ++job->inputs;
-    const ServedTask task = service_.model->task();
-    const std::int64_t usual = task == ServedTask::kWords || task == ServedTask::kPictureClasses ? 5 : kMostGuesses;
-    input.top = options.top.value_or(usual);
+    input.top = options.top.value_or(has_few ? kUsualGuesses : kMostGuesses);
     if (const TextWriter* const writer = service_.model->writer()) {
       input.most_written = options.new_tokens.value_or(writer->usual_tokens());
-      input.wants_logs = options.details && writer->options().num_beams == 1;
+      input.wants_logs = job->options.details && writer->options().num_beams == 1;
     }
     if (const Refusal refused = encode_input(item, options, &input); refused.is_given()) return refused;
-    if (job->options.form == AnswerForm::kTokens && !options.special_tokens) {
+    if (job->options.form == AnswerForm::kTokens && !options.special_tokens.value_or(true)) {
       const Tokenizer& tokenizer = service_.model->tokenizer();
       const std::int64_t before = static_cast<std::int64_t>(tokenizer.before().size());
       input.tokens -= before + static_cast<std::int64_t>(tokenizer.after().size());
@@ -271,10 +251,9 @@ Refusal Service::encode_input(const JsonView& item, const RequestOptions& option
   const bool has_picture = asked.picture.is_there() || !item.is_there();
   const bool is_tokenize = jobs_[input->request].options.form == AnswerForm::kTokens;
   if (is_tokenize ? has_picture : !model.answers(has_text, has_picture))
-    return refusal(422, kValidation, "the model cannot be asked about %s",
-                   !has_picture ? "a text without a picture"
-                   : has_text   ? "a picture with a text"
-                                : "a picture alone");
+    return invalid("the model cannot be asked about %s", !has_picture ? "a text without a picture"
+                                                         : has_text   ? "a picture with a text"
+                                                                      : "a picture alone");
   if (has_picture) {
     if (const Refusal refused = take_picture(asked.picture, input); refused.is_given() || !has_text) return refused;
   }
@@ -293,11 +272,10 @@ Refusal Service::take_picture(const JsonView& item, ServedInput* input) noexcept
 
 Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept {
   const ServedModel& model = *service_.model;
-  if (asked.second.is_there() && !model.reads_pairs())
-    return refusal(422, kValidation, "the model does not read pairs of texts");
+  if (asked.second.is_there() && !model.reads_pairs()) return invalid("the model does not read pairs of texts");
   for (const JsonView& text : {asked.first, asked.second}) {
     if (text.raw_string().size() > service_.text_bytes)
-      return refusal(413, kValidation, "a text has more than %zu bytes", service_.text_bytes);
+      return refusal(413, kValidationError, "a text has more than %zu bytes", service_.text_bytes);
   }
   input->text = asked.first;
   if (model.drawer() != nullptr) return encode_drawing(asked, options, input);
@@ -313,36 +291,25 @@ Refusal Service::encode_text(const RequestInput& asked, const RequestOptions& op
   if (model.writer() != nullptr && texts.first.size() == prompt.size())
     return refusal(400, kEmptyInput, "an input is empty");
   if (asked.second.is_there()) texts.second = asked.second.string({memory_.texts[1], service_.text_bytes});
-  const bool cuts = options.truncate.value_or(serve_.auto_truncate);
-  switch (model.encode(texts, cuts, {memory_.scratch, memory_.scratch_bytes}, input)) {
-    case EncodedAs::kWhole:
-    case EncodedAs::kCut: return {};
-    case EncodedAs::kEmpty: return refusal(400, kEmptyInput, "an input is empty");
-    case EncodedAs::kNoMask:
-      if (service_.endpoints[jobs_[input->request].request.endpoint] == ServedEndpoint::kTokenize) return {};
-      return refusal(422, kValidation, "an input has no mask token");
-    case EncodedAs::kManyMasks:
-      return refusal(422, kValidation, "an input has more than %lld mask tokens", static_cast<long long>(kMostMasks));
-    case EncodedAs::kTooLong: break;
-  }
-  return refusal(422, kTokenizerError, "an input has more than %lld tokens", static_cast<long long>(model.longest()));
+  const Refusal refused = model.encode(texts, cuts(options), {memory_.scratch, memory_.scratch_bytes}, input);
+  const bool needs_mask = model.task() == ServedTask::kWords && input->selected == 0 &&
+                          jobs_[input->request].endpoint != ServedEndpoint::kTokenize;
+  return !refused.is_given() && needs_mask ? invalid("an input has no mask token") : refused;
 }
 
 Refusal Service::encode_drawing(const RequestInput& asked, const RequestOptions& options, ServedInput* input) noexcept {
   const PromptTokenizer& tokenizer = service_.model->drawer()->tokenizer();
   if (options.negative.raw_string().size() > service_.text_bytes)
-    return refusal(413, kValidation, "a text has more than %zu bytes", service_.text_bytes);
+    return refusal(413, kValidationError, "a text has more than %zu bytes", service_.text_bytes);
   const std::string_view prompt = asked.first.string({memory_.texts[0], service_.text_bytes});
-  const std::string_view negative = options.negative.is_there()
-                                        ? options.negative.string({memory_.texts[1], service_.text_bytes})
-                                        : std::string_view();
+  std::string_view negative;
+  if (options.negative.is_there()) negative = options.negative.string({memory_.texts[1], service_.text_bytes});
   if (prompt.empty()) return refusal(400, kEmptyInput, "the prompt is empty");
-  const bool cuts = options.truncate.value_or(serve_.auto_truncate);
   const std::int64_t tokens = service_.model->longest();
   std::int32_t* ids = input->ids;
   for (const std::string_view text : {prompt, negative}) {
-    if (!tokenizer.encode_into(text, cuts, ids, {memory_.scratch, memory_.scratch_bytes}))
-      return refusal(422, kTokenizerError, "a prompt has more than %lld tokens", static_cast<long long>(tokens));
+    if (!tokenizer.encode_into(text, cuts(options), ids, {memory_.scratch, memory_.scratch_bytes}))
+      return refusal(422, kTokenizerError, "a prompt has more than %jd tokens", tokens);
     ids += tokens;
   }
   input->tokens = tokens;
@@ -361,27 +328,25 @@ Refusal Service::find_prompt(const RequestOptions& options, std::string_view* pr
   for (const auto& [name, text] : sentence.prompts) {
     if (!options.prompt_name.equals(name)) continue;
     if (!sentence.include_prompt && !text.empty())
-      return refusal(422, kValidation, "the model leaves prompts out of its vectors, which is not supported");
+      return invalid("the model leaves prompts out of its vectors, which is not supported");
     *prompt = text;
     return {};
   }
   if (options.prompt_name.equals("query") || options.prompt_name.equals("document")) return {};
-  return refusal(422, kValidation, "the model has no prompt of that name");
+  return invalid("the model has no prompt of that name");
 }
 
 Refusal Service::encode_ids(const JsonView& ids, const RequestOptions& options, ServedInput* input) noexcept {
   const ServedModel& model = *service_.model;
-  if (model.task() != ServedTask::kVectors)
-    return refusal(422, kValidation, "token ids are taken for vectors only: write texts");
+  if (model.task() != ServedTask::kVectors) return invalid("token ids are taken for vectors only: write texts");
   input->tokens = 0;
   for (JsonView id = ids.first(); id.is_there(); id = id.next()) {
     const std::int64_t number = *id.integer();
     if (number < 0 || number >= model.model().inputs().texts[0].vocabulary_size)
-      return refusal(422, kValidation, "a token id is outside the vocabulary");
+      return invalid("a token id is outside the vocabulary");
     if (input->tokens == model.longest()) {
-      if (options.truncate.value_or(serve_.auto_truncate)) break;
-      return refusal(422, kTokenizerError, "an input has more than %lld tokens",
-                     static_cast<long long>(model.longest()));
+      if (cuts(options)) break;
+      return model.too_long();
     }
     input->ids[input->tokens++] = static_cast<std::int32_t>(number);
   }

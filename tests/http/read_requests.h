@@ -17,7 +17,7 @@ constexpr std::size_t kBodyLimit = 40000;  // more than fits behind a head
 
 inline std::string line_of(const RequestReader& reader) {
   const RequestHead& head = reader.head();
-  constexpr const char* kMethods[] = {"GET", "HEAD", "POST", "OPTIONS", "other"};
+  constexpr const char* kMethods[] = {"GET", "POST", "HEAD", "OPTIONS", "other"};
   const Span<char> body = reader.body();
   std::string text = std::string(kMethods[static_cast<int>(head.method)]) + ' ' + std::string(head.path);
   if (!head.query.empty()) text += '?' + std::string(head.query);

@@ -51,6 +51,7 @@ struct Client {
   std::string received;
   bool is_closed = false, is_reset = false;
 
+  explicit Client(Descriptor connected_one) : socket(std::move(connected_one)) {}
   explicit Client(const std::string& address, int receive_bytes = 0) : socket(connected(address, receive_bytes)) {}
 
   // Returns how much the system took.
@@ -92,7 +93,6 @@ struct EchoHandler final : HttpHandler {
   HttpServer* server = nullptr;
   std::vector<HttpTicket> held, gone_tickets;
   std::vector<std::string> asked, refusals;
-  std::size_t whole = 0, partly = 0;
   std::size_t big_bytes = 1 << 20;
   bool keeps_names = true;
 
@@ -122,7 +122,6 @@ struct EchoHandler final : HttpHandler {
   void refused(int status, std::string_view path) noexcept override {
     if (keeps_names) refusals.push_back(std::to_string(status) + ' ' + std::string(path));
   }
-  void sent(int, std::size_t, bool is_whole) noexcept override { ++(is_whole ? whole : partly); }
 };
 
 inline HttpSettings small_settings() {

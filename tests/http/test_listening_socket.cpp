@@ -40,12 +40,43 @@ std::string refusal_of(const std::string& listen) {
 
 TEST(ListeningSocket, RefusesAnAddressThatIsNone) {
   const std::string long_path = "unix:/" + std::string(120, 'a');
-  for (const char* listen : {"", "3000", "localhost", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
+  for (const char* listen : {"3000", "localhost", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
                              "127.0.0.1:-1", "name:3000", "::1:3000", "[::1]", "[]:1", "[x]:1", "1.2.3.4.5:1"})
     EXPECT_NE(refusal_of(listen).find("no address that can be listened on"), std::string::npos) << listen;
   EXPECT_NE(refusal_of("unix:").find("1 to 107 bytes"), std::string::npos);
   EXPECT_NE(refusal_of(long_path).find("1 to 107 bytes"), std::string::npos);
   EXPECT_NE(refusal_of("unix:/no/such/folder/s").find("No such file"), std::string::npos);
+}
+
+TEST(ListeningSocket, IsTriedAndLeavesNothing) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/s";
+  try_listening("unix:" + path, false);
+  try_listening("unix:" + folder.path() + "/none/s", false);
+  try_listening("127.0.0.1:0", false);
+  EXPECT_THROW(try_listening("0.0.0.0:0", false), Error);
+  try_listening("0.0.0.0:0", true);
+  struct stat info = {};
+  EXPECT_NE(::stat(path.c_str(), &info), 0);
+  std::ofstream(path) << "a";
+  EXPECT_THROW(try_listening("unix:" + path, false), Error);
+  EXPECT_EQ(::stat(path.c_str(), &info), 0);
+}
+
+TEST(ListeningSocket, IsNotNeededForAConnectionThatIsGiven) {
+  HttpSettings settings = small_settings();
+  settings.listen = "";
+  settings.max_connections = 1;
+  Served served(settings);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  Client c{Descriptor(ends[0])};
+  served.server.connect(Descriptor(ends[1]));
+  c.send(http_post("/echo", "here"));
+  ASSERT_TRUE(served.pump({&c}, [&] { return c.has("here"); }));
+  EXPECT_EQ(c.status(), 200);
+  served.server.drain();
+  EXPECT_TRUE(served.pump({&c}, [&] { return c.is_closed && served.server.is_drained(); }));
 }
 
 TEST(ListeningSocket, OtherMachinesNeedAKeyOrLeave) {

@@ -72,7 +72,7 @@ TEST(InputQueue, EveryInputIsTakenOnceInOrderWithinTheRoom) {
   Numbers pushed, seen;
   std::vector<std::int64_t> rows(1000), selected(1000);
   for (std::uint32_t next = 0; seen.size() < 1000;) {
-    while (next < 1000 && queue.has_room(1) && random.chance(0.7)) {
+    while (next < 1000 && queue.inputs() < 64 && random.chance(0.7)) {
       rows[next] = random.integer(1, 50);
       selected[next] = random.integer(0, 6);
       queue.push({next, rows[next], selected[next], rows[next]});
