@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, has_mpi, is_sanitized, patient, run
+from bascule_run import PROGRAM, has_mpi, has_onednn, is_sanitized, patient, run
 from flipped_bits import flip, flip_behind, tensors_of
 from small_run import DATA, ROWS, TOKENIZER, small_settings
 
@@ -61,6 +61,16 @@ class Reproduce(unittest.TestCase):
         self.assertEqual(record["pictures"]["listed"], record["pictures"]["pictures"])
         self.assertEqual(len((self.folder / "run" / "pictures.xxh3").read_text().splitlines()), record["pictures"]["listed"])
         self.assertEqual([step[0] for step in record["steps"]], [1, 2, 3, 4, 5, 6])
+
+    @unittest.skipUnless(has_onednn(), "built without oneDNN")
+    def test_a_record_has_the_library_of_products_where_that_computes(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            toml = small_settings(pathlib.Path(temporary), machine__products='"onednn"', training__max_steps="1")
+            self.assertEqual(run("run", toml).returncode, 0)
+            for folder, is_listed in ((self.folder, False), (pathlib.Path(temporary), True)):
+                libraries = json.loads((folder / "run" / "bascule.json").read_text())["record"]["libraries"]
+                self.assertGreater(len(libraries), 5)
+                self.assertEqual(any("libdnnl." in library["path"] for library in libraries), is_listed)
 
     def test_the_repeated_run_has_the_same_bits(self):
         done = run("reproduce", self.folder / "run" / "bascule.json", "--output", self.folder / "again")
