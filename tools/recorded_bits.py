@@ -7,7 +7,8 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16, with sums of pairs and of tiles; the demos of ViT, BERT and T5; classes and values of texts, tags of words and vectors of texts, with BERT and its relatives. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16, with sums of pairs and of tiles; the demos of ViT, BERT and T5; classes and values of texts, tags of words and vectors of texts,
+with BERT and its relatives. Scalar code has shorter ones of these. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json
@@ -32,13 +33,14 @@ RECORD = DATA / "recorded_bits.json"
 # Evaluated in a whole batch and a cut one. More rows would be evaluated by the same kernels: with scalar code in bf16, that took four minutes.
 FEW_ROWS = {"max_eval_samples": 24, "max_predict_samples": 24}
 EVALUATION_BATCH = {"per_device_eval_batch_size": 16}
+SMALL_PICTURES = {"memory_mib": 48}  # to touch the usual 256 MiB takes longer than some of the runs
 
 
 def golden(name):
     """Settings of a run of tests/data/run_goldens."""
     case = json.loads((DATA / "run_goldens" / name / "run.json").read_text())
     changes = {"model": {"model_name_or_path": f'"{DATA}/goldens/{case["model"]}"', "tokenizer_name": f'"{DATA}/run_goldens/tokenizer"'},
-               "data": {"train_file": f'"{DATA}/run_goldens/rows.jsonl"', "max_seq_length": 32}}
+               "data": {"train_file": f'"{DATA}/run_goldens/rows.jsonl"', "max_seq_length": 32}, "media_engine": dict(SMALL_PICTURES)}
     for key, value in {**case["settings"], **case["ways"]["one rank"]}.items():
         table, name = key.split("__")
         changes.setdefault(table, {})[name] = value
@@ -52,6 +54,7 @@ def demo(updates, batch, **changes):
     files = {f"{split}_file": f'"{emoji}/{split}.jsonl"' if split == "train" or updates > 2 else None for split in ("train", "validation", "test")}
     changes["model"] = {**changes.get("model", {}), "model_name_or_path": f'"{emoji}/model"', "tokenizer_name": f'"{emoji}/tokenizer"'}
     changes["data"] = {**files, **FEW_ROWS, **changes.get("data", {})}
+    changes["media_engine"] = SMALL_PICTURES
     changes["training"] = {**NO_EVALUATION, **EVALUATION_BATCH, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
     return (ROOT / "config/demo.toml").read_text(), changes
 
@@ -63,6 +66,7 @@ def vit(updates, batch, **changes):
     changes = {**changes, "data": {**files, **FEW_ROWS, **changes.get("data", {})},
                "training": {**NO_EVALUATION, **EVALUATION_BATCH, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch, **changes.get("training", {})}}
     changes["model"] = {**changes.get("model", {}), "model_name_or_path": f'"{classes}/model"'}
+    changes["media_engine"] = SMALL_PICTURES
     return (ROOT / "config/vit_demo.toml").read_text(), changes
 
 
@@ -118,16 +122,25 @@ def t5(updates, batch, **changes):
     return (ROOT / "config/t5_demo.toml").read_text(), {**changes, "model": {**model, **changes.get("model", {})}, "data": {**files, **FEW_ROWS, **changes.get("data", {})}, "training": training}
 
 
+def short(run):
+    """The settings with two rows of each file evaluated."""
+    text, changes = run
+    return text, {**changes, "data": {**changes["data"], "max_eval_samples": 2, "max_predict_samples": 2}}
+
+
 def tiles(run):
     """The settings with sums of tiles."""
     text, changes = run
     return text, {**changes, **TILES, "model": {**changes["model"], **TILES["model"]}}
 
 
-LONG = "demo, 6 updates of 64"  # not with scalar code, which takes a minute for it and has all its kernels in the shorter runs
 BF16 = {"model": {"precision": '"bf16"'}}
 TILES = {**BF16, "machine": {"bf16_sums": '"tiles"'}}
 TRAINING_PREPARATION = {"data": {"preprocessing": '"training"'}}
+MIXED_LABELS = {"data": {"mixup_alpha": 0.8, "cutmix_alpha": 1.0}, "training": {"ema_decay": 0.5}}
+PADDED_LABELS = {"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}
+LAMB = {"training": {"optimizer": '"lamb"'}}
+TWO_RANKS = {"distributed": {"world_size": 2}}
 QUICK = {
     "golden contrastive": lambda: golden("contrastive"),
     "demo, 2 updates": lambda: demo(2, 2),
@@ -146,15 +159,15 @@ RUNS = {
     **QUICK,
     "golden matching": lambda: golden("matching"),
     "golden masked_lm": lambda: golden("masked_lm"),
-    LONG: lambda: demo(6, 64),
+    "demo, 6 updates of 64": lambda: demo(6, 64),
     "demo, 6 updates, pictures prepared as in training": lambda: demo(6, 16, **TRAINING_PREPARATION),
-    "demo, 4 updates, 2 ranks": lambda: demo(4, 8, distributed={"world_size": 2}),
+    "demo, 4 updates, 2 ranks": lambda: demo(4, 8, **TWO_RANKS),
     "ViT, 6 updates": lambda: vit(6, 16),
     "ViT, 6 updates, bf16": lambda: vit(6, 16, **BF16),
     "ViT, 6 updates, tiles": lambda: vit(6, 16, **TILES),
-    "ViT, 6 updates, mixup, cutmix and the average": lambda: vit(6, 16, data={"mixup_alpha": 0.8, "cutmix_alpha": 1.0}, training={"ema_decay": 0.5}),
+    "ViT, 6 updates, mixup, cutmix and the average": lambda: vit(6, 16, **MIXED_LABELS),
     "BERT, 4 updates": lambda: bert(4, 8),
-    "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, training={"optimizer": '"lamb"'}, **BF16),
+    "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, **LAMB, **BF16),
     "BERT, 2 updates, tiles": lambda: tiles(bert(2, 8, **BF16)),
     "BERT, classes, 4 updates": lambda: labels(4, 8),
     "BERT, classes, 4 updates, bf16": lambda: labels(4, 8, **BF16),
@@ -162,10 +175,41 @@ RUNS = {
     "DistilBERT, values of pairs, 2 updates": lambda: values(2, 8, 24, model=RELATIVES["distilbert"]),
     "T5, 6 updates": lambda: t5(6, 16),
     "T5, 2 updates, tiles": lambda: t5(2, 16, **TILES),
-    "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
-    f"{LONG}, bf16": lambda: demo(6, 64, **BF16),
-    "demo, 4 updates, 2 ranks, bf16": lambda: demo(4, 8, distributed={"world_size": 2}, **BF16),
+    "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data=PADDED_LABELS, **BF16),
+    "demo, 6 updates of 64, bf16": lambda: demo(6, 64, **BF16),
+    "demo, 4 updates, 2 ranks, bf16": lambda: demo(4, 8, **TWO_RANKS, **BF16),
 }
+# With scalar code the longer ones of RUNS take three minutes; in these it has all its kernels, too.
+SCALAR = {
+    **QUICK,
+    **{name: RUNS[name] for name in ("golden matching", "golden masked_lm", "RoBERTa, classes, 2 updates, bf16", "DistilBERT, values of pairs, 2 updates")},
+    "demo, 2 updates, pictures prepared as in training": lambda: demo(2, 2, **TRAINING_PREPARATION),
+    "demo, 2 updates, 2 ranks": lambda: demo(2, 2, **TWO_RANKS),
+    "demo, 2 updates, 2 ranks, bf16": lambda: demo(2, 2, **TWO_RANKS, **BF16),
+    "ViT, 2 updates": lambda: short(vit(2, 2)),
+    "ViT, 2 updates, bf16": lambda: short(vit(2, 2, **BF16)),
+    "ViT, 2 updates, tiles": lambda: short(vit(2, 2, **TILES)),
+    "ViT, 2 updates, mixup, cutmix and the average": lambda: short(vit(2, 2, **MIXED_LABELS)),
+    "BERT, 2 updates": lambda: short(bert(2, 2)),
+    "BERT, 2 updates, LAMB, bf16": lambda: short(bert(2, 2, **LAMB, **BF16)),
+    "BERT, 1 update, tiles": lambda: short(tiles(bert(1, 2, **BF16))),
+    "BERT, classes, 2 updates": lambda: labels(2, 2, 2),
+    "BERT, classes, 2 updates, bf16": lambda: labels(2, 2, 2, **BF16),
+    "T5, 2 updates": lambda: short(t5(2, 2)),
+    "T5, 1 update, tiles": lambda: short(t5(1, 2, **TILES)),
+    "T5, 2 updates, padded labels, bf16": lambda: short(t5(2, 2, data=PADDED_LABELS, **BF16)),
+}
+
+
+def runs_on(isa):
+    """Names of the runs that an instruction set has kernels of its own for, or all."""
+    if isa == "scalar":
+        return list(SCALAR)
+    if isa == "amx":
+        return [name for name in RUNS if "tiles" in name]
+    if isa == "avx512_bf16":  # in float32 its kernels are those of avx512
+        return [name for name in RUNS if name in QUICK or "tiles" in name or "bf16" in name]
+    return list(RUNS)
 
 
 def output_of(command):
@@ -184,7 +228,7 @@ def has_recorded_bits(start, isa):
 
 
 def digests_of(start, name, isa):
-    text, changes = RUNS[name]()
+    text, changes = {**RUNS, **SCALAR}[name]()
     with tempfile.TemporaryDirectory() as folder:
         changes.setdefault("training", {})["output_dir"] = f'"{folder}/run"'
         changes["machine"] = {**changes.get("machine", {}), "isa": f'"{isa}"', "threads": 2}
@@ -214,8 +258,9 @@ def main():
     different = 0
     for isa in arguments.isa or isas:
         different += 0 if has_recorded_bits(start, isa) else 1
-        for name in QUICK if arguments.quick else RUNS:
-            if isa == "scalar" and name.startswith(LONG) or isa == "amx" and "tiles" not in name:
+        names = [*RUNS, *(name for name in SCALAR if name not in RUNS)] if arguments.record else runs_on(isa)
+        for name in names:
+            if arguments.quick and name not in QUICK:
                 continue
             if "ranks" in name and shutil.which("mpirun") is None:
                 print(f"{name}, {isa}: skipped, mpirun is not installed")
