@@ -135,14 +135,14 @@ std::vector<LaneBlock> some_blocks(int count, std::int32_t most, Owners owners) 
 
 std::vector<Case> cases(LaneWork work, bool is_bf16) {
   const LaneOptions now{work, is_bf16, 0.0}, late{work, is_bf16, 2e-3};
-  std::vector<LaneBlock> whole = some_blocks(24, 1, Owners::kInTurn);
+  std::vector<LaneBlock> whole = some_blocks(12, 1, Owners::kInTurn);
   for (LaneBlock& block : whole) block.count = LaneReduction::kMostElements;
   return {{"many small ones", some_blocks(300, 700, Owners::kAny), now, false},
           {"whole blocks", std::move(whole), now, false},
-          {"of all sizes", some_blocks(21, LaneReduction::kMostElements, Owners::kInTurn), now, true},
+          {"of all sizes", some_blocks(12, LaneReduction::kMostElements, Owners::kInTurn), now, true},
           {"all of one owner", some_blocks(60, 5000, Owners::kLast), now, true},
-          {"over a long wire", some_blocks(70, 20000, Owners::kAny), late, false},
-          {"late over a long wire", some_blocks(45, 20000, Owners::kInTurn), late, true},
+          {"over a long wire", some_blocks(50, 8000, Owners::kAny), late, false},
+          {"late over a long wire", some_blocks(40, 8000, Owners::kInTurn), late, true},
           {"one", some_blocks(1, 10, Owners::kInTurn), now, true},
           {"none", {}, now, false}};
 }

@@ -36,14 +36,15 @@ TEST(TextEmbedding, GradientsAreExactAndPaddingRowsHaveNone) {
         },
         [=](const auto& v, const TestBatch& batch) {
           auto e = v.input("cotangent0", batch.text_rows());  // for its shape
+          const auto &words = v.matrix("word"), &positions = v.matrix("position"), &types = v.matrix("type");
           for (std::int64_t r = 0; r < e.rows; ++r) {
             const std::size_t i = static_cast<std::size_t>(r);
             const std::int64_t id = batch.ids[i], at = batch.positions[i], type = has_types ? batch.types[i] : 0;
             for (std::int64_t c = 0; c < e.cols; ++c) {
-              auto word = v.matrix("word")(id, c), position = v.matrix("position")(at, c);
+              auto word = words(id, c), position = positions(at, c);
               if (id == padding.word) word.derivative = 0.0;
               if (at == padding.position) position.derivative = 0.0;
-              e(r, c) = word + position + v.matrix("type")(type, c);
+              e(r, c) = word + position + types(type, c);
             }
           }
           return v.loss({e});

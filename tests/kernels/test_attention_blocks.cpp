@@ -121,7 +121,7 @@ TEST(AttentionBlocks, ARowAloneHasTheBitsThatItHasAmongOthers) {
       Seeded random;
       const Shape all{2 * kGroup + 5, 2 * kBlock + 33, 16, 0, !biased, biased};
       const Inputs in = random_inputs(all, random);
-      const KernelTable& kernels = kernels_for(isas().front());
+      const KernelTable& kernels = kernels_for(isas().back());
       AttentionForward whole = forward_call(all);
       whole.scale = scale;
       const std::vector<float> together = run_forward(kernels, in, all, whole);
