@@ -37,7 +37,7 @@ class Bf16(unittest.TestCase):
         for head in HEADS:
             first = self.weights(model__head=f'"{head}"', machine__threads="1")
             self.assertNotEqual(first, self.weights(model__head=f'"{head}"', model__precision='"float32"'))
-            for threads, isa in enumerate(instruction_sets(), 1):
+            for threads, isa in enumerate((isa for isa in instruction_sets() if isa != "scalar" or head == HEADS[0]), 1):
                 with self.subTest(head=head, isa=isa, threads=threads):
                     self.assertEqual(first, self.weights(model__head=f'"{head}"', machine__isa=f'"{isa}"', machine__threads=str(threads)))
 
@@ -53,7 +53,8 @@ class Bf16(unittest.TestCase):
         file = settings(self.folder, **BF16, machine__bf16_sums='"tiles"')
         done = run("run", file)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(f"seal: {'amx' if has_tiles() else instruction_sets()[-1]}, bf16 sums of tiles, ", done.stderr)
+        fastest = re.search(r"this machine: (\w+)", run("--version").stdout)[1]  # not avx512_bf16 where its instruction is slow
+        self.assertIn(f"seal: {'amx' if has_tiles() else fastest}, bf16 sums of tiles, ", done.stderr)
         text = file.read_text()
         file.write_text(text.replace("max_steps = 4", "max_steps = 5").replace('"tiles"', '"pairs"'))
         refused = run("run", file)

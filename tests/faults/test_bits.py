@@ -22,18 +22,21 @@ SHORT = {"training__max_steps": "4", "training__save_steps": "0"}
 class Bits(unittest.TestCase):
     def test_do_not_depend_on_instruction_set_threads_workers_or_slots(self):
         first = parameters_after(machine__threads="1", data__dataloader_num_workers="0")
-        for isa in instruction_sets():
-            for threads, workers, slots in ((1, 1, 3), (2, 0, 2), (3, 2, 8), (4, 4, 3)):  # 12 updates: more than slots
-                with self.subTest(isa=isa, threads=threads, workers=workers, slots=slots):
-                    again = parameters_after(machine__threads=str(threads), machine__isa=f'"{isa}"', data__ring_slots=str(slots),
-                                             data__dataloader_num_workers=str(workers))
-                    self.assertEqual(first, again)
+        places = ((1, 1, 3), (2, 0, 2), (3, 2, 8), (4, 4, 3))  # 12 updates: more than slots
+        *others, best = instruction_sets()
+        for isa, (threads, workers, slots) in [*((best, place) for place in places), *((isa, places[-1 - number]) for number, isa in enumerate(others))]:
+            with self.subTest(isa=isa, threads=threads, workers=workers, slots=slots):
+                again = parameters_after(machine__threads=str(threads), machine__isa=f'"{isa}"', data__ring_slots=str(slots),
+                                         data__dataloader_num_workers=str(workers))
+                self.assertEqual(first, again)
 
     def test_are_the_same_for_every_head_on_every_instruction_set(self):
         for head in HEADS:
             changes = {"model__head": f'"{head}"', **SHORT}
             one = parameters_after(**changes, machine__threads="1")
             for isa in instruction_sets():
+                if isa == "scalar" and head != HEADS[0]:
+                    continue
                 with self.subTest(head=head, isa=isa):
                     self.assertEqual(one, parameters_after(**changes, machine__isa=f'"{isa}"', machine__threads="3"))
 
@@ -41,6 +44,8 @@ class Bits(unittest.TestCase):
         if not has_onednn():
             self.skipTest("built without oneDNN")
         for isa in instruction_sets():
+            if isa not in ("avx2", "avx512"):  # the two that the library tells apart
+                continue
             with self.subTest(isa=isa):
                 keys = {"machine__products": '"onednn"', "machine__isa": f'"{isa}"', **SHORT}
                 self.assertEqual(parameters_after(machine__threads="1", **keys), parameters_after(machine__threads="3", **keys))

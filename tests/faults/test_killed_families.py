@@ -16,8 +16,8 @@ from bascule_run import PROGRAM, ROOT, digest, run, settings
 from relatives import SETTINGS, write_relatives, write_values, write_words
 
 DATA = ROOT / "tests" / "data"
-COMMON = {"model__tokenizer_name": None, "data__max_seq_length": None, "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "24",
-          "training__save_steps": "5", "training__save_total_limit": "2", "training__ema_decay": "0.9", "training__eval_steps": "6", "training__eval_strategy": '"steps"',
+COMMON = {"model__tokenizer_name": None, "data__max_seq_length": None, "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "10",
+          "training__save_steps": "3", "training__save_total_limit": "2", "training__ema_decay": "0.9", "training__eval_steps": "4", "training__eval_strategy": '"steps"',
           "data__max_eval_samples": "24"}
 PICTURES = {**COMMON, "data__train_file": f'"{DATA}/emoji-classes/train.jsonl"', "data__validation_file": f'"{DATA}/emoji-classes/test.jsonl"', "data__label_column": '"label"',
             "data__augment": '"crop_flip"', "data__preprocessing": '"training"'}
@@ -66,7 +66,7 @@ HEADS = {
 def outcome(folder):
     history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
     evaluated = [{key: value for key, value in line.items() if key == "step" or key.endswith(("loss", "accuracy", "f1", "rougeLsum"))} for line in history if "loss" not in line]
-    names = ["model.safetensors", "ema/model.safetensors", "checkpoint-24/training_state.safetensors", "predictions.jsonl"]
+    names = ["model.safetensors", "ema/model.safetensors", "checkpoint-10/training_state.safetensors", "predictions.jsonl"]
     return [digest(folder / name) for name in names if (folder / name).exists()], evaluated[:-1]  # the last is of times
 
 

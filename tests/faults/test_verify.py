@@ -71,12 +71,13 @@ class Verify(unittest.TestCase):
 
     def test_the_bits_of_a_small_run_need_no_file_and_are_the_recorded_ones(self):
         with tempfile.TemporaryDirectory() as folder:
-            for isa, threads in machines((1, 2, 3, 4)):
-                with self.subTest(isa=isa, threads=threads):
-                    done = run("verify", "--bits", "--json", "--isa", isa, "--threads", threads, cwd=folder)
+            best = instruction_sets()[-1]  # the others on two threads: test_recorded_bits.py
+            for threads in (1, 3, 4):
+                with self.subTest(threads=threads):
+                    done = run("verify", "--bits", "--json", "--isa", best, "--threads", threads, cwd=folder)
                     result = json.loads(done.stdout)
                     self.assertEqual((done.returncode, result.pop("digest")), (0, result.pop("expected")))
-                    self.assertEqual(result, {"passed": True, "isa": isa, "threads": threads})
+                    self.assertEqual(result, {"passed": True, "isa": best, "threads": threads})
 
 
 if __name__ == "__main__":
