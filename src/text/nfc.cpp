@@ -13,9 +13,6 @@
 namespace bascule {
 namespace {
 
-constexpr std::uint32_t kHangul = 0xac00, kLeading = 0x1100, kVowel = 0x1161, kTrailing = 0x11a7;
-constexpr std::uint32_t kLeadings = 19, kVowels = 21, kTrailings = 28, kSyllables = kLeadings * kVowels * kTrailings;
-
 // A decomposed character: its combining class, then its place, so that marks sort stably, then the code point.
 constexpr int kPlaceShift = 21, kClassShift = 56;
 constexpr std::uint64_t kCodePointMask = (std::uint64_t{1} << kPlaceShift) - 1;
@@ -31,34 +28,6 @@ std::size_t put(std::uint32_t code_point, std::uint64_t* out, std::size_t count)
   out[count] =
       std::uint64_t{combining_class(code_point)} << kClassShift | std::uint64_t{count} << kPlaceShift | code_point;
   return count + 1;
-}
-
-// Puts the full decomposition behind the `count` characters of out, and returns how many these are then.
-std::size_t decompose(std::uint32_t code_point, std::uint64_t* out, std::size_t count) noexcept {
-  if (code_point - kHangul < kSyllables) {
-    const std::uint32_t syllable = code_point - kHangul, trailing = syllable % kTrailings;
-    count = put(kLeading + syllable / (kVowels * kTrailings), out, count);
-    count = put(kVowel + syllable / kTrailings % kVowels, out, count);
-    return trailing == 0 ? count : put(kTrailing + trailing, out, count);
-  }
-  std::uint32_t after[4];  // the parts that follow, the last one first; no decomposition has more steps
-  std::size_t steps = 0;
-  for (CodePointPair step = decomposition_step(code_point); step.first != code_point;
-       step = decomposition_step(code_point)) {
-    if (step.second != 0) after[steps++] = step.second;
-    code_point = step.first;
-  }
-  count = put(code_point, out, count);
-  while (steps > 0) count = put(after[--steps], out, count);
-  return count;
-}
-
-std::uint32_t composed(std::uint32_t first, std::uint32_t second) noexcept {
-  if (first - kLeading < kLeadings && second - kVowel < kVowels)
-    return kHangul + ((first - kLeading) * kVowels + second - kVowel) * kTrailings;
-  const bool has_no_trailing = first - kHangul < kSyllables && (first - kHangul) % kTrailings == 0;
-  if (has_no_trailing && second > kTrailing && second - kTrailing < kTrailings) return first + second - kTrailing;
-  return composed_code_point(first, second);
 }
 
 // Marks between two starters, in order of their classes.
@@ -79,7 +48,9 @@ std::size_t nfc(std::string_view text, std::uint64_t* out) noexcept {
   std::size_t count = 0;
   for (std::size_t place = 0; place < text.size();) {
     const Utf8Character character = utf8_character(text, place);
-    count = decompose(character.code_point, out, count);
+    std::uint32_t parts[4];
+    for (int part = 0, of = decomposed(character.code_point, parts); part < of; ++part)
+      count = put(parts[part], out, count);
     place += character.bytes;
   }
   order_marks(out, count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of Unicode that tools/make_*.py write: classes, forms, grapheme clusters.
+// Facts of Unicode by code point: classes, forms, grapheme clusters. tools/make_unicode_tables.py writes the numbers.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ CharacterClass character_class(std::uint32_t code_point) noexcept;
 // digits, connecting punctuation.
 bool is_word_character(std::uint32_t code_point) noexcept;
 
-// Canonical decomposition and composition (NFC) and lower case by code point, as the tokenizers library has them: its
-// tables for NFC are older than today's Unicode. Hangul, which goes by arithmetic, is in nfc.h.
+// Canonical decomposition and composition and lower case by code point, as the tokenizers library has them: its tables
+// for decomposition are older than today's Unicode.
 
 // One or two code points; of one, second is 0.
 struct CodePointPair {
@@ -28,11 +28,11 @@ struct CodePointPair {
 // 0: a starter; otherwise marks are put in ascending order of it, the order of equals kept.
 std::uint32_t combining_class(std::uint32_t code_point) noexcept;
 
-// The decomposition of the code point in one step: `first` may decompose again. Itself where it has none.
-CodePointPair decomposition_step(std::uint32_t code_point) noexcept;
+// The decomposition in full: 1 to 4 code points. out: room for 4.
+int decomposed(std::uint32_t code_point, std::uint32_t* out) noexcept;
 
 // The composition by NFC of two code points that follow each other. 0: they stay two.
-std::uint32_t composed_code_point(std::uint32_t first, std::uint32_t second) noexcept;
+std::uint32_t composed(std::uint32_t first, std::uint32_t second) noexcept;
 
 // Looks at the character alone: a final sigma is not told from others.
 CodePointPair lower_case(std::uint32_t code_point) noexcept;
@@ -63,7 +63,7 @@ enum class WordPieceClass : std::uint8_t {
 // Any number is allowed; what is no code point is kOther.
 WordPieceClass word_piece_class(std::uint32_t code_point) noexcept;
 
-// Normalises a code point by NFD, drops marks (Mn) and lowers its case: 0 to 3 code points. out: room for 3.
-int lowered_code_points(std::uint32_t code_point, std::uint32_t* out) noexcept;
+// A mark without width of its own (Mn), which BERT's normaliser drops.
+bool is_mark(std::uint32_t code_point) noexcept;
 
 }  // namespace bascule

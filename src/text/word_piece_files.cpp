@@ -14,11 +14,15 @@
 namespace bascule {
 
 int WordPieceNormalizer::code_points(std::uint32_t code_point, std::uint32_t (&out)[3]) const noexcept {
-  if (lowers && strips_marks) return lowered_code_points(code_point, out);
-  const CodePointPair lower = lowers ? lower_case(code_point) : CodePointPair{code_point};
-  out[0] = lower.first;
-  out[1] = lower.second;
-  return lower.second == 0 ? 1 : 2;
+  std::uint32_t parts[4] = {code_point};
+  int count = 0;
+  for (int part = 0, of = strips_marks ? decomposed(code_point, parts) : 1; part < of; ++part) {
+    if (strips_marks && is_mark(parts[part])) continue;
+    const CodePointPair lower = lowers ? lower_case(parts[part]) : CodePointPair{parts[part]};
+    out[count++] = lower.first;
+    if (lower.second != 0) out[count++] = lower.second;
+  }
+  return count;
 }
 
 std::string WordPieceNormalizer::normalised(std::string_view text) const {
