@@ -11,9 +11,10 @@
 
 namespace bascule::reference {
 
+// Layer norm; root mean square where `mean` is null, which reads no beta.
 template <typename T>
-void layer_norm_forward(T* y, T* sum, T* mean, T* rstd, const T* x, const T* h, const T* gamma, const T* beta,
-                        const RowNormForward& a) {
+void row_norm_forward(T* y, T* sum, T* mean, T* rstd, const T* x, const T* h, const T* gamma, const T* beta,
+                      const RowNormForward& a) {
   using std::sqrt;
   const bool drops = h != nullptr && a.dropout.threshold != 0;
   for (std::int64_t r = 0; r < a.rows; ++r) {
@@ -25,83 +26,46 @@ void layer_norm_forward(T* y, T* sum, T* mean, T* rstd, const T* x, const T* h, 
       sum[i] = s;
       total += s;
     }
-    mean[r] = total / T(static_cast<double>(a.cols));
+    const T centre = mean == nullptr ? T(0) : total / T(static_cast<double>(a.cols));
+    if (mean != nullptr) mean[r] = centre;
     T squares(0);
     for (std::int64_t c = 0; c < a.cols; ++c) {
-      const T d = sum[r * a.cols + c] - mean[r];
+      const T d = sum[r * a.cols + c] - centre;
       squares += d * d;
     }
     rstd[r] = T(1) / sqrt(squares / T(static_cast<double>(a.cols)) + T(static_cast<double>(a.epsilon)));
     for (std::int64_t c = 0; c < a.cols; ++c) {
       const std::int64_t i = r * a.cols + c;
-      y[i] = (sum[i] - mean[r]) * rstd[r] * gamma[c] + beta[c];
+      y[i] = (sum[i] - centre) * rstd[r] * gamma[c];
+      if (mean != nullptr) y[i] += beta[c];
     }
   }
 }
 
+// As forward: root mean square where `mean` is null, which writes no d_beta_part.
 template <typename T>
-void layer_norm_backward(T* d_x, T* d_h, T* d_gamma_part, T* d_beta_part, const T* d_sum, const T* d_y, const T* sum,
-                         const T* mean, const T* rstd, const T* gamma, const RowNormBackward& a) {
+void row_norm_backward(T* d_x, T* d_h, T* d_gamma_part, T* d_beta_part, const T* d_sum, const T* d_y, const T* sum,
+                       const T* mean, const T* rstd, const T* gamma, const RowNormBackward& a) {
   const T cols(static_cast<double>(a.cols));
-  for (std::int64_t c = 0; c < a.cols && d_gamma_part != nullptr; ++c) d_gamma_part[c] = d_beta_part[c] = T(0);
+  const bool has_parts = d_gamma_part != nullptr, has_beta = has_parts && mean != nullptr;
+  for (std::int64_t c = 0; c < a.cols && has_parts; ++c) d_gamma_part[c] = T(0);
+  for (std::int64_t c = 0; c < a.cols && has_beta; ++c) d_beta_part[c] = T(0);
   for (std::int64_t r = 0; r < a.rows; ++r) {
+    const T centre = mean == nullptr ? T(0) : mean[r];
     T mean_e(0);
     T mean_e_normal(0);
     for (std::int64_t c = 0; c < a.cols; ++c) {
       const std::int64_t i = r * a.cols + c;
-      const T normal = (sum[i] - mean[r]) * rstd[r];
-      mean_e += d_y[i] * gamma[c] / cols;
+      const T normal = (sum[i] - centre) * rstd[r];
+      if (mean != nullptr) mean_e += d_y[i] * gamma[c] / cols;
       mean_e_normal += d_y[i] * gamma[c] * normal / cols;
-      if (d_gamma_part == nullptr) continue;
-      d_gamma_part[c] += d_y[i] * normal;
-      d_beta_part[c] += d_y[i];
+      if (has_parts) d_gamma_part[c] += d_y[i] * normal;
+      if (has_beta) d_beta_part[c] += d_y[i];
     }
     for (std::int64_t c = 0; c < a.cols; ++c) {
       const std::int64_t i = r * a.cols + c;
-      const T normal = (sum[i] - mean[r]) * rstd[r];
+      const T normal = (sum[i] - centre) * rstd[r];
       T g = rstd[r] * (d_y[i] * gamma[c] - mean_e - normal * mean_e_normal);
-      if (d_sum != nullptr) g += d_sum[i];
-      d_x[i] = a.accumulate ? d_x[i] + g : g;
-      if (d_h == nullptr) continue;
-      d_h[i] = a.dropout.threshold == 0 ? g : dropout(g, a.dropout, a.row_keys[r], c);
-    }
-  }
-}
-
-template <typename T>
-void rms_norm_forward(T* y, T* sum, T* rstd, const T* x, const T* h, const T* gamma, const RowNormForward& a) {
-  using std::sqrt;
-  const bool drops = h != nullptr && a.dropout.threshold != 0;
-  for (std::int64_t r = 0; r < a.rows; ++r) {
-    T squares(0);
-    for (std::int64_t c = 0; c < a.cols; ++c) {
-      const std::int64_t i = r * a.cols + c;
-      T s = x[i];
-      if (h != nullptr) s += drops ? dropout(h[i], a.dropout, a.row_keys[r], c) : h[i];
-      sum[i] = s;
-      squares += s * s;
-    }
-    rstd[r] = T(1) / sqrt(squares / T(static_cast<double>(a.cols)) + T(static_cast<double>(a.epsilon)));
-    for (std::int64_t c = 0; c < a.cols; ++c) y[r * a.cols + c] = sum[r * a.cols + c] * rstd[r] * gamma[c];
-  }
-}
-
-template <typename T>
-void rms_norm_backward(T* d_x, T* d_h, T* d_gamma_part, const T* d_sum, const T* d_y, const T* sum, const T* rstd,
-                       const T* gamma, const RowNormBackward& a) {
-  const T cols(static_cast<double>(a.cols));
-  for (std::int64_t c = 0; c < a.cols && d_gamma_part != nullptr; ++c) d_gamma_part[c] = T(0);
-  for (std::int64_t r = 0; r < a.rows; ++r) {
-    T mean_e_normal(0);
-    for (std::int64_t c = 0; c < a.cols; ++c) {
-      const std::int64_t i = r * a.cols + c;
-      const T normal = sum[i] * rstd[r];
-      mean_e_normal += d_y[i] * gamma[c] * normal / cols;
-      if (d_gamma_part != nullptr) d_gamma_part[c] += d_y[i] * normal;
-    }
-    for (std::int64_t c = 0; c < a.cols; ++c) {
-      const std::int64_t i = r * a.cols + c;
-      T g = rstd[r] * (d_y[i] * gamma[c] - sum[i] * rstd[r] * mean_e_normal);
       if (d_sum != nullptr) g += d_sum[i];
       d_x[i] = a.accumulate ? d_x[i] + g : g;
       if (d_h == nullptr) continue;

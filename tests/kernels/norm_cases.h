@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases that layer_norm and rms_norm are tested in: with and without the residual sum and dropout, which gradients
+// The cases that norms of rows are tested in: with and without the residual sum and dropout, which gradients
 // are wanted, and which arrays may be one.
 #pragma once
 
