@@ -25,130 +25,79 @@ constexpr void advance_each(std::int64_t elements, Places&... places) {
   ((places ? void(places += elements) : void()), ...);
 }
 
-// By elements.
+// Moves a block's pointers to what begins at an element, column or row.
 
-inline Fill part_of(Fill a, std::int64_t first, std::int64_t count) {
-  a.x += first;
-  a.count = count;
-  return a;
+inline void advance_to(Fill& a, std::int64_t element) { advance_each(element, a.x); }
+inline void advance_to(Add& a, std::int64_t element) { advance_each(element, a.out, a.a, a.b); }
+inline void advance_to(Scale& a, std::int64_t element) { advance_each(element, a.out, a.x); }
+inline void advance_to(ActivationForward& a, std::int64_t element) { advance_each(element, a.y, a.x); }
+inline void advance_to(ToBf16& a, std::int64_t element) { advance_each(element, a.out, a.x); }
+
+inline void advance_to(AddParts& a, std::int64_t column) { advance_each(column, a.out, a.parts); }
+
+inline void advance_to(ActivationBackward& a, std::int64_t row) { advance_each(row * a.cols, a.d_x, a.d_y, a.x); }
+inline void advance_to(GateForward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.y);
+  advance_each(row * 2 * a.cols, a.x);
+  advance_each(row, a.row_keys);
+}
+inline void advance_to(GateBackward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.d_y);
+  advance_each(row * 2 * a.cols, a.d_x, a.x);
+  advance_each(row, a.row_keys);
+}
+inline void advance_to(RowNormForward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.y, a.sum, a.x, a.h);
+  advance_each(row, a.mean, a.rstd, a.row_keys);
+}
+inline void advance_to(RowNormBackward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.d_x, a.d_h, a.d_sum, a.d_y, a.sum);
+  advance_each(row, a.mean, a.rstd, a.row_keys);
+}
+inline void advance_to(NormalizeForward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.y, a.x);
+  advance_each(row, a.norm);
+}
+inline void advance_to(NormalizeBackward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.d_x, a.d_y, a.y);
+  advance_each(row, a.norm);
+}
+inline void advance_to(TextEmbeddingForward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.out);
+  advance_each(row, a.word_index, a.position_index, a.type_index);
+}
+inline void advance_to(GatherRows& a, std::int64_t row) {
+  advance_each(row * a.cols, a.out);
+  advance_each(row, a.index);
+}
+inline void advance_to(DropoutForward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.y, a.x);
+  advance_each(row, a.row_keys);
+}
+inline void advance_to(CrossEntropyForward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.logits);
+  advance_each(row, a.loss, a.top, a.others, a.hit, a.label, a.mixed_label, a.share);
+}
+inline void advance_to(CrossEntropyBackward& a, std::int64_t row) {
+  advance_each(row * a.cols, a.d_logits, a.logits);
+  advance_each(row, a.top, a.others, a.label, a.mixed_label, a.share);
 }
 
-inline Add part_of(Add a, std::int64_t first, std::int64_t count) {
-  advance_each(first, a.out, a.a, a.b);
-  a.count = count;
-  return a;
+// The member that says of how many elements, columns or rows a block is.
+inline std::int64_t& extent_of(AddParts& a, int) { return a.cols; }
+template <typename Block>
+auto extent_of(Block& a, int) -> decltype((a.rows)) {
+  return a.rows;
+}
+template <typename Block>
+auto extent_of(Block& a, long) -> decltype((a.count)) {
+  return a.count;
 }
 
-inline Scale part_of(Scale a, std::int64_t first, std::int64_t count) {
-  advance_each(first, a.out, a.x);
-  a.count = count;
-  return a;
-}
-
-inline ActivationForward part_of(ActivationForward a, std::int64_t first, std::int64_t count) {
-  advance_each(first, a.y, a.x);
-  a.count = count;
-  return a;
-}
-
-inline ToBf16 part_of(ToBf16 a, std::int64_t first, std::int64_t count) {
-  advance_each(first, a.out, a.x);
-  a.count = count;
-  return a;
-}
-
-// By columns of the sum.
-
-inline AddParts part_of(AddParts a, std::int64_t first, std::int64_t count) {
-  advance_each(first, a.out, a.parts);
-  a.cols = count;
-  return a;
-}
-
-// By rows.
-
-inline ActivationBackward part_of(ActivationBackward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.d_x, a.d_y, a.x);
-  a.rows = count;
-  return a;
-}
-
-inline GateForward part_of(GateForward a, std::int64_t first, std::int64_t count) {
-  a.y += first * a.cols;
-  a.x += first * 2 * a.cols;
-  advance_each(first, a.row_keys);
-  a.rows = count;
-  return a;
-}
-
-inline GateBackward part_of(GateBackward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * 2 * a.cols, a.d_x, a.x);
-  a.d_y += first * a.cols;
-  advance_each(first, a.row_keys);
-  a.rows = count;
-  return a;
-}
-
-inline RowNormForward part_of(RowNormForward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.y, a.sum, a.x, a.h);
-  advance_each(first, a.mean, a.rstd, a.row_keys);
-  a.rows = count;
-  return a;
-}
-
-inline RowNormBackward part_of(RowNormBackward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.d_x, a.d_h, a.d_sum, a.d_y, a.sum);
-  advance_each(first, a.mean, a.rstd, a.row_keys);
-  a.rows = count;
-  return a;
-}
-
-inline NormalizeForward part_of(NormalizeForward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.y, a.x);
-  a.norm += first;
-  a.rows = count;
-  return a;
-}
-
-inline NormalizeBackward part_of(NormalizeBackward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.d_x, a.d_y, a.y);
-  a.norm += first;
-  a.rows = count;
-  return a;
-}
-
-inline TextEmbeddingForward part_of(TextEmbeddingForward a, std::int64_t first, std::int64_t count) {
-  a.out += first * a.cols;
-  advance_each(first, a.word_index, a.position_index, a.type_index);
-  a.rows = count;
-  return a;
-}
-
-inline GatherRows part_of(GatherRows a, std::int64_t first, std::int64_t count) {
-  a.out += first * a.cols;
-  a.index += first;
-  a.rows = count;
-  return a;
-}
-
-inline DropoutForward part_of(DropoutForward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.y, a.x);
-  a.row_keys += first;
-  a.rows = count;
-  return a;
-}
-
-inline CrossEntropyForward part_of(CrossEntropyForward a, std::int64_t first, std::int64_t count) {
-  a.logits += first * a.cols;
-  advance_each(first, a.loss, a.top, a.others, a.hit, a.label, a.mixed_label, a.share);
-  a.rows = count;
-  return a;
-}
-
-inline CrossEntropyBackward part_of(CrossEntropyBackward a, std::int64_t first, std::int64_t count) {
-  advance_each(first * a.cols, a.d_logits, a.logits);
-  advance_each(first, a.top, a.others, a.label, a.mixed_label, a.share);
-  a.rows = count;
+template <typename Block>
+Block part_of(Block a, std::int64_t first, std::int64_t count) {
+  advance_to(a, first);
+  extent_of(a, 0) = count;
   return a;
 }
 

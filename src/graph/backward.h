@@ -45,6 +45,32 @@ class Backward {
   std::vector<std::vector<Tensor>> sharers_;  // by gradient tensor: whose gradient it is
 };
 
+// derive() of an operation from x to y, of which x alone has a gradient. That reads the gradient of y and the operands
+// at the places `read`, in this order, then writes that of x; its attributes are the operation's.
+template <const OperationKind& gradient, std::size_t y, std::size_t x, std::size_t... read>
+void derive_one(const NodeView& node, Backward& b) {
+  const Tensor d_y = b.gradient(node[y]);
+  if (!d_y || !b.wants(node[x])) return;
+  b.emit(gradient, {reads(d_y), reads(node[read])..., b.slot(node[x])}, node.attributes());
+}
+
+// The same where the gradient of x may take the storage of y's.
+template <const OperationKind& gradient, std::size_t y, std::size_t x, std::size_t... read>
+void derive_in_place(const NodeView& node, Backward& b) {
+  const Tensor d_y = b.gradient(node[y]);
+  if (!d_y || !b.wants(node[x])) return;
+  const Operand d_x = b.slot(node[x]);
+  if (d_x.access == Access::kWrite) b.graph().may_share(d_x.tensor, d_y);
+  b.emit(gradient, {reads(d_y), reads(node[read])..., d_x}, node.attributes());
+}
+
+// The cost of a gradient that takes twice what its operation does.
+template <Cost (*forward)(const NodeView&, const BatchCounts&)>
+Cost twice(const NodeView& node, const BatchCounts& counts) {
+  const Cost once = forward(node, counts);
+  return {2.0 * once.flops, 2.0 * once.bytes};
+}
+
 // Appends the backward operations. The graph's loss operations are the roots: their derive() needs no gradient of the
 // loss. input: one whose gradient is wanted beside those of the parameters; returns it, kept, or none.
 Tensor derive_backward(Graph& graph, Tensor input = {});

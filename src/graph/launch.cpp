@@ -68,6 +68,21 @@ void Launch::dropout(DropoutStream* member, const DropoutPlace& place) {
   late(member->key, LateArgument::Kind::kDropout);
 }
 
+void Launch::mean(float* out, const float* numbers, Extent extent) {
+  struct Block {
+    float* out;
+    const float* numbers;
+    std::int64_t count;
+  };
+  Block* const b = step(
+      Block{out, numbers, 0}, whole(), +[](const Block& block, Range, int) {
+        double sum = 0.0;
+        for (std::int64_t i = 0; i < block.count; ++i) sum += static_cast<double>(block.numbers[i]);
+        *block.out = block.count > 0 ? static_cast<float>(sum / static_cast<double>(block.count)) : 0.0f;
+      });
+  rows(&b->count, extent);
+}
+
 std::int64_t Launch::tasks_of(const void* pieces, const Replay& replay) {
   std::int64_t tasks = 0;
   for (const std::unique_ptr<Piece>& piece : static_cast<const Pieces*>(pieces)->pieces)

@@ -185,6 +185,35 @@ class Launch {
     return add_kernel(function, whole_tensor, split);
   }
 
+  // The same for a kernel that is cut in a way of its own: cut(&block, range) makes the block that of a range.
+  template <typename Arguments>
+  Arguments* add_kernel(void (*function)(const Arguments&), const Arguments& whole_tensor, const TaskSplit& split,
+                        void (*cut)(Arguments*, Range)) {
+    return &add<CutKernelBlock<Arguments>>({{function, whole_tensor}, cut}, split,
+                                           [](const CutKernelBlock<Arguments>& b, Range range, int) {
+                                             Arguments a = b.whole.arguments;
+                                             b.cut(&a, range);
+                                             b.whole.kernel(a);
+                                           })
+                ->whole.arguments;
+  }
+  template <typename Arguments>
+  Arguments* kernel(void (*function)(const Arguments&), const Arguments& whole_tensor, const TaskSplit& split,
+                    void (*cut)(Arguments*, Range)) {
+    begin_step();
+    return add_kernel(function, whole_tensor, split, cut);
+  }
+  // And for one that a single task runs.
+  template <typename Arguments>
+  Arguments* whole_kernel(void (*function)(const Arguments&), const Arguments& whole_tensor) {
+    return &step<KernelBlock<Arguments>>({function, whole_tensor}, whole(),
+                                         [](const KernelBlock<Arguments>& b, Range, int) { b.kernel(b.arguments); })
+                ->arguments;
+  }
+  // A step that writes the mean of the batch's numbers of this extent, added up in float64 and in their order; 0 of
+  // none.
+  void mean(float* out, const float* numbers, Extent extent);
+
   // Members of the block that was added last, filled in at each replay.
   // The tensor's address; it may be a field.
   template <typename Element>
@@ -246,6 +275,11 @@ class Launch {
   struct KernelBlock {
     void (*kernel)(const Arguments&);
     Arguments arguments;
+  };
+  template <typename Arguments>
+  struct CutKernelBlock {
+    KernelBlock<Arguments> whole;
+    void (*cut)(Arguments*, Range);
   };
   struct Pieces {
     std::vector<std::unique_ptr<Piece>> pieces;

@@ -92,11 +92,6 @@ void run_scale(const ScaleBlock& b, Range, int) {
   *b.d_scale = (b.adds ? *b.d_scale : 0.0f) + static_cast<float>(sum * factor);
 }
 
-Cost gradient_cost(const NodeView& node, const BatchCounts& counts) {
-  const Cost forward = cost(node, counts);
-  return {2.0 * forward.flops, 2.0 * forward.bytes};
-}
-
 void launch_gradient(const NodeView& node, Launch& l) {
   const Extent all = rows_of_stream(stream_of(node));
   const bool over_ranks = all.stream == kSamplesOfAllRanks;
@@ -130,7 +125,7 @@ void launch_gradient(const NodeView& node, Launch& l) {
   if (over_ranks) l.peers(&b->peers);
 }
 
-constexpr OperationKind kGradient{"contrastive_loss_backward", gradient_cost, launch_gradient};
+constexpr OperationKind kGradient{"contrastive_loss_backward", twice<cost>, launch_gradient};
 
 void derive(const NodeView& node, Backward& b) {
   std::vector<Operand> operands;
@@ -165,18 +160,6 @@ void run_pair(const PairBlock& b, Range range, int) {
             b.all, b.width, range.first, scale_of(b.logit_scale)});
 }
 
-struct MeanBlock {
-  float* loss;
-  const float* losses;
-  std::int64_t count;
-};
-
-void run_mean(const MeanBlock& b, Range, int) {
-  double sum = 0.0;
-  for (std::int64_t i = 0; i < b.count; ++i) sum += static_cast<double>(b.losses[i]);
-  *b.loss = b.count > 0 ? static_cast<float>(sum / static_cast<double>(b.count)) : 0.0f;
-}
-
 void launch(const NodeView& node, Launch& l) {
   const Extent all = rows_of_stream(stream_of(node));
   if (all.stream == kSamplesOfAllRanks) {
@@ -200,8 +183,7 @@ void launch(const NodeView& node, Launch& l) {
               {all, kRowsPerTask}, run_pair);
     l.rows(&b->all, all);
   }
-  MeanBlock* const b = l.step(MeanBlock{l.at(node[kLoss]), l.at(node[kLosses]), 0}, whole(), run_mean);
-  l.rows(&b->count, all.times(kPairs));
+  l.mean(l.at(node[kLoss]), l.at(node[kLosses]), all.times(kPairs));
 }
 
 constexpr OperationKind kKind{"contrastive_loss", cost, launch, derive};

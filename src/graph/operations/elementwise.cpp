@@ -27,21 +27,14 @@ constexpr OperationKind kKind{"activation_backward", cost_by_elements<kX, 30, 12
 
 enum : std::size_t { kX, kY };
 
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_y = b.gradient(node[kY]);
-  if (!d_y) return;
-  const Operand d_x = b.slot(node[kX]);
-  if (!d_x) return;
-  if (d_x.access == Access::kWrite) b.graph().may_share(d_x.tensor, d_y);
-  b.emit(gradient::kKind, {reads(d_y), reads(node[kX]), d_x}, node.attributes());
-}
-
 void launch(const NodeView& node, Launch& l) {
   l.kernel(l.kernels.activation_forward, {l.elements(node[kY]), l.elements(node[kX]), 0, node.as<Activation>()},
            by_elements(node.rows(kX), node.cols(kX)));
 }
 
-constexpr OperationKind kKind{"activation", cost_by_elements<kX, 25, 8>, launch, derive, nullptr, places(kX, kY)};
+constexpr OperationKind kKind{"activation", cost_by_elements<kX, 25, 8>,
+                              launch,       derive_in_place<gradient::kKind, kY, kX, kX>,
+                              nullptr,      places(kX, kY)};
 
 }  // namespace activation_operation
 }  // namespace
@@ -111,15 +104,7 @@ void launch(const NodeView& node, Launch& l) {
 
 constexpr OperationKind kGradient{"scale_backward", cost_by_elements<kX, 1, 8>, launch};
 
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_y = b.gradient(node[kY]);
-  if (!d_y || !b.wants(node[kX])) return;
-  const Operand d_x = b.slot(node[kX]);
-  if (d_x.access == Access::kWrite) b.graph().may_share(d_x.tensor, d_y);
-  b.emit(kGradient, {reads(d_y), d_x}, node.attributes());
-}
-
-constexpr OperationKind kKind{"scale", cost_by_elements<kX, 1, 8>, launch, derive};
+constexpr OperationKind kKind{"scale", cost_by_elements<kX, 1, 8>, launch, derive_in_place<kGradient, kY, kX>};
 
 }  // namespace scale_operation
 }  // namespace
@@ -197,18 +182,12 @@ void run(const Block& b, Range range, int) {
               b.cols, b.cols, false});
 }
 
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_y = b.gradient(node[kY]);
-  if (!d_y || !b.wants(node[kX])) return;
-  b.emit(gradient::kKind, {reads(d_y), b.slot(node[kX])}, node.attributes());
-}
-
 void launch(const NodeView& node, Launch& l) {
   Block* const b = l.step(block_of(node, l, kX, kY), by_rows(node.rows(kX), node.cols(kX)), run);
   l.rows(&b->rows, node.rows(kX));
 }
 
-constexpr OperationKind kKind{"repeat_rows", cost_by_elements<kY, 0, 8>, launch, derive};
+constexpr OperationKind kKind{"repeat_rows", cost_by_elements<kY, 0, 8>, launch, derive_one<gradient::kKind, kY, kX>};
 
 }  // namespace repeat_operation
 }  // namespace
@@ -242,19 +221,14 @@ constexpr OperationKind kKind{"normalize_backward", cost_by_elements<kY, 5, 12>,
 
 enum : std::size_t { kX, kY, kNorm };
 
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_y = b.gradient(node[kY]);
-  if (!d_y || !b.wants(node[kX])) return;
-  b.emit(gradient::kKind, {reads(d_y), reads(node[kY]), reads(node[kNorm]), b.slot(node[kX])});
-}
-
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t cols = node.cols(kX);
   l.kernel(l.kernels.normalize_forward, {l.at(node[kY]), l.at(node[kNorm]), l.at(node[kX]), 0, cols},
            by_rows(node.rows(kX), cols));
 }
 
-constexpr OperationKind kKind{"normalize", cost_by_elements<kX, 3, 8>, launch, derive};
+constexpr OperationKind kKind{"normalize", cost_by_elements<kX, 3, 8>, launch,
+                              derive_one<gradient::kKind, kY, kX, kY, kNorm>};
 
 }  // namespace normalize_operation
 }  // namespace

@@ -51,17 +51,9 @@ struct RowsBlock {
 constexpr std::int64_t kGroupsPerTask = 4;
 
 template <typename Kernel>
-struct GroupsBlock {
-  void (*kernel)(const Kernel&);
-  Kernel whole;
-};
-
-template <typename Kernel>
-void run_groups(const GroupsBlock<Kernel>& b, Range range, int) {
-  Kernel a = b.whole;
-  a.first = range.first;
-  a.count = range.count;
-  b.kernel(a);
+void cut_groups(Kernel* a, Range range) {
+  a->first = range.first;
+  a->count = range.count;
 }
 
 namespace gradient {
@@ -120,10 +112,9 @@ void launch(const NodeView& node, Launch& l) {
   add_parameter_gradients(node, l, blocks.extent_of_blocks());
   const Operand d_x = node.operand(kDX);
   if (!d_x) return;
-  l.add(GroupsBlock<GroupNormBackwardMeans>{l.kernels.group_norm_backward_means,
-                                            {means, parts, gamma, 0, 0, blocks.rows, blocks.blocks(), channels,
-                                             attributes.groups}},
-        {rows_of_stream(blocks.stream, attributes.groups), kGroupsPerTask}, run_groups<GroupNormBackwardMeans>);
+  l.add_kernel(l.kernels.group_norm_backward_means,
+               {means, parts, gamma, 0, 0, blocks.rows, blocks.blocks(), channels, attributes.groups},
+               {rows_of_stream(blocks.stream, attributes.groups), kGroupsPerTask}, cut_groups<GroupNormBackwardMeans>);
   RowsBlock<GroupNormBackward>* const b = l.step(
       RowsBlock<GroupNormBackward>{
           l.kernels.group_norm_backward,
@@ -184,10 +175,9 @@ void launch(const NodeView& node, Launch& l) {
   float *const parts = l.at(node[kParts]), *const statistics = l.at(node[kStatistics]);
   l.step(RowsBlock<GroupNormSums>{l.kernels.group_norm_sums, {parts, x, 0, channels}, blocks}, blocks.split(),
          run_sums);
-  l.step(GroupsBlock<GroupNormStatistics>{l.kernels.group_norm_statistics,
-                                          {statistics, parts, 0, 0, blocks.rows, blocks.block_rows, channels,
-                                           attributes.groups, attributes.epsilon}},
-         {rows_of_stream(blocks.stream, attributes.groups), kGroupsPerTask}, run_groups<GroupNormStatistics>);
+  l.kernel(l.kernels.group_norm_statistics,
+           {statistics, parts, 0, 0, blocks.rows, blocks.block_rows, channels, attributes.groups, attributes.epsilon},
+           {rows_of_stream(blocks.stream, attributes.groups), kGroupsPerTask}, cut_groups<GroupNormStatistics>);
   l.step(RowsBlock<GroupNormForward>{l.kernels.group_norm_forward,
                                      {l.elements(node[kY]), x, statistics, l.at(node[kWeight]), l.at(node[kBias]), 0,
                                       channels, attributes.silu},

@@ -14,24 +14,17 @@ namespace image_operations {
 namespace patches {
 enum : std::size_t { kPixels, kOut };
 
-struct Block {
-  void (*kernel)(const ExtractPatches&);
-  ExtractPatches whole;
-};
-
-void run(const Block& b, Range range, int) {
-  ExtractPatches a = b.whole;
-  const std::int64_t rows = (a.height / a.patch) * (a.width / a.patch), cols = a.channels * a.patch * a.patch;
-  a.out += range.first * rows * cols;
-  a.pixels += range.first * a.channels * a.height * a.width;
-  b.kernel(a);
+void cut(ExtractPatches* a, Range range) {
+  const std::int64_t rows = (a->height / a->patch) * (a->width / a->patch), cols = a->channels * a->patch * a->patch;
+  a->out += range.first * rows * cols;
+  a->pixels += range.first * a->channels * a->height * a->width;
 }
 
 void launch(const NodeView& node, Launch& l) {
-  Block block{l.kernels.extract_patches, node.as<ExtractPatches>()};
-  block.whole.out = l.elements(node[kOut]);
-  Block* const b = l.step(block, {rows_per_sample(1), 1}, run);
-  l.operand(&b->whole.pixels, node[kPixels]);
+  ExtractPatches* const a =
+      l.kernel(l.kernels.extract_patches, node.as<ExtractPatches>(), {rows_per_sample(1), 1}, cut);
+  a->out = l.elements(node[kOut]);
+  l.operand(&a->pixels, node[kPixels]);
 }
 
 constexpr OperationKind kKind{"extract_patches", cost_by_elements<kPixels, 0, 8>, launch, nullptr, nullptr,
@@ -42,32 +35,25 @@ namespace gradient {
 enum : std::size_t { kDOut, kDPatch, kDClass, kDPosition };
 constexpr std::int64_t kRowsPerTask = 16;  // of the position table
 
-struct Block {
-  void (*kernel)(const ImageEmbeddingBackward&);
-  ImageEmbeddingBackward whole;
-};
-
-void run(const Block& b, Range range, int) {
-  ImageEmbeddingBackward a = b.whole;
-  a.first_row = range.first;
-  a.last_row = range.end();
-  b.kernel(a);
+void cut(ImageEmbeddingBackward* a, Range range) {
+  a->first_row = range.first;
+  a->last_row = range.end();
 }
 
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t rows = node.rows(kDOut).per_row;
-  Block block{l.kernels.image_embedding_backward, {}};
-  block.whole.d_patch = l.at(node[kDPatch]);
-  block.whole.d_class = l.at(node[kDClass]);
-  block.whole.d_position = l.at(node[kDPosition]);
-  block.whole.d_out = l.at(node[kDOut]);
-  block.whole.class_rows = node.as<std::int64_t>();
-  block.whole.patches = rows - block.whole.class_rows;
-  block.whole.cols = node.cols(kDOut);
-  Block* const b = l.step(block, {fixed_rows(rows), kRowsPerTask}, run);
-  l.rows(&b->whole.samples, rows_per_sample(1));
-  l.adds(&b->whole.accumulate_class, node.operand(kDClass).access);
-  l.adds(&b->whole.accumulate_position, node.operand(kDPosition).access);
+  ImageEmbeddingBackward* const a =
+      l.kernel(l.kernels.image_embedding_backward, {}, {fixed_rows(rows), kRowsPerTask}, cut);
+  a->d_patch = l.at(node[kDPatch]);
+  a->d_class = l.at(node[kDClass]);
+  a->d_position = l.at(node[kDPosition]);
+  a->d_out = l.at(node[kDOut]);
+  a->class_rows = node.as<std::int64_t>();
+  a->patches = rows - a->class_rows;
+  a->cols = node.cols(kDOut);
+  l.rows(&a->samples, rows_per_sample(1));
+  l.adds(&a->accumulate_class, node.operand(kDClass).access);
+  l.adds(&a->accumulate_position, node.operand(kDPosition).access);
 }
 
 constexpr OperationKind kKind{"image_embedding_backward", cost_by_elements<kDOut, 1, 8>, launch};
@@ -75,16 +61,9 @@ constexpr OperationKind kKind{"image_embedding_backward", cost_by_elements<kDOut
 
 enum : std::size_t { kPatch, kClassRow, kPosition, kOut };
 
-struct Block {
-  void (*kernel)(const ImageEmbeddingForward&);
-  ImageEmbeddingForward whole;
-};
-
-void run(const Block& b, Range range, int) {
-  ImageEmbeddingForward a = b.whole;
-  a.out += range.first * (a.patches + (a.class_row != nullptr ? 1 : 0)) * a.cols;
-  a.patch += range.first * a.patches * a.cols;
-  b.kernel(a);
+void cut(ImageEmbeddingForward* a, Range range) {
+  a->out += range.first * (a->patches + (a->class_row != nullptr ? 1 : 0)) * a->cols;
+  a->patch += range.first * a->patches * a->cols;
 }
 
 void derive(const NodeView& node, Backward& b) {
@@ -96,10 +75,10 @@ void derive(const NodeView& node, Backward& b) {
 }
 
 void launch(const NodeView& node, Launch& l) {
-  l.step(Block{l.kernels.image_embedding_forward,
-               {l.at(node[kOut]), l.at(node[kPatch]), l.at(node[kClassRow]), l.at(node[kPosition]),
-                node.rows(kPatch).per_row, node.cols(kPatch)}},
-         {rows_per_sample(1), 1}, run);
+  l.kernel(l.kernels.image_embedding_forward,
+           {l.at(node[kOut]), l.at(node[kPatch]), l.at(node[kClassRow]), l.at(node[kPosition]),
+            node.rows(kPatch).per_row, node.cols(kPatch)},
+           {rows_per_sample(1), 1}, cut);
 }
 
 constexpr OperationKind kKind{"image_embedding", cost_by_elements<kOut, 1, 12>, launch, derive};

@@ -213,17 +213,11 @@ namespace cotangent_loss_operation {
 namespace gradient {
 enum : std::size_t { kCotangent, kDOutput };
 
-struct Block {
-  void (*kernel)(const CopyRows&);
-  CopyRows copy;
-};
-
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t cols = node.cols(kCotangent);
-  Block* const b = l.step(
-      Block{l.kernels.copy_rows, {l.at(node[kDOutput]), l.at(node[kCotangent]), 0, cols, cols, cols, false}}, whole(),
-      +[](const Block& block, Range, int) { block.kernel(block.copy); });
-  l.rows(&b->copy.rows, node.rows(kCotangent));
+  CopyRows* const a =
+      l.whole_kernel(l.kernels.copy_rows, {l.at(node[kDOutput]), l.at(node[kCotangent]), 0, cols, cols, cols, false});
+  l.rows(&a->rows, node.rows(kCotangent));
 }
 
 constexpr OperationKind kKind{"cotangent_loss_backward", cost_by_elements<kCotangent, 0, 8>, launch};

@@ -17,7 +17,7 @@ namespace pair_cosines_operation {
 constexpr std::int64_t kPairsPerTask = 8;
 
 namespace gradient {
-enum : std::size_t { kUnits, kDOut, kDUnits };
+enum : std::size_t { kDOut, kUnits, kDUnits };
 
 struct Block {
   float* d_units;
@@ -45,12 +45,6 @@ constexpr OperationKind kKind{"pair_cosines_backward", cost_by_elements<kUnits, 
 
 enum : std::size_t { kUnits, kOut };
 
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_out = b.gradient(node[kOut]);
-  if (!d_out || !b.wants(node[kUnits])) return;
-  b.emit(gradient::kKind, {reads(node[kUnits]), reads(d_out), b.slot(node[kUnits])});
-}
-
 struct Block {
   float* out;
   const float* units;
@@ -70,7 +64,8 @@ void launch(const NodeView& node, Launch& l) {
   l.step(Block{l.at(node[kOut]), l.at(node[kUnits]), node.cols(kUnits)}, {node.rows(kOut), kPairsPerTask}, run);
 }
 
-constexpr OperationKind kKind{"pair_cosines", cost_by_elements<kUnits, 1, 4>, launch, derive};
+constexpr OperationKind kKind{"pair_cosines", cost_by_elements<kUnits, 1, 4>, launch,
+                              derive_one<gradient::kKind, kOut, kUnits, kUnits>};
 
 }  // namespace pair_cosines_operation
 }  // namespace

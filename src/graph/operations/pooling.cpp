@@ -11,22 +11,12 @@ namespace pooling_operations {
 
 // A sample is a task.
 template <typename Kernel>
-struct Block {
-  void (*kernel)(const Kernel&);
-  Kernel whole;
-};
-
-template <typename Kernel>
-void run(const Block<Kernel>& b, Range range, int) {
-  Kernel a = b.whole;
-  a.first_sample = range.first;
-  a.last_sample = range.end();
-  b.kernel(a);
-}
-
-template <typename Kernel>
 Kernel* add_step(Launch& l, void (*kernel)(const Kernel&), const Kernel& whole, Extent samples, Tensor offsets) {
-  Kernel* const a = &l.step(Block<Kernel>{kernel, whole}, {samples, 1}, run<Kernel>)->whole;
+  Kernel* const a = l.kernel(
+      kernel, whole, {samples, 1}, +[](Kernel* part, Range range) {
+        part->first_sample = range.first;
+        part->last_sample = range.end();
+      });
   l.operand(&a->offsets, offsets);
   return a;
 }
@@ -34,13 +24,6 @@ Kernel* add_step(Launch& l, void (*kernel)(const Kernel&), const Kernel& whole, 
 // The operands of both kinds, and of both gradients. Only a maximum has its row.
 enum : std::size_t { kX, kOffsets, kOut, kRow };
 enum : std::size_t { kDOut = 0, kDRow = 2, kDX = 3 };
-
-template <const OperationKind& gradient>
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_out = b.gradient(node[kOut]);
-  if (!d_out || !b.wants(node[kX])) return;
-  b.emit(gradient, {reads(d_out), reads(node[kOffsets]), reads(node[kRow]), b.slot(node[kX])});
-}
 
 void launch_mean_backward(const NodeView& node, Launch& l) {
   MeanRowsBackward* const a = add_step<MeanRowsBackward>(
@@ -57,7 +40,8 @@ void launch_mean(const NodeView& node, Launch& l) {
 }
 
 constexpr OperationKind kMeanGradient{"mean_rows_backward", cost_by_elements<kDX, 1, 4>, launch_mean_backward};
-constexpr OperationKind kMean{"mean_rows", cost_by_elements<kX, 1, 4>, launch_mean, derive<kMeanGradient>};
+constexpr OperationKind kMean{"mean_rows", cost_by_elements<kX, 1, 4>, launch_mean,
+                              derive_one<kMeanGradient, kOut, kX, kOffsets, kRow>};
 
 void launch_max_backward(const NodeView& node, Launch& l) {
   MaxRowsBackward* const a =
@@ -76,7 +60,8 @@ void launch_max(const NodeView& node, Launch& l) {
 }
 
 constexpr OperationKind kMaxGradient{"max_rows_backward", cost_by_elements<kDX, 1, 4>, launch_max_backward};
-constexpr OperationKind kMax{"max_rows", cost_by_elements<kX, 1, 4>, launch_max, derive<kMaxGradient>};
+constexpr OperationKind kMax{"max_rows", cost_by_elements<kX, 1, 4>, launch_max,
+                             derive_one<kMaxGradient, kOut, kX, kOffsets, kRow>};
 
 Tensor add(Graph& graph, const OperationKind& kind, const std::string& name, Tensor x, const SampleRows& rows) {
   BASCULE_CHECK(graph[x].rows == rows.extent);

@@ -124,19 +124,13 @@ Cost cost(const NodeView& node, const BatchCounts&) {
   return {40.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0};
 }
 
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_out = b.gradient(node[kOut]);
-  if (!d_out || !b.wants(node[kTable])) return;
-  b.emit(gradient::kKind, {reads(d_out), b.slot(node[kTable])}, node.attributes());
-}
-
 void launch(const NodeView& node, Launch& l) {
   const Grid grid = node.as<Grid>();
   l.step(ForwardBlock{l.at(node[kOut]), l.at(node[kTable]), grid}, {fixed_rows(grid.class_rows + grid.height), 1},
          run_forward);
 }
 
-constexpr OperationKind kKind{"resize_positions", cost, launch, derive};
+constexpr OperationKind kKind{"resize_positions", cost, launch, derive_one<gradient::kKind, kOut, kTable>};
 
 }  // namespace positions_operation
 }  // namespace

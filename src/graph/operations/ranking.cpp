@@ -100,12 +100,7 @@ void launch_gradient(const NodeView& node, Launch& l) {
   }
 }
 
-Cost gradient_cost(const NodeView& node, const BatchCounts& counts) {
-  const Cost forward = cost(node, counts);
-  return {2.0 * forward.flops, 2.0 * forward.bytes};
-}
-
-constexpr OperationKind kGradient{"ranking_loss_backward", gradient_cost, launch_gradient};
+constexpr OperationKind kGradient{"ranking_loss_backward", twice<cost>, launch_gradient};
 
 void derive(const NodeView& node, Backward& b) {
   const Operand d_units = b.slot(node[kUnits]);
@@ -159,18 +154,6 @@ void run_half(const HalfBlock& b, Range range, int) {
             candidates, b.width, range.first, b.scale});
 }
 
-struct MeanBlock {
-  float* loss;
-  const float* losses;
-  std::int64_t count;
-};
-
-void run_mean(const MeanBlock& b, Range, int) {
-  double sum = 0.0;
-  for (std::int64_t i = 0; i < b.count; ++i) sum += static_cast<double>(b.losses[i]);
-  *b.loss = b.count > 0 ? static_cast<float>(sum / static_cast<double>(b.count)) : 0.0f;
-}
-
 void launch(const NodeView& node, Launch& l) {
   const Extent all = rows_of_stream(stream_of(node));
   const Rule rule = node.as<Rule>();
@@ -194,8 +177,7 @@ void launch(const NodeView& node, Launch& l) {
         {all, kRowsPerTask}, run_half);
     l.rows(&b->all, all);
   }
-  MeanBlock* const b = l.step(MeanBlock{l.at(node[kLoss]), l.at(node[kLosses]), 0}, whole(), run_mean);
-  l.rows(&b->count, all.times(rule.halves()));
+  l.mean(l.at(node[kLoss]), l.at(node[kLosses]), all.times(rule.halves()));
 }
 
 constexpr OperationKind kKind{"ranking_loss", cost, launch, derive};

@@ -122,19 +122,14 @@ constexpr OperationKind kKind{"relative_position_bias_backward", cost_by_element
 
 enum : std::size_t { kTable, kOut };
 
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_out = b.gradient(node[kOut]);
-  if (!d_out || !b.wants(node[kTable])) return;
-  b.emit(gradient::kKind, {reads(d_out), b.slot(node[kTable])}, node.attributes());
-}
-
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t heads = node.cols(kTable);
   l.step(ForwardBlock{l.at(node[kOut]), l.at(node[kTable]), shape_of(node, heads)}, {fixed_rows(heads), 1},
          run_forward);
 }
 
-constexpr OperationKind kKind{"relative_position_bias", cost_by_elements<kOut, 0, 4>, launch, derive};
+constexpr OperationKind kKind{"relative_position_bias", cost_by_elements<kOut, 0, 4>, launch,
+                              derive_one<gradient::kKind, kOut, kTable>};
 
 }  // namespace relative_bias_operation
 }  // namespace

@@ -14,27 +14,22 @@ namespace {
 namespace rows_operations {
 
 // Copies a (rows, cols) block between tensors of other widths.
-struct CopyBlock {
-  void (*kernel)(const CopyRows&);
-  CopyRows copy;
-};
-
 void copy_rows(Launch& l, const CopyRows& copy, Extent rows, Access access) {
-  CopyBlock* const b = l.step(
-      CopyBlock{l.kernels.copy_rows, copy}, whole(),
-      +[](const CopyBlock& block, Range, int) { block.kernel(block.copy); });
-  l.rows(&b->copy.rows, rows);
-  l.adds(&b->copy.accumulate, access);
+  CopyRows* const a = l.whole_kernel(l.kernels.copy_rows, copy);
+  l.rows(&a->rows, rows);
+  l.adds(&a->accumulate, access);
+}
+
+// To the rows that the index names.
+void scatter_rows(Launch& l, float* out, Tensor from, Tensor index, std::int64_t cols, Extent rows, bool accumulate) {
+  ScatterRows* const a = l.whole_kernel(l.kernels.scatter_rows, {out, l.at(from), nullptr, 0, cols, accumulate});
+  l.operand(&a->index, index);
+  l.rows(&a->rows, rows);
 }
 
 // Rows that an index names, or, without one, every `spacing`-th (the attribute, std::int64_t).
 namespace scatter {
 enum : std::size_t { kDOut, kIndex, kDX };
-
-struct Block {
-  void (*kernel)(const ScatterRows&);
-  ScatterRows scatter;
-};
 
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const double values = node.elements(kDOut, counts);
@@ -52,11 +47,7 @@ void launch(const NodeView& node, Launch& l) {
     copy_rows(l, {d_x, d_out, 0, cols, node.as<std::int64_t>() * cols, cols, true}, rows, Access::kAdd);
     return;
   }
-  Block* const b = l.step(
-      Block{l.kernels.scatter_rows, {d_x, d_out, nullptr, 0, cols, true}}, whole(),
-      +[](const Block& block, Range, int) { block.kernel(block.scatter); });
-  l.operand(&b->scatter.index, node[kIndex]);
-  l.rows(&b->scatter.rows, rows);
+  scatter_rows(l, d_x, node[kDOut], node[kIndex], cols, rows, true);
 }
 
 constexpr OperationKind kKind{"scatter_rows", cost, launch};
@@ -64,17 +55,6 @@ constexpr OperationKind kKind{"scatter_rows", cost, launch};
 
 namespace gather {
 enum : std::size_t { kX, kIndex, kOut };
-
-struct Block {
-  void (*kernel)(const GatherRows&);
-  GatherRows gather;
-};
-
-void derive(const NodeView& node, Backward& b) {
-  const Tensor d_out = b.gradient(node[kOut]);
-  if (!d_out || !b.wants(node[kX])) return;
-  b.emit(scatter::kKind, {reads(d_out), reads(node[kIndex]), b.slot(node[kX])}, node.attributes());
-}
 
 void launch(const NodeView& node, Launch& l) {
   float *const out = l.at(node[kOut]), *const x = l.at(node[kX]);
@@ -84,14 +64,13 @@ void launch(const NodeView& node, Launch& l) {
     copy_rows(l, {out, x, 0, cols, cols, node.as<std::int64_t>() * cols, false}, rows, Access::kWrite);
     return;
   }
-  Block* const b = l.step(
-      Block{l.kernels.gather_rows, {out, x, nullptr, 0, cols}}, whole(),
-      +[](const Block& block, Range, int) { block.kernel(block.gather); });
-  l.operand(&b->gather.index, node[kIndex]);
-  l.rows(&b->gather.rows, rows);
+  GatherRows* const a = l.whole_kernel(l.kernels.gather_rows, {out, x, nullptr, 0, cols});
+  l.operand(&a->index, node[kIndex]);
+  l.rows(&a->rows, rows);
 }
 
-constexpr OperationKind kKind{"gather_rows", cost_by_elements<kOut, 0, 8>, launch, derive};
+constexpr OperationKind kKind{"gather_rows", cost_by_elements<kOut, 0, 8>, launch,
+                              derive_one<scatter::kKind, kOut, kX, kIndex>};
 
 Tensor add(Graph& graph, const std::string& name, Tensor x, Tensor index, Extent rows, std::int64_t spacing) {
   const Tensor out = graph.activation(name, rows, graph[x].cols, graph[x].dtype);
@@ -104,11 +83,7 @@ namespace store {
 enum : std::size_t { kX, kIndex, kState };
 
 void launch(const NodeView& node, Launch& l) {
-  scatter::Block* const b = l.step(
-      scatter::Block{l.kernels.scatter_rows, {l.at(node[kState]), l.at(node[kX]), nullptr, 0, node.cols(kX), false}},
-      whole(), +[](const scatter::Block& block, Range, int) { block.kernel(block.scatter); });
-  l.operand(&b->scatter.index, node[kIndex]);
-  l.rows(&b->scatter.rows, node.rows(kX));
+  scatter_rows(l, l.at(node[kState]), node[kX], node[kIndex], node.cols(kX), node.rows(kX), false);
 }
 
 constexpr OperationKind kKind{"store_rows", cost_by_elements<kX, 0, 8>, launch};
