@@ -69,14 +69,8 @@ struct ClipState {
 Tensor self_attention(Recorder& r, const std::string& name, const ClipTextConfig& config, Tensor x,
                       const SampleRows& rows) {
   const std::int64_t width = config.hidden_size;
-  std::vector<std::string> weights, biases;
-  for (const char* part : {".q_proj", ".k_proj", ".v_proj"}) {
-    weights.push_back(name + part + ".weight");
-    biases.push_back(name + part + ".bias");
-  }
-  const Tensor weight = r.stacked(name + ".qkv_proj.weight", weights, width, width, r.deviation, false);
   const Tensor all =
-      linear(r.graph, name + ".qkv_proj", x, weight, r.stacked(name + ".qkv_proj.bias", biases, width, 1, 0.0, true));
+      projected(r, name + ".qkv_proj", x, {name + ".q_proj", name + ".k_proj", name + ".v_proj"}, width, true);
   AttentionOptions options;
   options.causal = true;
   const Tensor context = attention(r.graph, name, {all, 0}, rows, {all, width}, {all, 2 * width}, rows,

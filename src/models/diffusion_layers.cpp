@@ -47,15 +47,6 @@ Tensor group_normed(DiffusionRecorder& r, const std::string& name, Tensor x, flo
   return group_norm(r.graph, name, x, weight, r.bias(name + ".bias", cols), r.groups, epsilon, silu);
 }
 
-Tensor projected(Recorder& r, const std::string& name, Tensor x, const std::vector<std::string>& pieces,
-                 std::int64_t rows_each) {
-  std::vector<std::string> weights;
-  weights.reserve(pieces.size());
-  for (const std::string& piece : pieces) weights.push_back(piece + ".weight");
-  const Tensor weight = r.stacked(name + ".weight", weights, rows_each, r.graph[x].cols, r.deviation, false);
-  return linear(r.graph, name, x, weight, Tensor{});
-}
-
 PictureRows residual_block(DiffusionRecorder& r, const std::string& name, const PictureRows& x, std::int64_t out,
                            float epsilon, Tensor time) {
   r.graph.set_scope(name);

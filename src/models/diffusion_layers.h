@@ -38,10 +38,6 @@ Tensor convolution_1x1(Recorder& r, const std::string& name, Tensor x, std::int6
 
 Tensor group_normed(DiffusionRecorder& r, const std::string& name, Tensor x, float epsilon, bool silu);
 
-// y = x W^T, without a bias; one product where there are several weights of (rows_each, in).
-Tensor projected(Recorder& r, const std::string& name, Tensor x, const std::vector<std::string>& pieces,
-                 std::int64_t rows_each);
-
 // shortcut(x) + conv2(silu(norm2(conv1(silu(norm1(x))) + time_emb_proj(time))))
 // time (1, width): silu of the time's embedding, one for all samples; none: without that term. The shortcut is
 // conv_shortcut (1 x 1) where channels change.

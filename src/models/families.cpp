@@ -10,6 +10,7 @@
 #include "src/base/paths.h"
 #include "src/json/json.h"
 #include "src/models/bridgetower.h"
+#include "src/models/recorder.h"
 
 namespace bascule {
 
@@ -90,13 +91,7 @@ namespace {
 struct List {
   std::vector<ParameterPiece> pieces;
   void add(const std::string& name, std::vector<std::int64_t> shape, double deviation, float constant = 0.0f) {
-    ParameterPiece piece;
-    piece.name = name;
-    piece.elements = 1;
-    for (const std::int64_t n : shape) piece.elements *= n;
-    piece.shape = std::move(shape);
-    piece.initial = {constant, static_cast<float>(deviation)};
-    pieces.push_back(piece);
+    pieces.push_back(piece(name, std::move(shape), 0, {constant, static_cast<float>(deviation)}));
   }
   void dense(const std::string& name, std::int64_t out, std::int64_t in, double deviation) {
     add(name + ".weight", {out, in}, deviation);

@@ -88,11 +88,21 @@ std::vector<bool> attends(const Json& json, const char* key, const std::string& 
   return result;
 }
 
-void read_levels(const Json& json, const std::string& path, UnetConfig* config) {
+std::vector<std::int64_t> channels_of(const Json& json, const std::string& path, std::int64_t groups) {
   constexpr char kChannels[] = "block_out_channels";
-  const std::vector<std::int64_t> channels = get_ints(json, kChannels, path);
+  const std::vector<std::int64_t> all = get_ints(json, kChannels, path);
+  if (all.empty() || all.size() > 8) refuse_config(path, std::string(kChannels) + " must have 1 to 8 numbers");
+  for (const std::int64_t channels : all) {
+    if (channels < 1 || channels > 65536 || channels % groups != 0)
+      refuse_config(path, std::string(kChannels) + ": " + std::to_string(channels) +
+                              " is not a multiple of norm_num_groups = " + std::to_string(groups));
+  }
+  return all;
+}
+
+void read_levels(const Json& json, const std::string& path, UnetConfig* config) {
+  const std::vector<std::int64_t> channels = channels_of(json, path, config->norm_num_groups);
   const std::size_t levels = channels.size();
-  if (levels == 0 || levels > 8) refuse_config(path, std::string(kChannels) + " must have 1 to 8 numbers");
   // Diffusers takes the number of heads from the key that says their width.
   const bool has_heads = !is_absent(find_member(json, "num_attention_heads", path));
   const char* const heads_key = has_heads ? "num_attention_heads" : "attention_head_dim";
@@ -100,9 +110,6 @@ void read_levels(const Json& json, const std::string& path, UnetConfig* config) 
   const std::vector<bool> down = attends(json, "down_block_types", "CrossAttnDownBlock2D", "DownBlock2D", path, levels);
   config->up_attends = attends(json, "up_block_types", "CrossAttnUpBlock2D", "UpBlock2D", path, levels);
   for (std::size_t i = 0; i < levels; ++i) {
-    if (channels[i] < 1 || channels[i] > 65536 || channels[i] % config->norm_num_groups != 0)
-      refuse_config(path, std::string(kChannels) + ": " + std::to_string(channels[i]) +
-                              " is not a multiple of norm_num_groups = " + std::to_string(config->norm_num_groups));
     const bool attends_at_all = down[i] || config->up_attends[levels - 1 - i] || i + 1 == levels;
     if (heads[i] < 1 || (attends_at_all && channels[i] % heads[i] != 0))
       refuse_config(path,
@@ -152,11 +159,6 @@ void refuse_unless(bool holds, const Json& json, const char* key, const std::str
                 "only " + only + " is");
 }
 
-bool is_set(const Json& json, const char* key, const std::string& path) {
-  const Json* const member = find_member(json, key, path);
-  return member != nullptr && !member->is_null();
-}
-
 }  // namespace
 
 VaeConfig read_vae_config(const std::string& path) {
@@ -167,7 +169,7 @@ VaeConfig read_vae_config(const std::string& path) {
                        {"layers_per_block", &config.layers_per_block},
                        {"norm_num_groups", &config.norm_num_groups}});
   for (const char* key : {"shift_factor", "latents_mean", "latents_std"})
-    refuse_unless(!is_set(json, key, path), json, key, path, "null");
+    refuse_unless(is_absent(find_member(json, key, path)), json, key, path, "null");
   for (const char* key : {"use_post_quant_conv", "mid_block_add_attention"})
     refuse_unless(get_bool(json, key, path, true), json, key, path, "true");
   refuse_unless(get_string(json, "act_fn", path, "silu") == "silu", json, "act_fn", path, "\"silu\"");
@@ -177,18 +179,10 @@ VaeConfig read_vae_config(const std::string& path) {
   for (const std::string& type : blocks)
     if (type != "UpDecoderBlock2D")
       refuse_config(path, "up_block_types: \"" + type + "\" is not supported", "only UpDecoderBlock2D is");
-  constexpr char kChannels[] = "block_out_channels";
-  config.block_out_channels = get_ints(json, kChannels, path);
-  if (config.block_out_channels.empty() || config.block_out_channels.size() > 8)
-    refuse_config(path, std::string(kChannels) + " must have 1 to 8 numbers");
+  config.block_out_channels = channels_of(json, path, config.norm_num_groups);
   if (blocks.size() != config.block_out_channels.size())
     refuse_config(path, "up_block_types has " + std::to_string(blocks.size()) + " blocks for " +
                             std::to_string(config.block_out_channels.size()) + " levels");
-  for (const std::int64_t channels : config.block_out_channels) {
-    if (channels < 1 || channels > 65536 || channels % config.norm_num_groups != 0)
-      refuse_config(path, std::string(kChannels) + ": " + std::to_string(channels) +
-                              " is not a multiple of norm_num_groups = " + std::to_string(config.norm_num_groups));
-  }
   config.scaling_factor = get_number(json, "scaling_factor", path, config.scaling_factor);
   if (!(config.scaling_factor > 0.0 && config.scaling_factor < 1e6))
     refuse_config(path, "scaling_factor = " + json_text(Json(config.scaling_factor)) + " is out of range");

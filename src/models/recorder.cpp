@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace bascule {
-namespace {
 
 ParameterPiece piece(std::string name, std::vector<std::int64_t> shape, std::int64_t first, InitialValue initial) {
   ParameterPiece result;
@@ -17,6 +16,8 @@ ParameterPiece piece(std::string name, std::vector<std::int64_t> shape, std::int
   result.initial = initial;
   return result;
 }
+
+namespace {
 
 InitialValue normal(double standard_deviation) { return {0.0f, static_cast<float>(standard_deviation)}; }
 
@@ -106,6 +107,17 @@ Tensor dense(Recorder& r, const std::string& name, Tensor x, std::int64_t out) {
   return linear(r.graph, name, x, weight, r.bias(name + ".bias", out));
 }
 
+Tensor projected(Recorder& r, const std::string& name, Tensor x, const std::vector<std::string>& pieces,
+                 std::int64_t rows_each, bool bias) {
+  std::vector<std::string> weights, biases;
+  for (const std::string& own : pieces) {
+    weights.push_back(own + ".weight");
+    biases.push_back(own + ".bias");
+  }
+  const Tensor weight = r.stacked(name + ".weight", weights, rows_each, r.graph[x].cols, r.deviation, false);
+  return linear(r.graph, name, x, weight, bias ? r.stacked(name + ".bias", biases, rows_each, 1, 0.0, true) : Tensor{});
+}
+
 Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon) {
   const std::int64_t cols = r.graph[x].cols;
   const Tensor weight = r.row(name + ".weight", cols, {1.0f, 0.0f}, false);
@@ -122,25 +134,16 @@ Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, fl
 Tensor projected_attention(Recorder& r, const std::string& name, const std::string& prefix, const LayerShape& shape,
                            RowStream queries, RowStream keys, bool bias, const ProjectionNames& names) {
   const std::int64_t width = shape.width;
-  const auto project = [&](const std::string& label, Tensor x, const std::vector<std::string>& parts) {
-    std::vector<std::string> weights, biases;
-    for (const std::string& part : parts) {
-      weights.push_back(prefix + part + ".weight");
-      biases.push_back(prefix + part + ".bias");
-    }
-    const Tensor weight = r.stacked(prefix + label + ".weight", weights, width, width, r.deviation, false);
-    const Tensor added = bias ? r.stacked(prefix + label + ".bias", biases, width, 1, 0.0, true) : Tensor{};
-    return linear(r.graph, prefix + label, x, weight, added);
-  };
+  const std::string q = prefix + names.query, k = prefix + names.key, v = prefix + names.value;
   AttentionOperand query, key, value;
   if (queries.x == keys.x) {
-    const Tensor all = project("query_key_value", queries.x, {names.query, names.key, names.value});
+    const Tensor all = projected(r, prefix + "query_key_value", queries.x, {q, k, v}, width, bias);
     query = {all, 0};
     key = {all, width};
     value = {all, 2 * width};
   } else {
-    query = {project("query", queries.x, {names.query}), 0};
-    const Tensor both = project("key_value", keys.x, {names.key, names.value});
+    query = {projected(r, prefix + "query", queries.x, {q}, width, bias), 0};
+    const Tensor both = projected(r, prefix + "key_value", keys.x, {k, v}, width, bias);
     key = {both, 0};
     value = {both, width};
   }

@@ -55,8 +55,16 @@ struct Recorder {
   Tensor add(Parameter parameter);
 };
 
+// A tensor of a checkpoint, whose elements begin at `first` of its parameter.
+ParameterPiece piece(std::string name, std::vector<std::int64_t> shape, std::int64_t first, InitialValue initial);
+
 // y = x W^T + b with name.weight (out, in) and name.bias (out).
 Tensor dense(Recorder& r, const std::string& name, Tensor x, std::int64_t out);
+// The same as one product where there are several weights of (rows_each, in); pieces: their names without ".weight",
+// and
+// ".bias" where they have some.
+Tensor projected(Recorder& r, const std::string& name, Tensor x, const std::vector<std::string>& pieces,
+                 std::int64_t rows_each, bool bias = false);
 Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon);
 // row_keys: of h's rows; read where something of it is dropped.
 Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place = {},

@@ -30,15 +30,7 @@ EmbeddingHead::EmbeddingHead(const ModelSource& source, std::int64_t width, cons
   const std::string pooler = "pooler.dense.";
   const auto has = [&](const std::string& tensor) { return source.has_weights && source.has_weights(tensor); };
   if (!has(pooler + "weight") && !has(body_prefix + pooler + "weight")) return;
-  const auto add = [&](const char* name, const std::vector<std::int64_t>& shape, std::int64_t elements) {
-    ParameterPiece piece;
-    piece.name = pooler + name;
-    piece.shape = shape;
-    piece.elements = elements;
-    pooler_.push_back(piece);
-  };
-  add("weight", {width, width}, width * width);
-  add("bias", {width}, width);
+  pooler_ = {piece(pooler + "weight", {width, width}, 0, {}), piece(pooler + "bias", {width}, 0, {})};
 }
 
 Fields EmbeddingHead::fields(const RecordOptions& options) const {

@@ -17,15 +17,9 @@ PictureRows self_attention(DiffusionRecorder& r, const std::string& name, const 
   r.graph.set_scope(name);
   const std::int64_t width = r.channels(x);
   const SampleRows rows = {r.graph[x.x].rows, {}, {}};
-  std::vector<std::string> weights, biases;
-  for (const char* part : {".to_q", ".to_k", ".to_v"}) {
-    weights.push_back(name + part + ".weight");
-    biases.push_back(name + part + ".bias");
-  }
   const Tensor normed = group_normed(r, name + ".group_norm", x.x, kEpsilon, false);
-  const Tensor weight = r.stacked(name + ".to_qkv.weight", weights, width, width, r.deviation, false);
   const Tensor all =
-      linear(r.graph, name + ".to_qkv", normed, weight, r.stacked(name + ".to_qkv.bias", biases, width, 1, 0.0, true));
+      projected(r, name + ".to_qkv", normed, {name + ".to_q", name + ".to_k", name + ".to_v"}, width, true);
   const Tensor context =
       attention(r.graph, name, {all, 0}, rows, {all, width}, {all, 2 * width}, rows, 1, width, {}, {});
   const Tensor h = dense(r, name + ".to_out.0", context, width);
