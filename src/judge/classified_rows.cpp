@@ -109,10 +109,7 @@ class Classes final : public ClassifiedRows {
 }  // namespace
 
 extern const JudgeKind kClasses;
-const JudgeKind kClasses = {
-    "classes", {kClassMetrics, std::size(kClassMetrics)}, true, "", [](const JudgeShape& shape) {
-      return std::unique_ptr<Judge>(new Classes(shape));
-    }};
+const JudgeKind kClasses = judge_kind<Classes>("classes", kClassMetrics, true);
 
 // Judges a classifier of texts: the figures of run_glue.py, and the mean of F1 over the classes.
 
@@ -177,11 +174,7 @@ class SequenceClasses final : public ClassifiedRows {
 }  // namespace
 
 extern const JudgeKind kSequenceClasses;
-const JudgeKind kSequenceClasses = {
-    "sequence_classes",
-    {kSequenceClassMetrics, std::size(kSequenceClassMetrics)},
-    true,
-    kSequenceClassNote,
-    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new SequenceClasses(shape)); }};
+const JudgeKind kSequenceClasses =
+    judge_kind<SequenceClasses>("sequence_classes", kSequenceClassMetrics, true, kSequenceClassNote);
 
 }  // namespace bascule

@@ -203,6 +203,14 @@ struct JudgeKind {
   std::unique_ptr<Judge> (*make)(const JudgeShape& shape);
 };
 
+// The kind of a judge that is made of the shape alone.
+template <typename Made, std::size_t count>
+constexpr JudgeKind judge_kind(const char* name, const Metric (&metrics)[count], bool predicts, const char* note = "") {
+  return {name, {metrics, count}, predicts, note, [](const JudgeShape& shape) {
+            return std::unique_ptr<Judge>(new Made(shape));
+          }};
+}
+
 // A name that no judge has is a mistake in the family that names it.
 const JudgeKind& judge_named(std::string_view name);
 

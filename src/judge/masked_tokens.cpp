@@ -146,10 +146,7 @@ void MaskedTokens::add_examples(Report* report, const std::vector<std::string>& 
 }
 
 extern const JudgeKind kMaskedTokens;
-const JudgeKind kMaskedTokens = {
-    "masked_tokens", {kMaskedTokenMetrics, std::size(kMaskedTokenMetrics)}, true, "", [](const JudgeShape& shape) {
-      return std::unique_ptr<Judge>(new MaskedTokens(shape));
-    }};
+const JudgeKind kMaskedTokens = judge_kind<MaskedTokens>("masked_tokens", kMaskedTokenMetrics, true);
 
 // Judges a model that predicts masked tokens, and whether the second text of a pair follows the first one: both losses,
 // and the share of right predictions of each. Leaves predictions.jsonl.
@@ -239,10 +236,8 @@ class Pretraining final : public MaskedTokens {
 }  // namespace
 
 extern const JudgeKind kPretraining;
-const JudgeKind kPretraining = {"pretraining",
-                                {kPretrainingMetrics, std::size(kPretrainingMetrics)},
-                                true,
-                                "Perplexity is the exponential of `masked_lm_loss`; `loss` is the sum of both losses.",
-                                [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new Pretraining(shape)); }};
+const JudgeKind kPretraining =
+    judge_kind<Pretraining>("pretraining", kPretrainingMetrics, true,
+                            "Perplexity is the exponential of `masked_lm_loss`; `loss` is the sum of both losses.");
 
 }  // namespace bascule

@@ -77,9 +77,6 @@ class Matching final : public Judge {
 }  // namespace
 
 extern const JudgeKind kMatching;
-const JudgeKind kMatching = {
-    "matching", {kMatchingMetrics, std::size(kMatchingMetrics)}, true, "", [](const JudgeShape& shape) {
-      return std::unique_ptr<Judge>(new Matching(shape));
-    }};
+const JudgeKind kMatching = judge_kind<Matching>("matching", kMatchingMetrics, true);
 
 }  // namespace bascule

@@ -242,11 +242,7 @@ class ContrastiveRetrieval final : public Judge {
 }  // namespace
 
 extern const JudgeKind kContrastiveRetrieval;
-const JudgeKind kContrastiveRetrieval = {
-    "contrastive_retrieval",
-    {kRetrievalMetrics, std::size(kRetrievalMetrics)},
-    false,
-    kRetrievalNote,
-    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new ContrastiveRetrieval(shape)); }};
+const JudgeKind kContrastiveRetrieval =
+    judge_kind<ContrastiveRetrieval>("contrastive_retrieval", kRetrievalMetrics, false, kRetrievalNote);
 
 }  // namespace bascule

@@ -194,11 +194,7 @@ class SentenceRetrieval final : public Judge {
 }  // namespace
 
 extern const JudgeKind kSentenceRetrieval;
-const JudgeKind kSentenceRetrieval = {
-    "sentence_retrieval",
-    {kSentenceRetrievalMetrics, std::size(kSentenceRetrievalMetrics)},
-    false,
-    kSentenceRetrievalNote,
-    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new SentenceRetrieval(shape)); }};
+const JudgeKind kSentenceRetrieval =
+    judge_kind<SentenceRetrieval>("sentence_retrieval", kSentenceRetrievalMetrics, false, kSentenceRetrievalNote);
 
 }  // namespace bascule

@@ -165,11 +165,6 @@ void TargetTokens::add_examples(const JudgedFiles& files, Report* report) const 
 }
 
 extern const JudgeKind kTargetTokens;
-const JudgeKind kTargetTokens = {
-    "target_tokens",
-    {kTargetTokenMetrics, std::size(kTargetTokenMetrics)},
-    true,
-    kTargetTokenNote,
-    [](const JudgeShape& shape) { return std::unique_ptr<Judge>(new TargetTokens(shape)); }};
+const JudgeKind kTargetTokens = judge_kind<TargetTokens>("target_tokens", kTargetTokenMetrics, true, kTargetTokenNote);
 
 }  // namespace bascule

@@ -166,9 +166,6 @@ class TokenTags final : public Judge {
 }  // namespace
 
 extern const JudgeKind kTokenTags;
-const JudgeKind kTokenTags = {
-    "token_tags", {kTokenTagMetrics, std::size(kTokenTagMetrics)}, true, kTokenTagNote, [](const JudgeShape& shape) {
-      return std::unique_ptr<Judge>(new TokenTags(shape));
-    }};
+const JudgeKind kTokenTags = judge_kind<TokenTags>("token_tags", kTokenTagMetrics, true, kTokenTagNote);
 
 }  // namespace bascule
