@@ -16,23 +16,12 @@
 
 namespace bascule {
 
-// The classes that a classifier gives something, as `bascule classify` says them.
-
-struct ClassGuess {
-  std::string label;  // of config.json's id2label; the class's number where there are no names
-  double probability = 0.0;
-};
-
-// One name per class. Throws Error kData.
+// The classes of a classifier's folder, of config.json's id2label; their numbers where there are no names. Throws Error
+// kData.
 std::vector<std::string> class_names(const std::string& folder, std::int64_t classes);
 
-// The `top` most probable of logits for the classes of these names: best first, equal ones by class number.
-std::vector<ClassGuess> class_guesses(const float* logits, const std::vector<std::string>& names, std::size_t top);
-
-// [{"label", "probability"}]
-Json guesses_json(const std::vector<ClassGuess>& guesses);
-
-// `bascule classify FOLDER PICTURE...`: the classes that a classifier gives pictures.
+// `bascule classify FOLDER PICTURE...`: the classes that a classifier gives pictures; `bascule classify FOLDER "text"
+// ["second text"]`: the classes, or the value, that a model gives texts, or the entities that it finds in them.
 
 struct ClassifyArguments {
   std::string folder;               // a run's output_dir, or any folder with a model
@@ -41,31 +30,12 @@ struct ClassifyArguments {
   bool json = false;
 };
 
-struct ClassifiedPicture {
-  std::string path;
-  std::vector<ClassGuess> best;  // best first; equal ones by class number
-  std::string refused;           // why there are none; empty: there are
-};
-
-// In the order of the pictures. Throws Error kData for the folder, and for logits that are not finite.
-std::vector<ClassifiedPicture> classify(const ClassifyArguments& arguments, const Model& model, Isa isa, int threads);
-
-// A JSON array of {"path", "labels": [{"label", "probability"}]} or {"path", "error"}.
-std::string classify_json(const std::vector<ClassifiedPicture>& pictures);
-std::string classify_text(const std::vector<ClassifiedPicture>& pictures);
-
-// Prints the answer about pictures, or texts, whatever the model reads. Returns the exit code: that of bad data if a
-// picture was refused, after all others. Throws Error.
+// Prints the answers: of all pictures; of the one text, or pair, or with "-" alone of each line of standard input,
+// where a tab stands between the texts of a pair. Returns the exit code: that of bad data if a picture was refused,
+// after all others. Throws Error: kSettings for the arguments, kData for the folder, for texts that are not UTF-8 and
+// for logits that are not finite. The lines before such a one are answered; a document then has their answers and the
+// error, which is said, and its exit code returned.
 int classify_command(const ClassifyArguments& arguments);
-
-// `bascule classify FOLDER "text" ["second text"]`: the classes, or the value, that a model gives texts, or the
-// entities that it finds in them.
-
-// Prints the answers: of the one text, or pair, or with "-" alone of each line of standard input, where a tab stands
-// between the texts of a pair. Returns the exit code. Throws Error: kSettings for the arguments, kData for the folder,
-// for texts that are not UTF-8 and for logits that are not finite. The lines before such a one are answered; a document
-// then has their answers and the error, which is said, and its exit code returned.
-int classify_texts_command(const ClassifyArguments& arguments, const Model& model);
 
 // `bascule draw FOLDER "prompt"`: one picture.
 
@@ -109,25 +79,8 @@ struct FillArguments {
   bool json = false;
 };
 
-struct TokenGuess {
-  std::string token;  // as in the vocabulary: "##s" continues a word, and byte-level BPE writes a space as U+0120
-  std::string shown;  // for people, with a space there
-  double probability = 0.0;
-};
-
-struct FilledText {
-  std::string text;                            // as asked
-  std::vector<std::vector<TokenGuess>> masks;  // of each mask token in turn, best first
-};
-
-// Throws Error kSettings for a text that has no mask, is too long or not UTF-8; kData for the folder.
-FilledText fill(const FillArguments& arguments, Isa isa, int threads);
-
-// {"text", "masks": [[{"token", "probability"}]]}; the tokens as in the vocabulary.
-std::string fill_json(const FilledText& filled);
-std::string fill_text(const FilledText& filled);
-
-// Prints the answer. Returns the exit code, 0. Throws Error.
+// Prints the answer: of each mask the tokens, as in the vocabulary in a document. Returns the exit code, 0. Throws
+// Error kSettings for a text that has no mask, is too long or not UTF-8; kData for the folder.
 int fill_command(const FillArguments& arguments);
 
 // `bascule generate FOLDER "text"`: what a model that writes makes of texts.

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -22,18 +22,19 @@
 namespace bascule {
 namespace {
 
-// which: "", or which text of a pair.
-void check_utf8(std::string_view text, const char* which, const std::string& where) {
-  const std::size_t byte = first_invalid_utf8(text);
-  if (byte < text.size())
-    throw Error(ErrorKind::kData, where, "byte " + std::to_string(byte) + which + " is not UTF-8", "write it in UTF-8");
-}
+constexpr char kWhere[] = "standard input";
 
 void say_cut(const std::string& where, std::size_t all, std::size_t kept) {
   std::fprintf(stderr, "bascule: %s has %zu tokens and is cut to %zu\n", where.c_str(), all, kept);
 }
 
 }  // namespace
+
+void check_utf8(std::string_view text, const std::string& where, const char* which) {
+  const std::size_t byte = first_invalid_utf8(text);
+  if (byte < text.size())
+    throw Error(ErrorKind::kData, where, "byte " + std::to_string(byte) + which + " is not UTF-8", "write it in UTF-8");
+}
 
 void say_if_file(const std::string& text) {
   std::error_code failure;
@@ -48,8 +49,8 @@ EncodedText encode_text(const Tokenizer& tokenizer, const AskedText& asked, std:
   Texts texts{asked.first};
   if (asked.second) texts.second = *asked.second;
   const std::string_view second = texts.second.value_or("");
-  check_utf8(texts.first, texts.second ? " of the first text" : "", where);
-  check_utf8(second, " of the second text", where);
+  check_utf8(texts.first, where, texts.second ? " of the first text" : "");
+  check_utf8(second, where, " of the second text");
   EncodedText encoded;
   encoded.ids.resize(static_cast<std::size_t>(longest));
   std::vector<std::byte> scratch(tokenizer.scratch_bytes(std::max(texts.first.size(), second.size())));
@@ -66,7 +67,7 @@ EncodedText encode_text(const Tokenizer& tokenizer, const AskedText& asked, std:
 
 EncodedText encode_places(const Tokenizer& tokenizer, const AskedText& asked, std::int64_t longest,
                           const std::string& where) {
-  check_utf8(asked.first, "", where);
+  check_utf8(asked.first, where);
   EncodedText encoded;
   encoded.placed = tokenizer.place_tokens(asked.first);
   const std::size_t special = static_cast<std::size_t>(tokenizer.special_tokens(false));
@@ -82,32 +83,23 @@ EncodedText encode_places(const Tokenizer& tokenizer, const AskedText& asked, st
   return encoded;
 }
 
-void AnswerDocument::add(Json answer) { answers_.push_back(std::move(answer)); }
-
-void AnswerDocument::print(const Error* error) const {
-  Json document = {{"texts", answers_}};
-  if (error != nullptr) document["error"] = error_json(*error);
-  std::printf("%s\n", json_text(document).c_str());
-}
-
-int end_with_document(const std::function<void()>& answer, const AnswerDocument& document, bool is_json) {
+int end_with_document(const std::function<void()>& answer, const Json& answers, bool is_json) {
+  const auto print = [&](const Error* error) {
+    Json document = {{"texts", answers}};
+    if (error != nullptr) document["error"] = error_json(*error);
+    if (is_json) std::printf("%s\n", json_text(document).c_str());
+  };
   try {
     answer();
   } catch (const Error& error) {
-    if (document.is_empty()) throw;
+    if (answers.size() == 0) throw;
     std::fprintf(stderr, "%sbascule: %s\n", journal_error_mark(), error.what());
-    if (is_json) document.print(&error);
+    print(&error);
     return exit_code(error.kind());
   }
-  if (is_json) document.print(nullptr);
+  print(nullptr);
   return 0;
 }
-
-namespace {
-
-constexpr char kWhere[] = "standard input";
-
-}  // namespace
 
 std::optional<std::string> InputLines::take_line(std::size_t max_bytes) {
   const std::size_t end = pending_.find('\n', begin_);
@@ -151,6 +143,15 @@ std::vector<std::string> InputLines::read(std::size_t most, std::size_t max_byte
     if (!fill(lines.empty())) break;
   }
   return lines;
+}
+
+std::vector<std::string> all_lines() {
+  InputLines lines(STDIN_FILENO);
+  std::vector<std::string> all;
+  for (std::vector<std::string> more; !(more = lines.read(256, kMostBytesOfALine)).empty();)
+    std::move(more.begin(), more.end(), std::back_inserter(all));
+  if (all.empty()) throw Error(ErrorKind::kData, kWhere, "has no lines", "write a text on each line");
+  return all;
 }
 
 }  // namespace bascule

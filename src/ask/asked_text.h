@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts that a model is asked about: as its tokens, as lines of standard input, and their answers as a document.
+// Texts that a model is asked about: as its tokens, as lines of standard input, and the commands that answer them.
 #pragma once
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/span.h"
 #include "src/json/value.h"
 #include "src/text/tokenizer.h"
 
@@ -25,6 +32,9 @@ struct AskedText {
 // Says of a text that names a file that the file is not read.
 void say_if_file(const std::string& text);
 
+// Throws Error kData at `where` for a text that is not UTF-8. which: of a pair: " of the first text".
+void check_utf8(std::string_view text, const std::string& where, const char* which = "");
+
 struct EncodedText {
   std::vector<std::int32_t> ids;
   std::size_t second_begin = 0;     // of the ids; of one text: all of them
@@ -38,24 +48,6 @@ EncodedText encode_text(const Tokenizer& tokenizer, const AskedText& asked, std:
 // With the places of its tokens; of one text alone.
 EncodedText encode_places(const Tokenizer& tokenizer, const AskedText& asked, std::int64_t longest,
                           const std::string& where);
-
-// The JSON document of a command that answers texts one after the other, and the command's end: answers that were made
-// before an error are printed with it.
-
-class AnswerDocument {
- public:
-  void add(Json answer);
-  bool is_empty() const { return answers_.size() == 0; }
-  // Prints {"texts": [...]}, with a member "error" where `error` is not null.
-  void print(const Error* error) const;
-
- private:
-  Json answers_ = Json::array();
-};
-
-// Calls `answer`, which fills the document, and prints the document where `is_json`. Returns the exit code: 0, or that
-// of an Error behind the first answer, which is printed on standard error too. Throws an Error that no answer precedes.
-int end_with_document(const std::function<void()>& answer, const AnswerDocument& document, bool is_json);
 
 // Lines of a descriptor as they come, so that those that are there can be worked on while others are still being
 // written.
@@ -81,6 +73,102 @@ class InputLines {
   std::string pending_;
   std::size_t begin_ = 0;  // of what was not taken yet
   bool is_at_end_ = false;
+};
+
+inline constexpr char kLineOfInput[] = "standard input: line ";
+// All that standard input has, at least one. Throws Error kData.
+std::vector<std::string> all_lines();
+
+// Calls `answer`, which adds to the answers, and prints {"texts": [...]} where `is_json`, with a member "error" after
+// an Error. Returns and throws as TextCommand::run().
+int end_with_document(const std::function<void()>& answer, const Json& answers, bool is_json);
+
+// A command that answers texts one after the other: those of its command line, or with "-" alone the lines of standard
+// input as they come. Asked: what a text becomes, with its `ids`.
+
+template <typename Asked>
+class TextCommand {
+ public:
+  // Up to `most` texts are answered together. longest: ids of a line. is_json: answers go into one document.
+  TextCommand(std::size_t most, std::int64_t longest, bool is_json)
+      : most_(most), longest_(longest), is_json_(is_json) {}
+  virtual ~TextCommand() = default;
+
+  // Returns the exit code: 0, or that of an Error behind the first answer, which is printed on standard error and in
+  // the document. Throws an Error that no answer precedes.
+  int run(const std::vector<std::string>& texts) {
+    return end_with_document([&] { answer_all(texts); }, answers_, is_json_);
+  }
+
+ protected:
+  // where: the text in messages. Throws Error kData.
+  virtual Asked encode(const std::string& text, const std::string& where) const = 0;
+  // Once, before the first answer: for so many texts, of so many ids together and each at most.
+  virtual void plan(std::size_t texts, std::int64_t ids, std::int64_t longest) = 0;
+  virtual void answer(Span<const std::string> texts, Span<const Asked> asked) = 0;
+  // Behind the last answer.
+  virtual void finish() {}
+  // All lines are read before the first answer.
+  virtual bool reads_ahead() const { return false; }
+
+  std::size_t most() const { return most_; }
+  std::int64_t longest() const { return longest_; }
+  bool is_json() const { return is_json_; }
+  void add(Json answer) { answers_.push_back(std::move(answer)); }
+
+ private:
+  void answer_all(const std::vector<std::string>& texts) {
+    if (texts != std::vector<std::string>{"-"}) {
+      for (const std::string& text : texts) say_if_file(text);
+      answer_known(texts, "text ");
+    } else if (reads_ahead()) {
+      answer_known(all_lines(), kLineOfInput);
+    } else {
+      answer_lines();
+    }
+    finish();
+  }
+
+  void answer_known(const std::vector<std::string>& texts, const std::string& where) {
+    std::vector<Asked> asked;
+    std::int64_t ids = 0, longest = 1;
+    for (const std::string& text : texts) {
+      asked.push_back(encode(text, where + std::to_string(asked.size() + 1)));
+      ids += static_cast<std::int64_t>(asked.back().ids.size());
+      longest = std::max(longest, static_cast<std::int64_t>(asked.back().ids.size()));
+    }
+    plan(texts.size(), ids, longest);
+    for (std::size_t first = 0; first < texts.size(); first += most_) {
+      const std::size_t count = std::min(most_, texts.size() - first);
+      answer({texts.data() + first, count}, {asked.data() + first, count});
+    }
+  }
+
+  void answer_lines() {
+    plan(most_, static_cast<std::int64_t>(most_) * longest_, longest_);
+    InputLines lines(STDIN_FILENO);
+    for (std::size_t read = 0;;) {
+      const std::vector<std::string> texts = lines.read(most_, kMostBytesOfALine);
+      if (texts.empty()) return;
+      std::vector<Asked> asked;
+      std::optional<Error> refused;  // after the answers to the lines before it
+      for (std::size_t i = 0; i < texts.size() && !refused; ++i) {
+        try {
+          asked.push_back(encode(texts[i], kLineOfInput + std::to_string(++read)));
+        } catch (const Error& error) {
+          refused = error;
+        }
+      }
+      if (!asked.empty()) answer({texts.data(), asked.size()}, asked);
+      if (std::fflush(stdout) != 0) return;  // nobody reads on, or the disk is full, which main() says
+      if (refused) throw Error(*refused);
+    }
+  }
+
+  const std::size_t most_;
+  const std::int64_t longest_;
+  const bool is_json_;
+  Json answers_ = Json::array();
 };
 
 }  // namespace bascule

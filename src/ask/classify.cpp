@@ -1,29 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/ask/ask.h"
-
-#include <unistd.h>
-
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "src/ask/ask.h"
 #include "src/ask/asked_text.h"
 #include "src/ask/finished_model.h"
-#include "src/ask/text_classifier.h"
+#include "src/ask/text_entities.h"
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"
-#include "src/machine/process_limits.h"
 #include "src/pictures/picture_decoder.h"
-#include "src/runtime/choose_isa.h"
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
@@ -40,272 +33,225 @@ std::vector<std::string> class_names(const std::string& folder, std::int64_t cla
   return texts;
 }
 
-std::vector<ClassGuess> class_guesses(const float* logits, const std::vector<std::string>& names, std::size_t top) {
-  std::vector<ClassGuess> best;
-  for (const TokenOrClass& one : most_probable(logits, static_cast<std::int64_t>(names.size()), top))
-    best.push_back({names[static_cast<std::size_t>(one.id)], one.probability});
-  return best;
-}
-
-Json guesses_json(const std::vector<ClassGuess>& guesses) {
-  Json labels = Json::array();
-  for (const ClassGuess& guess : guesses)
-    labels.push_back({{"label", guess.label}, {"probability", guess.probability}});
-  return labels;
-}
-
 namespace {
 
-class Classifier {
+// An answer, for a document and as lines for people.
+struct Answer {
+  Json json = Json::array();
+  std::string lines = {};
+};
+
+// The `top` most probable classes, best first, equal ones by class number: [{"label", "probability"}].
+Answer guesses_of(const float* logits, const std::vector<std::string>& names, std::size_t top) {
+  Answer answer;
+  for (const TokenOrClass& one : most_probable(logits, static_cast<std::int64_t>(names.size()), top)) {
+    const std::string& label = names[static_cast<std::size_t>(one.id)];
+    answer.json.push_back({{"label", label}, {"probability", one.probability}});
+    answer.lines += shown_guess(one.probability, label);
+  }
+  return answer;
+}
+
+class PictureClassifier {
  public:
-  Classifier(const std::string& folder, const Model& model, std::size_t pictures, Isa isa, int threads)
-      : folder_(folder),
-        needs_(model.inputs()),
-        fields_(model.fields({})),
-        batch_(static_cast<std::int64_t>(std::min(pictures, kMostPicturesAtOnce))),
-        decoder_(media_settings_of_model(folder, needs_.image_side)),
-        threads_(threads, false) {
-    if (needs_.image_channels != 3)
-      throw Error(ErrorKind::kData, folder + "/config.json", "num_channels is not 3: pictures are RGB");
-    BatchCounts bounds;
-    bounds[kSamples] = batch_;
-    logits_ = reference_logits(model.record(session_.add_graph(bounds, fields_), Use::kReference, {}));
-    seal_with_weights(&session_, model, folder, isa, threads_);
-    pixels_.resize(static_cast<std::size_t>(batch_ * picture_floats()));
+  PictureClassifier(const ClassifyArguments& arguments, const Model& model)
+      : arguments_(arguments),
+        names_(class_names(arguments.folder, model.inputs().classes)),
+        asked_(model, arguments.folder),
+        batch_(static_cast<std::int64_t>(std::min(arguments.inputs.size(), kMostPicturesAtOnce))),
+        decoder_(media_settings_of_model(arguments.folder, model.inputs().image_side)),
+        picture_floats_(3 * model.inputs().image_side * model.inputs().image_side) {
+    if (model.inputs().image_channels != 3)
+      throw Error(ErrorKind::kData, arguments.folder + "/config.json", "num_channels is not 3: pictures are RGB");
+    logits_ = asked_.record_logits(AskedModel::bounds_of({}, batch_, 0, 0));
+    asked_.load();
+    pixels_.resize(static_cast<std::size_t>(batch_ * picture_floats_));
     labels_.resize(static_cast<std::size_t>(batch_));  // a loss is computed beside the logits: of any label
   }
 
-  std::int64_t batch() const { return batch_; }
-  // Decodes into place `row` of the batch. Returns why the picture is refused, or an empty text.
-  std::string decode(const std::string& path, std::int64_t row) {
-    const std::string refused = decoder_.decode(path, pixels_.data() + row * picture_floats(), nullptr);
+  // Returns the exit code.
+  int run() {
+    for (const std::string& path : arguments_.inputs) {
+      pictures_.push_back({path, decode(path), {}});
+      if (!pictures_.back().refused.empty()) continue;
+      waiting_.push_back(pictures_.size() - 1);
+      if (static_cast<std::int64_t>(waiting_.size()) == batch_) classify();
+    }
+    if (!waiting_.empty()) classify();
+    return print();
+  }
+
+ private:
+  struct Picture {
+    std::string path, refused;
+    Answer answer;
+  };
+
+  // Into the batch. Returns why the picture is refused, or an empty text.
+  std::string decode(const std::string& path) {
+    float* const pixels = pixels_.data() + static_cast<std::int64_t>(waiting_.size()) * picture_floats_;
+    const std::string refused = decoder_.decode(path, pixels, nullptr);
     std::error_code failure;
     const bool is_text = !refused.empty() && !std::filesystem::exists(path, failure);
     return is_text ? refused + ": the model reads pictures, and takes each argument as the path of one" : refused;
   }
-  // Returns the logits of the first `count` pictures: (count, classes).
-  const float* run(std::int64_t count) {
-    Replay replay;
-    replay.batch.counts[kSamples] = count;
-    replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_.data();
-    replay.batch.fields[field_from(fields_, FieldSource::kClassLabels)] = labels_.data();
-    session_.tape(0).replay(threads_, replay);
-    const float* const logits = session_.tape(0).at(logits_);
-    refuse_not_finite_logits(logits, count * needs_.classes, folder_);
-    return logits;
+
+  void classify() {
+    Batch batch;
+    batch.counts[kSamples] = static_cast<std::int64_t>(waiting_.size());
+    batch.fields[field_from(asked_.fields(), FieldSource::kPixels)] = pixels_.data();
+    batch.fields[field_from(asked_.fields(), FieldSource::kClassLabels)] = labels_.data();
+    const float* logits = asked_.run(batch, logits_);
+    asked_.check_finite(logits, static_cast<std::int64_t>(waiting_.size() * names_.size()));
+    for (const std::size_t picture : waiting_) {
+      pictures_[picture].answer = guesses_of(logits, names_, arguments_.top);
+      logits += names_.size();
+    }
+    waiting_.clear();
   }
 
- private:
-  std::int64_t picture_floats() const { return 3 * needs_.image_side * needs_.image_side; }
+  // A JSON array of {"path", "labels"} or {"path", "error"}; or lines.
+  int print() const {
+    bool all = true;
+    Json json = Json::array();
+    std::string text;
+    for (const Picture& picture : pictures_) {
+      if (picture.refused.empty()) {
+        json.push_back({{"path", picture.path}, {"labels", picture.answer.json}});
+        text += picture.path + "\n" + picture.answer.lines;
+        continue;
+      }
+      all = false;
+      json.push_back({{"path", picture.path}, {"error", picture.refused}});
+      std::fprintf(stderr, "bascule: classify: %s: %s\n", picture.path.c_str(), picture.refused.c_str());
+    }
+    if (arguments_.json) text = json_text(json) + "\n";
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return all ? 0 : static_cast<int>(ErrorKind::kData);
+  }
 
-  std::string folder_;
-  ModelInputs needs_;
-  Fields fields_;
-  std::int64_t batch_;
+  const ClassifyArguments& arguments_;
+  const std::vector<std::string> names_;
+  AskedModel asked_;
+  const std::int64_t batch_;
   PictureDecoder decoder_;
-  Session session_;
+  const std::int64_t picture_floats_;
   Tensor logits_;
-  Threads threads_;
   std::vector<float> pixels_;         // (batch_, 3, side, side)
   std::vector<std::int32_t> labels_;  // (batch_)
+  std::vector<Picture> pictures_;
+  std::vector<std::size_t> waiting_;  // of pictures_, in the batch
 };
-
-}  // namespace
-
-std::vector<ClassifiedPicture> classify(const ClassifyArguments& arguments, const Model& model, Isa isa, int threads) {
-  const std::vector<std::string> names = class_names(arguments.folder, model.inputs().classes);
-  Classifier classifier(arguments.folder, model, arguments.inputs.size(), isa, threads);
-  std::vector<ClassifiedPicture> pictures;
-  std::vector<std::size_t> waiting;
-  const auto run = [&] {
-    if (waiting.empty()) return;
-    const float* const logits = classifier.run(static_cast<std::int64_t>(waiting.size()));
-    for (std::size_t row = 0; row < waiting.size(); ++row)
-      pictures[waiting[row]].best = class_guesses(logits + row * names.size(), names, arguments.top);
-    waiting.clear();
-  };
-  for (const std::string& path : arguments.inputs) {
-    pictures.push_back({path, {}, classifier.decode(path, static_cast<std::int64_t>(waiting.size()))});
-    if (!pictures.back().refused.empty()) continue;
-    waiting.push_back(pictures.size() - 1);
-    if (static_cast<std::int64_t>(waiting.size()) == classifier.batch()) run();
-  }
-  run();
-  return pictures;
-}
-
-std::string classify_json(const std::vector<ClassifiedPicture>& pictures) {
-  Json all = Json::array();
-  for (const ClassifiedPicture& picture : pictures) {
-    if (!picture.refused.empty()) {
-      all.push_back({{"path", picture.path}, {"error", picture.refused}});
-      continue;
-    }
-    all.push_back({{"path", picture.path}, {"labels", guesses_json(picture.best)}});
-  }
-  return json_text(all);
-}
-
-std::string classify_text(const std::vector<ClassifiedPicture>& pictures) {
-  std::string text;
-  for (const ClassifiedPicture& picture : pictures) {
-    if (!picture.refused.empty()) continue;
-    text += picture.path + "\n";
-    for (const ClassGuess& guess : picture.best) text += shown_guess(guess.probability, guess.label);
-  }
-  return text;
-}
-
-int classify_command(const ClassifyArguments& arguments) {
-  const std::unique_ptr<Model> model = open_finished_model(arguments.folder, "classify");
-  if (model->inputs().image_side == 0) return classify_texts_command(arguments, *model);
-  const std::vector<ClassifiedPicture> pictures =
-      classify(arguments, *model, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1));
-  bool all = true;
-  for (const ClassifiedPicture& picture : pictures) {
-    if (picture.refused.empty()) continue;
-    all = false;
-    std::fprintf(stderr, "bascule: classify: %s: %s\n", picture.path.c_str(), picture.refused.c_str());
-  }
-  const std::string text = arguments.json ? classify_json(pictures) + "\n" : classify_text(pictures);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return all ? 0 : static_cast<int>(ErrorKind::kData);
-}
-
-namespace {
 
 constexpr std::size_t kLines = 8;  // worked on together
 constexpr std::size_t kMostShownBytes = 240;
 
-class ClassifyCommand {
+struct ClassifiedText : EncodedText {
+  AskedText asked = {};
+};
+
+class TextClassifier final : public TextCommand<ClassifiedText> {
  public:
-  ClassifyCommand(const ClassifyArguments& arguments, const Model& model)
-      : arguments_(arguments),
-        model_(model),
-        has_values_(model.inputs().has_values),
-        has_tags_(model.inputs().reads_words),
-        names_(class_names(arguments.folder, model.inputs().classes)),
+  TextClassifier(const ClassifyArguments& arguments, const Model& model, const RunInputs& run)
+      : TextCommand(kLines, longest_of(run, model.inputs().texts[0]), arguments.json),
+        arguments_(arguments),
+        inputs_(model.inputs()),
+        has_tags_(inputs_.reads_words),
+        reads_pairs_(run.reads_pairs && !has_tags_),
+        names_(class_names(arguments.folder, inputs_.classes)),
         tokenizer_(load_tokenizer(arguments.folder)),
-        tokens_(has_tags_ ? load_token_texts(arguments.folder) : std::vector<std::string>()) {
-    const TextShape shape = model.inputs().texts[0];
-    const RunInputs run = read_run_inputs(arguments.folder);
-    const std::int64_t most = shape.max_positions - shape.positions.first;
-    longest_ = run.are_of_run ? std::min(run.max_seq_length, most) : most;
-    reads_pairs_ = run.reads_pairs && !has_tags_;
-  }
+        tokens_(has_tags_ ? load_token_texts(arguments.folder) : std::vector<std::string>()),
+        asked_(model, arguments.folder) {}
 
-  void answer_arguments() {
-    const std::vector<AskedText> asked = asked_arguments();
-    std::vector<EncodedText> encoded;
-    std::size_t longest = 0;
-    for (const AskedText& one : asked) {
-      encoded.push_back(encode(one, asked.size() == 1 ? "the text" : "text " + std::to_string(encoded.size() + 1)));
-      longest = std::max(longest, encoded.back().ids.size());
-    }
-    plan(std::min(asked.size(), kLines), static_cast<std::int64_t>(longest));
-    for (std::size_t first = 0; first < asked.size(); first += kLines) {
-      const auto from = static_cast<std::ptrdiff_t>(first);
-      const auto to = static_cast<std::ptrdiff_t>(std::min(asked.size(), first + kLines));
-      answer({asked.begin() + from, asked.begin() + to}, {encoded.begin() + from, encoded.begin() + to});
-    }
-  }
-
-  void answer_lines() {
-    plan(kLines, longest_);
-    InputLines lines(STDIN_FILENO);
-    std::size_t read = 0;
-    for (;;) {
-      std::vector<AskedText> asked;
-      std::vector<EncodedText> encoded;
-      std::optional<Error> refused;  // after the answers to the lines before it
-      const std::vector<std::string> texts = lines.read(kLines, kMostBytesOfALine);
-      if (texts.empty()) return;
-      for (const std::string& text : texts) {
-        const std::size_t tab = reads_pairs_ ? text.find('\t') : std::string::npos;
-        AskedText one{text.substr(0, tab), {}};
-        if (tab != std::string::npos) one.second = text.substr(tab + 1);
-        try {
-          encoded.push_back(encode(one, "standard input: line " + std::to_string(++read)));
-        } catch (const Error& error) {
-          refused = error;
-          break;
-        }
-        asked.push_back(std::move(one));
-      }
-      if (!asked.empty()) answer(asked, encoded);
-      if (std::fflush(stdout) != 0) return;  // nobody reads on, or the disk is full, which main() says
-      if (refused) throw Error(*refused);
-    }
-  }
-
-  const AnswerDocument& document() const { return document_; }
-
- private:
-  // Each a text; or two that are a pair.
-  std::vector<AskedText> asked_arguments() const {
-    const std::vector<std::string>& inputs = arguments_.inputs;
-    for (const std::string& text : inputs) say_if_file(text);
-    if (reads_pairs_ && inputs.size() == 2) return {{inputs[0], inputs[1]}};
+  int classify() {
+    std::vector<std::string> inputs = arguments_.inputs;
+    reads_lines_ = inputs == std::vector<std::string>{"-"};
     if (reads_pairs_ && inputs.size() > 2) {
       throw Error(ErrorKind::kSettings, "command line", "the model reads pairs, and there are more than two texts",
                   "name a text, or a text and the second one of its pair; - reads one a line of standard input");
     }
-    std::vector<AskedText> asked;
-    for (const std::string& text : inputs) asked.push_back({text, {}});
-    return asked;
+    if (reads_pairs_ && inputs.size() == 2) {
+      second_ = std::move(inputs.back());
+      inputs.pop_back();
+      say_if_file(*second_);
+    }
+    return run(inputs);
   }
 
-  EncodedText encode(const AskedText& asked, const std::string& where) const {
-    return (has_tags_ ? encode_places : encode_text)(*tokenizer_, asked, longest_, where);
+ private:
+  static std::int64_t longest_of(const RunInputs& run, const TextShape& shape) {
+    const std::int64_t most = shape.max_positions - shape.positions.first;
+    return run.are_of_run ? std::min(run.max_seq_length, most) : most;
   }
 
-  void plan(std::size_t batch, std::int64_t longest) {
-    classifier_ = std::make_unique<TextClassifier>(arguments_.folder, model_, tokenizer_->second_type(),
-                                                   static_cast<std::int64_t>(batch), longest);
+  ClassifiedText encode(const std::string& text, const std::string& where) const override {
+    const std::size_t tab = reads_lines_ && reads_pairs_ ? text.find('\t') : std::string::npos;
+    const AskedText asked{text.substr(0, tab), tab == std::string::npos ? second_ : text.substr(tab + 1)};
+    return {(has_tags_ ? encode_places : encode_text)(*tokenizer_, asked, longest(), where), asked};
   }
 
-  void answer(const std::vector<AskedText>& asked, const std::vector<EncodedText>& encoded) {
-    const float* logits = classifier_->run(encoded);
-    const std::size_t outputs = has_values_ ? 1 : names_.size();
-    for (std::size_t i = 0; i < asked.size(); ++i) {
+  void plan(std::size_t texts, std::int64_t, std::int64_t longest) override {
+    const std::int64_t together = static_cast<std::int64_t>(std::min(texts, kLines));
+    logits_ = asked_.record_logits(AskedModel::bounds_of(asked_.fields(), together, together * longest, longest));
+    asked_.load();
+  }
+
+  // The logits of texts, or where words have tags of the tokens of all texts, lie one behind the other.
+  void answer(Span<const std::string>, Span<const ClassifiedText> texts) override {
+    const std::size_t outputs = inputs_.has_values ? 1 : names_.size();
+    const float* logits = asked_.run(batch_of(texts), logits_);
+    std::size_t rows = 0;
+    for (const ClassifiedText& one : texts) rows += has_tags_ ? one.ids.size() : 1;
+    asked_.check_finite(logits, static_cast<std::int64_t>(rows) * inputs_.classes);
+    for (const ClassifiedText& one : texts) {
       if (has_tags_) {
-        say(asked[i], text_entities(asked[i].first, encoded[i].placed, logits + tokenizer_->before().size() * outputs,
-                                    names_, {*tokenizer_, tokens_}));
-      } else if (has_values_) {
-        say(asked[i], as_written(*logits));
+        say(one.asked, "entities", entities_of(one, logits + tokenizer_->before().size() * outputs));
+      } else if (inputs_.has_values) {
+        const double value = as_written(*logits);
+        say(one.asked, "value", {value, std::string("  ") + readable_number(value).c_str() + "\n"});
       } else {
-        say(asked[i], class_guesses(logits, names_, arguments_.top));
+        say(one.asked, "labels", guesses_of(logits, names_, arguments_.top));
       }
-      logits += (has_tags_ ? encoded[i].ids.size() : 1) * outputs;
+      logits += (has_tags_ ? one.ids.size() : 1) * outputs;
     }
   }
 
-  void say(const AskedText& asked, double value) {
-    say(asked, "value", value, std::string("  ") + readable_number(value).c_str() + "\n");
-  }
-  void say(const AskedText& asked, const std::vector<ClassGuess>& guesses) {
-    std::string lines;
-    for (const ClassGuess& guess : guesses) lines += shown_guess(guess.probability, guess.label);
-    say(asked, "labels", guesses_json(guesses), lines);
-  }
-  void say(const AskedText& asked, const std::vector<TextEntity>& entities) {
-    std::string lines;
-    for (const TextEntity& one : entities) {
-      lines += shown_guess(one.score, std::string(one.type) + "  " + std::string(one.text) + "  [" +
-                                          std::to_string(one.start) + ", " + std::to_string(one.end) + ")");
+  PaddedBatch batch_of(Span<const ClassifiedText> texts) const {
+    PaddedBatch batch = padded_texts(texts);
+    batch.labels.assign(texts.size(), 0);  // for the loss, which nobody reads
+    batch.label_values.assign(texts.size(), 0.0f);
+    PaddedText& text = batch.texts[0];
+    for (const ClassifiedText& one : texts) {
+      for (std::size_t t = 0; t < static_cast<std::size_t>(text.length); ++t) {
+        const bool is_there = t < one.ids.size();
+        text.token_types.push_back(is_there && t >= one.second_begin ? tokenizer_->second_type() : 0);
+        if (has_tags_) text.token_labels.push_back(is_there ? 0 : -100);
+      }
     }
-    say(asked, "entities", entities_json(entities), lines);
+    return batch;
+  }
+
+  // [{"entity", "score", "text", "start", "end"}]
+  Answer entities_of(const ClassifiedText& text, const float* logits) const {
+    Answer answer;
+    for (const TextEntity& one : text_entities(text.asked.first, text.placed, logits, names_, {*tokenizer_, tokens_})) {
+      const std::string type(one.type), words(one.text);
+      answer.json.push_back(
+          {{"entity", type}, {"score", one.score}, {"text", words}, {"start", one.start}, {"end", one.end}});
+      answer.lines += shown_guess(
+          one.score, type + "  " + words + "  [" + std::to_string(one.start) + ", " + std::to_string(one.end) + ")");
+    }
+    return answer;
   }
 
   // The answer under its key of the document, or as lines below the text.
-  void say(const AskedText& asked, const char* key, Json answer, const std::string& lines) {
-    if (arguments_.json) {
-      Json entry = {{"text", asked.first}, {key, std::move(answer)}};
+  void say(const AskedText& asked, const char* key, Answer answer) {
+    if (is_json()) {
+      Json entry = {{"text", asked.first}, {key, std::move(answer.json)}};
       if (asked.second) entry["text_pair"] = *asked.second;
-      document_.add(std::move(entry));
-      return;
+      return add(std::move(entry));
     }
-    const std::string text = shown(asked) + "\n" + lines;
+    const std::string text = shown(asked) + "\n" + answer.lines;
     std::fwrite(text.data(), 1, text.size(), stdout);
   }
 
@@ -319,30 +265,23 @@ class ClassifyCommand {
   }
 
   const ClassifyArguments& arguments_;
-  const Model& model_;
-  const bool has_values_, has_tags_;
-  bool reads_pairs_ = false;
+  const ModelInputs inputs_;
+  const bool has_tags_, reads_pairs_;
+  bool reads_lines_ = false;
+  std::optional<std::string> second_;  // of the command line's only pair
   const std::vector<std::string> names_;
   const std::unique_ptr<const Tokenizer> tokenizer_;
   const std::vector<std::string> tokens_;  // by id, where they have tags
-  std::int64_t longest_ = 0;               // tokens of a sequence
-  std::unique_ptr<TextClassifier> classifier_;
-  AnswerDocument document_;
+  AskedModel asked_;
+  Tensor logits_;
 };
 
 }  // namespace
 
-int classify_texts_command(const ClassifyArguments& arguments, const Model& model) {
-  ClassifyCommand command(arguments, model);
-  return end_with_document(
-      [&] {
-        if (arguments.inputs == std::vector<std::string>{"-"}) {
-          command.answer_lines();
-        } else {
-          command.answer_arguments();
-        }
-      },
-      command.document(), arguments.json);
+int classify_command(const ClassifyArguments& arguments) {
+  const std::unique_ptr<Model> model = open_finished_model(arguments.folder, "classify");
+  if (model->inputs().image_side > 0) return PictureClassifier(arguments, *model).run();
+  return TextClassifier(arguments, *model, read_run_inputs(arguments.folder)).classify();
 }
 
 }  // namespace bascule

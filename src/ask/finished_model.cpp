@@ -16,6 +16,7 @@
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
+#include "src/machine/process_limits.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/preprocessor.h"
 #include "src/session/model_folder.h"
@@ -150,13 +151,6 @@ MediaSettings media_settings_of_model(const std::string& folder, std::int64_t im
   return media;
 }
 
-void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads,
-                       const ParameterSet* whole) {
-  session->seal_alone(kernels_for(isa), threads.count());
-  StartWork work;
-  load_weights(session, model, folder, &work, threads, whole);
-}
-
 void load_weights(Session* session, const Model& model, const std::string& folder, StartWork* work, Threads& threads,
                   const ParameterSet* whole) {
   const TensorSource source = open_hf_weights(folder);
@@ -179,16 +173,55 @@ void load_weights(Session* session, const Model& model, const std::string& folde
   if (!left_out.empty()) std::fprintf(stderr, "bascule: weights: not used: %s\n", left_out.c_str());
 }
 
+int threads_of_process() { return threads_within(read_process_limits(), usable_cores(), 1); }
+
+BatchCounts AskedModel::bounds_of(const Fields& fields, std::int64_t texts, std::int64_t tokens, std::int64_t longest) {
+  BatchCounts bounds;
+  bounds[kSamples] = texts;
+  for (const FieldSource source : {FieldSource::kTokenIds, FieldSource::kLabelledRows}) {
+    const int field = field_from(fields, source);
+    if (field < 0) continue;
+    const int stream = fields[static_cast<std::size_t>(field)].rows.stream;
+    bounds[stream] = tokens;
+    bounds.longest[stream] = longest;
+  }
+  return bounds;
+}
+
+Tensor AskedModel::record_logits(const BatchCounts& bounds) {
+  return reference_logits(model_.record(session_.add_graph(bounds, fields_), Use::kReference, {}));
+}
+
+void AskedModel::load(const ParameterSet* whole) {
+  session_.seal_alone(kernels_for(isa_), threads_.count());
+  StartWork work;
+  load_weights(&session_, model_, folder_, &work, threads_, whole);
+}
+
+const float* AskedModel::run(const Batch& batch, Tensor output, std::size_t graph) {
+  Replay replay;
+  replay.batch = batch;
+  session_.tape(graph).replay(threads_, replay);
+  return session_.tape(graph).at(output);
+}
+
+const float* AskedModel::run(const PaddedBatch& texts, Tensor output, const std::string& where) {
+  return run(PackedBatch(texts, model_.inputs(), false, where).batch(fields_), output);
+}
+
+void AskedModel::check_finite(const float* logits, std::int64_t count) const {
+  if (!std::all_of(logits, logits + count, [](float x) { return std::isfinite(x); })) refuse_not_finite();
+}
+
+void AskedModel::refuse_not_finite() const {
+  throw Error(ErrorKind::kData, folder_, "the model's logits are not finite", "its weights may be damaged");
+}
+
 Tensor reference_logits(const Recording& recording) {
   const auto found = std::find_if(recording.reference.begin(), recording.reference.end(),
                                   [](const ReferenceOutput& output) { return output.name == "logits"; });
   if (found == recording.reference.end()) throw Error(ErrorKind::kInternal, "predict", "the model has no logits");
   return found->tensors.front();
-}
-
-void refuse_not_finite_logits(const float* logits, std::int64_t count, const std::string& folder) {
-  if (!std::all_of(logits, logits + count, [](float x) { return std::isfinite(x); }))
-    throw Error(ErrorKind::kData, folder, "the model's logits are not finite", "its weights may be damaged");
 }
 
 void most_probable(const float* logits, std::int64_t count, Span<TokenOrClass> best) noexcept {

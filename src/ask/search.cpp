@@ -13,11 +13,8 @@
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/machine/process_limits.h"
 #include "src/pictures/picture_bytes.h"
 #include "src/pictures/picture_decoder.h"
-#include "src/runtime/choose_isa.h"
-#include "src/runtime/threads.h"
 
 namespace bascule {
 namespace {
@@ -76,18 +73,29 @@ EmbeddingMap map_of(const SearchIndex& index, const std::vector<float>& query, c
   return make_embedding_map(source);
 }
 
-SearchAnswer text_in_run(const std::string& query, const SearchIndex& index, SearchModel& model, std::size_t top) {
+// Among the run's embeddings: the pictures nearest to a text, or the captions nearest to a picture.
+SearchAnswer in_run(const std::string& query, bool is_picture, const SearchIndex& index, SearchModel& model,
+                    std::size_t top) {
   SearchAnswer answer;
+  answer.from_picture = is_picture;
   answer.searched = index.split;
-  std::set<std::string> right;  // pictures that the text is a caption of
-  for (std::size_t row = 0; row < index.captions.size(); ++row) {
-    if (index.captions[row] == query) right.insert(index.paths[row]);
+  std::vector<float> embedded;
+  if (is_picture) {
+    PictureEmbeddings own = model.embed_pictures({query});
+    if (!own.refused.empty()) throw Error(ErrorKind::kData, query, own.refused.front().reason);
+    embedded = std::move(own.embeds);
+  } else {
+    embedded = model.embed_text(query);
   }
-  const std::vector<float> embedded = model.embed_text(query);
-  for (const Neighbour& one : nearest_names(embedded, index.image_embeds, index.paths, top, &answer.candidates)) {
+  const std::vector<std::string>& names = is_picture ? index.captions : index.paths;
+  std::set<std::string> right;  // captions of the picture, or pictures that the text is a caption of
+  for (std::size_t row = 0; row < names.size(); ++row) {
+    if (is_picture ? same_file(index.paths[row], query) : index.captions[row] == query) right.insert(names[row]);
+  }
+  const std::vector<float>& embeds = is_picture ? index.text_embeds : index.image_embeds;
+  for (const Neighbour& one : nearest_names(embedded, embeds, names, top, &answer.candidates)) {
     const auto row = static_cast<std::size_t>(one.row);
-    const std::string& path = index.paths[row];
-    answer.hits.push_back({path, index.captions[row], one.score, right.count(path) > 0});
+    answer.hits.push_back({index.paths[row], index.captions[row], one.score, right.count(names[row]) > 0});
   }
   answer.map = map_of(index, embedded, answer.hits);
   return answer;
@@ -110,26 +118,6 @@ SearchAnswer text_in_folder(const std::string& query, const std::string& folder,
        nearest_names(model.embed_text(query), pictures.embeds, pictures.paths, top, &answer.candidates)) {
     answer.hits.push_back({pictures.paths[static_cast<std::size_t>(one.row)], "", one.score, false});
   }
-  return answer;
-}
-
-SearchAnswer picture_in_run(const std::string& picture, const SearchIndex& index, SearchModel& model, std::size_t top) {
-  const PictureEmbeddings embedded = model.embed_pictures({picture});
-  if (!embedded.refused.empty()) throw Error(ErrorKind::kData, picture, embedded.refused.front().reason);
-  SearchAnswer answer;
-  answer.from_picture = true;
-  answer.searched = index.split;
-  std::set<std::string> right;  // the picture's own captions
-  for (std::size_t row = 0; row < index.paths.size(); ++row) {
-    if (same_file(index.paths[row], picture)) right.insert(index.captions[row]);
-  }
-  for (const Neighbour& one :
-       nearest_names(embedded.embeds, index.text_embeds, index.captions, top, &answer.candidates)) {
-    const auto row = static_cast<std::size_t>(one.row);
-    const std::string& caption = index.captions[row];
-    answer.hits.push_back({index.paths[row], caption, one.score, right.count(caption) > 0});
-  }
-  answer.map = map_of(index, embedded.embeds, answer.hits);
   return answer;
 }
 
@@ -164,7 +152,7 @@ void write_page(SearchAnswer answer, const std::string& path) {
 
 SearchAnswer search(const SearchArguments& arguments, Isa isa, int threads) {
   const std::string picture = query_picture(arguments);
-  const std::string& folder = arguments.folder;
+  const std::string &folder = arguments.folder, &query = picture.empty() ? arguments.query : picture;
   const std::unique_ptr<Model> opened = open_embedding_model(folder);
   SearchAnswer answer;
   if (!arguments.images.empty()) {
@@ -174,11 +162,10 @@ SearchAnswer search(const SearchArguments& arguments, Isa isa, int threads) {
   } else {
     const SearchIndex index = read_search_index(folder, opened->embedding_width());
     SearchModel model(folder, *opened, {picture.empty(), picture.empty() ? 0u : 1u}, isa, threads);
-    answer = picture.empty() ? text_in_run(arguments.query, index, model, arguments.top)
-                             : picture_in_run(picture, index, model, arguments.top);
+    answer = in_run(query, !picture.empty(), index, model, arguments.top);
   }
   answer.model = folder;
-  answer.query = picture.empty() ? arguments.query : picture;
+  answer.query = query;
   return answer;
 }
 
@@ -223,7 +210,7 @@ void show_answer(const SearchArguments& arguments, const SearchAnswer& answer) {
 
 int search_command(const SearchArguments& arguments) {
   const auto find = arguments.texts.empty() ? search : search_texts;
-  show_answer(arguments, find(arguments, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1)));
+  show_answer(arguments, find(arguments, choose_isa("auto"), threads_of_process()));
   return 0;
 }
 

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "kernels/table.h"
+#include "src/ask/asked_text.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
@@ -21,7 +21,6 @@
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
 #include "src/logs/progress.h"
-#include "src/session/packed_batch.h"
 
 namespace bascule {
 namespace {
@@ -154,68 +153,41 @@ std::unique_ptr<Model> open_embedding_model(const std::string& folder) {
 }
 
 SearchModel::SearchModel(const std::string& folder, const Model& model, Wanted wanted, Isa isa, int threads)
-    : model_(model),
-      needs_(model.inputs()),
-      folder_(folder),
-      inputs_(read_run_inputs(folder)),
-      threads_(threads, false) {
-  record(wanted);
-  seal(folder, isa);
-}
-
-void SearchModel::record(Wanted wanted) {
-  fields_ = model_.fields({});
+    : model_(model), needs_(model.inputs()), folder_(folder), asked_(model, folder, isa, threads) {
+  const auto record = [&](const BatchCounts& bounds, Use use, const char* output) {
+    return model.record(asked_.session().add_graph(bounds, asked_.fields()), use, {}).output(output);
+  };
   if (wanted.texts) {
-    tokenizer_ = load_tokenizer(folder_);
-    longest_text_ = std::min(inputs_.max_seq_length, needs_.texts[0].max_positions - needs_.texts[0].positions.first);
-    if (longest_text_ < 2) {
-      throw Error(ErrorKind::kData, folder_ + "/config.json", "max_position_embeddings leaves no room for a text");
-    }
-    BatchCounts bounds;
-    bounds[kSamples] = 1;
-    bounds[fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))].rows.stream] = longest_text_;
-    text_embeds_ = model_.record(session_.add_graph(bounds, fields_), Use::kEmbedText, {}).output("text_embeds");
+    tokenizer_ = load_tokenizer(folder);
+    longest_text_ = std::min(read_run_inputs(folder).max_seq_length,
+                             needs_.texts[0].max_positions - needs_.texts[0].positions.first);
+    if (longest_text_ < 2)
+      throw Error(ErrorKind::kData, folder + "/config.json", "max_position_embeddings leaves no room for a text");
+    text_embeds_ = record(AskedModel::bounds_of(asked_.fields(), 1, longest_text_, 0), Use::kEmbedText, "text_embeds");
   }
   if (wanted.pictures > 0) {
-    const std::int64_t side = needs_.image_side;
     if (needs_.image_channels != 3)
-      throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: pictures are RGB");
-    decoder_.emplace(media_settings_of_model(folder_, side));
+      throw Error(ErrorKind::kData, folder + "/config.json", "num_channels is not 3: pictures are RGB");
+    decoder_.emplace(media_settings_of_model(folder, needs_.image_side));
     batch_ = static_cast<std::int64_t>(std::min(wanted.pictures, kMostPicturesAtOnce));
     image_graph_ = wanted.texts ? 1 : 0;
-    BatchCounts bounds;
-    bounds[kSamples] = batch_;
-    image_embeds_ = model_.record(session_.add_graph(bounds, fields_), Use::kEmbedPicture, {}).output("image_embeds");
+    image_embeds_ = record(AskedModel::bounds_of({}, batch_, 0, 0), Use::kEmbedPicture, "image_embeds");
   }
-}
-
-void SearchModel::seal(const std::string& folder, Isa isa) {
   pixels_.resize(static_cast<std::size_t>(batch_ * 3 * needs_.image_side * needs_.image_side));
   Session whole;
-  BatchCounts bounds;
-  bounds[kSamples] = 1;
-  bounds[fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))].rows.stream] = 2;
-  model_.record(whole.add_graph(bounds, fields_), Use::kReference, {});
-  seal_with_weights(&session_, model_, folder, isa, threads_, &whole.parameters());
+  model.record(whole.add_graph(AskedModel::bounds_of(asked_.fields(), 1, 2, 0), asked_.fields()), Use::kReference, {});
+  asked_.load(&whole.parameters());
 }
 
 std::vector<float> SearchModel::embed_text(const std::string& text) {
-  PaddedBatch padded;
-  padded.samples = 1;
-  PaddedText& one = padded.texts[0];
+  constexpr char kWhere[] = "the text to search for";
+  std::vector<EncodedText> encoded(1);
   try {
-    const std::vector<std::int32_t> ids = tokenizer_->encode(text, longest_text_);
-    one.input_ids.assign(ids.begin(), ids.end());
+    encoded[0].ids = tokenizer_->encode(text, longest_text_);
   } catch (const Error& error) {
-    throw Error(ErrorKind::kSettings, "the text to search for", error.problem(), error.what_to_do());
+    throw Error(ErrorKind::kSettings, kWhere, error.problem(), error.what_to_do());
   }
-  one.length = static_cast<std::int64_t>(one.input_ids.size());
-  one.attention_mask.assign(one.input_ids.size(), 1);
-  const PackedBatch packed(padded, needs_, false, "the text to search for");
-  Replay replay;
-  replay.batch = packed.batch(fields_);
-  session_.tape(0).replay(threads_, replay);
-  const float* embeds = session_.tape(0).at(text_embeds_);
+  const float* embeds = asked_.run(padded_texts(encoded), text_embeds_, kWhere);
   std::vector<float> embed(embeds, embeds + model_.embedding_width());
   refuse_not_finite(embed, model_.embedding_width(), folder_ + ": the text's embedding");
   return embed;
@@ -223,11 +195,10 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
 
 void SearchModel::embed_batch(std::int64_t count, std::vector<float>* embeds) {
   if (count == 0) return;
-  Replay replay;
-  replay.batch.counts[kSamples] = count;
-  replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_.data();
-  session_.tape(image_graph_).replay(threads_, replay);
-  const float* rows = session_.tape(image_graph_).at(image_embeds_);
+  Batch batch;
+  batch.counts[kSamples] = count;
+  batch.fields[field_from(asked_.fields(), FieldSource::kPixels)] = pixels_.data();
+  const float* rows = asked_.run(batch, image_embeds_, image_graph_);
   embeds->insert(embeds->end(), rows, rows + count * model_.embedding_width());
 }
 

@@ -9,15 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/isa.h"
 #include "src/answer/search_page.h"
 #include "src/ask/finished_model.h"
 #include "src/base/nearest.h"
 #include "src/base/span.h"
-#include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
-#include "src/runtime/threads.h"
-#include "src/session/session.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer_kinds.h"
 
@@ -42,8 +38,6 @@ std::vector<Neighbour> nearest_names(const std::vector<float>& query, const std:
 
 // Throws Error kData, naming the first row of `width` floats that holds NaN or an infinity.
 void refuse_not_finite(Span<const float> embeds, std::int64_t width, const std::string& where);
-
-// Finds picture files. Not for the sealed phase: allocates, throws Error.
 
 // Named *.jpg, *.jpeg, *.png or *.webp, in any case of letters.
 bool has_picture_name(const std::string& path);
@@ -79,24 +73,19 @@ class SearchModel {
   PictureEmbeddings embed_pictures(const std::vector<std::string>& paths);
 
  private:
-  void record(Wanted wanted);
-  void seal(const std::string& folder, Isa isa);
   // Appends the embeddings of the first `count` pictures in pixels_.
   void embed_batch(std::int64_t count, std::vector<float>* embeds);
 
   const Model& model_;
-  ModelInputs needs_;
-  Fields fields_;
-  std::string folder_;
-  RunInputs inputs_;
+  const ModelInputs needs_;
+  const std::string folder_;
+  AskedModel asked_;
   std::int64_t longest_text_ = 0;  // tokens
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::optional<PictureDecoder> decoder_;
-  std::int64_t batch_ = 0;  // most pictures of a replay
-  Session session_;
+  std::int64_t batch_ = 0;       // most pictures of a replay
   std::size_t image_graph_ = 0;  // the text graph, if any, is number 0
   Tensor text_embeds_, image_embeds_;
-  Threads threads_;
   std::vector<float> pixels_;  // (batch_, 3, side, side)
 };
 

@@ -5,14 +5,12 @@
 #include <cmath>
 #include <utility>
 
-#include "src/ask/finished_model.h"
+#include "src/ask/asked_text.h"
 #include "src/base/error.h"
-#include "src/base/utf8.h"
 #include "src/graph/element_types.h"
 #include "src/logs/readable.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
-#include "src/session/packed_batch.h"
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
@@ -30,14 +28,11 @@ std::unique_ptr<const Tokenizer> tokenizer_of(const SentenceFolder& sentence) {
 TextEmbedder::TextEmbedder(const std::string& folder, Isa isa, int threads, Precision precision)
     : model_(open_sentence_model(folder, &sentence_)),
       tokenizer_(tokenizer_of(sentence_)),
-      isa_(isa),
       precision_(precision),
-      fields_(model_->fields({})),
-      threads_(threads, false) {}
+      asked_(*model_, sentence_.body, isa, threads) {}
 
 TextTokens TextEmbedder::encode(const std::string& text, const std::string& prompt, const std::string& where) const {
-  if (const std::size_t byte = first_invalid_utf8(text); byte < text.size())
-    throw Error(ErrorKind::kData, where, "byte " + std::to_string(byte) + " is not UTF-8", "write it in UTF-8");
+  check_utf8(text, where);
   TextTokens tokens;
   tokens.where = where;
   tokens.ids = tokenizer_->encode(prompt + text);
@@ -51,12 +46,9 @@ TextTokens TextEmbedder::encode(const std::string& text, const std::string& prom
 }
 
 Tensor TextEmbedder::record(Session* session, std::int64_t tokens) const {
-  BatchCounts bounds;
-  const Field& ids = fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))];
-  bounds[kSamples] = std::max<std::int64_t>(1, tokens / kLeastTokens);
-  bounds[ids.rows.stream] = tokens;
-  bounds.longest[ids.rows.stream] = std::min(tokens, sentence_.max_seq_length);
-  Graph& graph = session->add_graph(bounds, fields_);
+  const BatchCounts bounds = AskedModel::bounds_of(asked_.fields(), std::max<std::int64_t>(1, tokens / kLeastTokens),
+                                                   tokens, std::min(tokens, sentence_.max_seq_length));
+  Graph& graph = session->add_graph(bounds, asked_.fields());
   const Tensor vectors = model_->record(graph, Use::kEmbedText, {}).output(kSentenceEmbedding);
   if (precision_ == Precision::kBf16) choose_element_types(graph);
   return vectors;
@@ -65,7 +57,8 @@ Tensor TextEmbedder::record(Session* session, std::int64_t tokens) const {
 std::size_t TextEmbedder::planned_bytes(std::int64_t tokens, std::size_t other_bytes) const {
   Session session;
   record(&session, tokens);
-  return make_memory_plan(session.plan(threads_.count()), kProgramBytes + kProcessBytes).peak_bytes() + other_bytes;
+  return make_memory_plan(session.plan(asked_.threads().count()), kProgramBytes + kProcessBytes).peak_bytes() +
+         other_bytes;
 }
 
 void TextEmbedder::plan(std::int64_t tokens, std::size_t other_bytes) {
@@ -78,41 +71,24 @@ void TextEmbedder::plan(std::int64_t tokens, std::size_t other_bytes) {
                 other_bytes == 0 ? "the model is too large" : "give it fewer texts at a time");
   }
   tokens_ = tokens;
-  vectors_ = record(&session_, tokens);
-  seal_with_weights(&session_, *model_, sentence_.body, isa_, threads_);
+  vectors_ = record(&asked_.session(), tokens);
+  asked_.load();
 }
 
-void TextEmbedder::embed(const std::vector<TextTokens>& texts, float* vectors) {
+void TextEmbedder::embed(Span<const TextTokens> texts, float* vectors) {
   for (std::size_t first = 0, end = 0; first < texts.size(); first = end) {
     std::int64_t tokens = 0;
     for (; end < texts.size(); ++end) {
       tokens += static_cast<std::int64_t>(texts[end].ids.size());
       if (tokens > tokens_) break;
     }
-    run(&texts[first], end - first, vectors + static_cast<std::int64_t>(first) * width());
+    run(texts.subspan(first, end - first), vectors + static_cast<std::int64_t>(first) * width());
   }
 }
 
-void TextEmbedder::run(const TextTokens* texts, std::size_t count, float* vectors) {
-  PaddedBatch padded;
-  padded.samples = static_cast<std::int64_t>(count);
-  PaddedText& text = padded.texts[0];
-  for (std::size_t i = 0; i < count; ++i)
-    text.length = std::max(text.length, static_cast<std::int64_t>(texts[i].ids.size()));
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t t = 0; t < static_cast<std::size_t>(text.length); ++t) {
-      const bool is_there = t < texts[i].ids.size();
-      text.input_ids.push_back(is_there ? texts[i].ids[t] : 0);
-      text.attention_mask.push_back(is_there ? 1 : 0);
-    }
-  }
-  const PackedBatch packed(padded, model_->inputs(), false, "the text");
-  Replay replay;
-  replay.batch = packed.batch(fields_);
-  session_.tape(0).replay(threads_, replay);
-  const std::int64_t numbers = static_cast<std::int64_t>(count) * width();
-  std::copy_n(session_.tape(0).at(vectors_), numbers, vectors);
-  for (std::size_t i = 0; i < count; ++i) {
+void TextEmbedder::run(Span<const TextTokens> texts, float* vectors) {
+  std::copy_n(asked_.run(padded_texts(texts), vectors_), static_cast<std::int64_t>(texts.size()) * width(), vectors);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
     const float* const vector = vectors + static_cast<std::int64_t>(i) * width();
     const bool is_finite = std::all_of(vector, vector + width(), [](float x) { return std::isfinite(x); });
     if (is_finite && std::any_of(vector, vector + width(), [](float x) { return x != 0.0f; })) continue;

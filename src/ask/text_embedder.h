@@ -14,11 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/isa.h"
-#include "src/models/model.h"
+#include "src/ask/finished_model.h"
+#include "src/base/span.h"
 #include "src/models/sentence_folder.h"
-#include "src/runtime/threads.h"
-#include "src/session/session.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
 
@@ -38,14 +36,15 @@ struct TextTokens {
 class TextEmbedder {
  public:
   // Reads the folder's configuration and its tokenizer, and no weights. Throws Error kData.
-  TextEmbedder(const std::string& folder, Isa isa, int threads, Precision precision = Precision::kFloat32);
+  explicit TextEmbedder(const std::string& folder, Isa isa = choose_isa("auto"), int threads = threads_of_process(),
+                        Precision precision = Precision::kFloat32);
 
   const SentenceFolder& sentence() const { return sentence_; }
   std::int64_t width() const { return model_->embedding_width(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   // What it computes with, for those who compare vectors. The products are there after plan().
-  Threads& threads() { return threads_; }
-  GemmLibrary& products() { return session_.products(); }
+  Threads& threads() { return asked_.threads(); }
+  GemmLibrary& products() { return asked_.session().products(); }
 
   // The tokens of the prompt and the text. where: the text in messages. Throws Error kData where it is not UTF-8.
   TextTokens encode(const std::string& text, const std::string& prompt, const std::string& where) const;
@@ -56,20 +55,17 @@ class TextEmbedder {
   void plan(std::int64_t tokens, std::size_t other_bytes);
   // After plan(). Batches are filled in order up to the planned tokens. Throws Error kData for numbers that are not
   // finite.
-  void embed(const std::vector<TextTokens>& texts, float* vectors);
+  void embed(Span<const TextTokens> texts, float* vectors);
 
  private:
   Tensor record(Session* session, std::int64_t tokens) const;
-  void run(const TextTokens* texts, std::size_t count, float* vectors);
+  void run(Span<const TextTokens> texts, float* vectors);
 
   SentenceFolder sentence_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<const Tokenizer> tokenizer_;
-  const Isa isa_;
   const Precision precision_;
-  Fields fields_;
-  Threads threads_;
-  Session session_;
+  AskedModel asked_;
   std::int64_t tokens_ = 0;  // of a batch
   Tensor vectors_;
 };

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/ask/finished_model.h"
-#include "src/ask/text_classifier.h"
+#include "src/ask/text_entities.h"
 #include "src/base/span.h"
 #include "src/json/json_scan.h"
 #include "src/pictures/picture_decoder.h"

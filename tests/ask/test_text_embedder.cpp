@@ -109,10 +109,8 @@ std::vector<float> vectors_of(TextEmbedder& embedder, const std::vector<TextToke
   const std::size_t width = static_cast<std::size_t>(embedder.width());
   std::vector<float> vectors(tokens.size() * width);
   for (std::size_t first = 0; first < tokens.size(); first += texts) {
-    const std::size_t end = std::min(tokens.size(), first + texts);
-    embedder.embed(
-        {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.begin() + static_cast<std::ptrdiff_t>(end)},
-        vectors.data() + first * width);
+    const std::size_t count = std::min(texts, tokens.size() - first);
+    embedder.embed({tokens.data() + first, count}, vectors.data() + first * width);
   }
   return vectors;
 }
@@ -147,7 +145,7 @@ TEST(TextEmbedder, NamesATextWhoseVectorIsZeroOrNotFinite) {
       embedder.plan(kTokensAtOnce, 0);
       std::vector<float> vector(static_cast<std::size_t>(embedder.width()));
       try {
-        embedder.embed({embedder.encode("abc", "", "text 3")}, vector.data());
+        embedder.embed(std::vector<TextTokens>{embedder.encode("abc", "", "text 3")}, vector.data());
         FAIL();
       } catch (const Error& error) {
         EXPECT_EQ(error.where(), "text 3");

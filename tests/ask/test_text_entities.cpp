@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entities of a text from tags of its tokens; tools/entities_against_transformers.py compares them with the pipeline's.
-#include "src/ask/text_classifier.h"
+#include "src/ask/text_entities.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model that labels texts, and entities from the labels of tokens.
+// Entities of a text from the labels of its tokens.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/ask/asked_text.h"
-#include "src/json/value.h"
-#include "src/models/model.h"
-#include "src/runtime/threads.h"
-#include "src/session/session.h"
+#include "src/base/span.h"
 #include "src/text/tokenizer.h"
 
 namespace bascule {
@@ -73,31 +69,5 @@ class EntityReader {
 std::vector<TextEntity> text_entities(const std::string& text, const std::vector<PlacedToken>& tokens,
                                       const float* logits, const std::vector<std::string>& names,
                                       const TokenWords& words);
-
-// [{"entity", "score", "text", "start", "end"}]
-Json entities_json(const std::vector<TextEntity>& entities);
-
-// A finished model that labels texts, planned for a batch of them. The constructor seals.
-
-class TextClassifier {
- public:
-  // For up to `batch` texts of up to `longest` tokens. second_type: the token type of a pair's second text. The model
-  // outlives this. Throws Error kData about the folder's weights.
-  TextClassifier(const std::string& folder, const Model& model, std::int32_t second_type, std::int64_t batch,
-                 std::int64_t longest);
-
-  // The logits, valid until the next call: (texts, outputs), or where words have tags (tokens of all texts, outputs),
-  // one text behind the other. Throws Error kData if one is not finite.
-  const float* run(const std::vector<EncodedText>& texts);
-
- private:
-  const std::string folder_;
-  const ModelInputs inputs_;
-  const std::int32_t second_type_;
-  const Fields fields_;
-  Session session_;
-  Threads threads_;
-  Tensor logits_;
-};
 
 }  // namespace bascule
