@@ -10,8 +10,7 @@
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
 #include "src/record/opened_model.h"
-#include "src/settings/settings.h"
-#include "src/settings/write_cpp.h"
+#include "src/settings/command_line_keys.h"
 
 int main(int argc, char** argv) {
   using namespace bascule;  // NOLINT
@@ -22,7 +21,7 @@ int main(int argc, char** argv) {
   try {
     const Settings settings = read_settings(argv[1], model_words);
     refuse_unsupported(settings);
-    write_output_file(argv[3], settings_as_cpp(settings, argv[2]));
+    write_output_file(argv[3], sealed_source(settings, argv[2]));
     return 0;
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

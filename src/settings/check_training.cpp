@@ -49,17 +49,14 @@ void check_schedule_keys(const Settings& s) {
       {t.lr_timescale != defaults.lr_timescale, "lr_timescale", Scheduler::kInverseSqrt, "inverse_sqrt"},
       {t.min_lr_ratio != defaults.min_lr_ratio, "min_lr_ratio", Scheduler::kCosineWithMinLr, "cosine_with_min_lr"}};
   for (const auto& [is_given, key, kind, name] : keys) {
-    if (!is_given || t.lr_scheduler_type == kind) continue;
-    refuse(s, std::string("training.") + key,
-           std::string("training.") + key + " applies only to lr_scheduler_type = \"" + name + "\"",
-           "remove it, or use that schedule");
+    applies_only(s, is_given && t.lr_scheduler_type != kind, std::string("training.") + key,
+                 std::string("lr_scheduler_type = \"") + name + "\"", "remove it, or use that schedule");
   }
-  if (t.lr_power != defaults.lr_power && t.lr_scheduler_type != Scheduler::kPolynomial &&
-      t.lr_scheduler_type != Scheduler::kPolynomialJump) {
-    refuse(s, "training.lr_power",
-           "training.lr_power applies only to lr_scheduler_type = \"polynomial\" or \"polynomial_jump\"",
-           "remove it, or use one of these schedules");
-  }
+  applies_only(s,
+               t.lr_power != defaults.lr_power && t.lr_scheduler_type != Scheduler::kPolynomial &&
+                   t.lr_scheduler_type != Scheduler::kPolynomialJump,
+               "training.lr_power", "lr_scheduler_type = \"polynomial\" or \"polynomial_jump\"",
+               "remove it, or use one of these schedules");
   if (t.lr_scheduler_type == Scheduler::kPolynomial && t.lr_end >= t.learning_rate) {
     refuse(s, "training.lr_end", "training.lr_end is not below training.learning_rate",
            "lower it: the schedule falls from learning_rate to lr_end");
@@ -117,16 +114,7 @@ namespace {
 void check_summary_column(const Settings& s) {
   const DataSettings& data = s.data;
   if (data.summary_column.empty()) return;
-  if (!s.head()->reads_targets) {
-    std::string heads;
-    for (const HeadWords& head : s.words.heads) {
-      if (head.reads_targets) heads += (heads.empty() ? "\"" : " or \"") + head.name + "\"";
-    }
-    refuse(s, "data.summary_column",
-           "data.summary_column is set, but " +
-               (heads.empty() ? "no head of this model writes a text" : "only the head " + heads + " writes a text"),
-           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
-  }
+  need_head(s, true, "data.summary_column", &HeadWords::reads_targets, "writes a text");
   for (const std::string* const other : {&data.text_column, &data.label_column}) {
     if (data.summary_column == *other)
       refuse(s, "data.summary_column", "data.summary_column and another column are both \"" + *other + "\"",
@@ -148,16 +136,8 @@ void check_lengths(const Settings& s) {
          "lower them: a source and its target may have " + std::to_string(kMaxTokensOfTexts) + " together");
 }
 
-}  // namespace
-
-namespace {
-
-std::string heads_that_embed_texts(const Settings& s) {
-  std::string heads;
-  for (const HeadWords& head : s.words.heads) {
-    if (head.embeds_texts) heads += (heads.empty() ? "\"" : " or \"") + head.name + "\"";
-  }
-  return heads;
+void need_embedded_texts(const Settings& s, bool is_set, const char* key, const char* what_to_do = "remove it") {
+  need_head(s, is_set, key, &HeadWords::embeds_texts, "embeds texts", what_to_do);
 }
 
 void check_different_columns(const Settings& s) {
@@ -194,8 +174,6 @@ void check_scores(const Settings& s) {
   }
 }
 
-}  // namespace
-
 // The three files of a retrieval stand together, and in place of the split's own.
 void check_retrieval(const Settings& s, const std::string& split, const RetrievalFiles& files, bool has_other_rows,
                      std::int64_t most) {
@@ -212,7 +190,7 @@ void check_retrieval(const Settings& s, const std::string& split, const Retrieva
              "set all three files of the retrieval");
   }
   if (!s.head()->embeds_texts) {
-    const std::string heads = heads_that_embed_texts(s);
+    const std::string heads = heads_that(s, &HeadWords::embeds_texts, "\"");
     refuse(s, corpus, corpus + " is set, but the head \"" + s.head()->name + "\" embeds no texts",
            heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
   }
@@ -223,19 +201,11 @@ void check_retrieval(const Settings& s, const std::string& split, const Retrieva
            "remove the limit on its samples, or shorten the files");
 }
 
-namespace {
-
 void check_pieces(const Settings& s) {
   const TrainingSettings& t = s.training;
   const std::string key = "training.mini_batch_size";
   if (t.mini_batch_size == 0) return;
-  if (!s.head()->embeds_texts) {
-    const std::string heads = heads_that_embed_texts(s);
-    refuse(s, key,
-           key + " is set, but " +
-               (heads.empty() ? "no head of this model embeds texts" : "only the head " + heads + " embeds texts"),
-           heads.empty() ? "use training.gradient_accumulation_steps" : "remove it, or set model.head = " + heads);
-  }
+  need_embedded_texts(s, true, key.c_str(), "use training.gradient_accumulation_steps");
   if (t.mini_batch_size > t.per_device_train_batch_size)
     refuse(s, key,
            key + " = " + std::to_string(t.mini_batch_size) + " is larger than the batch: " +
@@ -252,15 +222,8 @@ void check_embedded_texts(const Settings& s) {
   check_pieces(s);
   if (s.head()->embeds_texts) check_scores(s);
   const DataSettings& data = s.data;
-  for (const auto& [is_set, key] :
-       {std::pair{!data.negative_columns.empty(), "data.negative_columns"}, {!data.prompts.empty(), "data.prompts"}}) {
-    if (!is_set || s.head()->embeds_texts) continue;
-    const std::string heads = heads_that_embed_texts(s);
-    refuse(s, key,
-           std::string(key) + " is set, but " +
-               (heads.empty() ? "no head of this model embeds texts" : "only the head " + heads + " embeds texts"),
-           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
-  }
+  need_embedded_texts(s, !data.negative_columns.empty(), "data.negative_columns");
+  need_embedded_texts(s, !data.prompts.empty(), "data.prompts");
   const bool has_validation = data.validation_file.is_given() || data.validation_share > 0.0;
   check_retrieval(s, "validation", data.validation_retrieval(), has_validation, data.max_eval_samples);
   check_retrieval(s, "test", data.test_retrieval(), data.test_file.is_given(), data.max_predict_samples);
@@ -273,7 +236,7 @@ void check_embedded_texts(const Settings& s) {
     refuse(s, "data.negative_columns", "data.negative_columns is set, but data.text_pair_column is not",
            "name the column of the texts that belong to those of data.text_column");
   if (s.training.batch_sampler == BatchSampler::kNoDuplicates && !s.head()->embeds_texts) {
-    const std::string heads = heads_that_embed_texts(s);
+    const std::string heads = heads_that(s, &HeadWords::embeds_texts, "\"");
     refuse(s, "training.batch_sampler",
            "training.batch_sampler = \"no_duplicates\", but " +
                (heads.empty() ? "no head of this model embeds texts" : "only the head " + heads + " embeds texts"),

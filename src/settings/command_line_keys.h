@@ -39,14 +39,15 @@ std::vector<std::string> command_line_keys(const Settings& settings);
 Precision read_number_type(const std::string& word);
 
 // Where the settings of a run come from: a TOML file that the command line names, or the program itself, into which
-// -Dstatic_config built one. The linker decides: a program has from_file.cpp or a source that `seal_settings` wrote
-// (write_cpp.h). Before the seal.
+// -Dstatic_config built one. The linker decides: a program has from_file.cpp or a source that `seal_settings` wrote.
+// Before the seal.
 
 struct SealedSettings {
   const char* file;    // as it was named when the program was built
   const char* digest;  // settings_digest()
   const char* sha256;  // of `toml`
   const char* toml;    // print_settings()
+  const char* places;  // of what the file had: lines "data.ring_slots :LINE:COLUMN"
 };
 
 // Null: this program reads settings files.
@@ -66,9 +67,10 @@ Settings settings_of_run(const SettingsSource& source, const FindModelWords& fin
 Settings settings_of_service(const std::string& folder_or_file, const std::vector<std::string>& keys,
                              const FindModelWords& find);
 
-// For the source that seal_settings writes: resolves the paths. Relative ones start from the folder above the one that
-// holds the program, and ".." does not lead out of it: bin/bascule of a tree finds the data that is in the tree,
-// wherever that is.
-Settings placed_settings(Settings settings);
+// That source: of settings that were read from a file, which is called `name`.
+std::string sealed_source(const Settings& settings, const std::string& name);
+// For it. Relative paths start from the folder above the one that holds the program, and ".." does not lead out of it:
+// bin/bascule of a tree finds the data that is in the tree, wherever that is.
+Settings read_sealed_settings(const SealedSettings& sealed, const FindModelWords& find);
 
 }  // namespace bascule

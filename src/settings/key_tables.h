@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lists of keys, and the kinds of keys.
+// The lists of keys, and the kinds of keys, each from its member: `integer<&DataSettings::ring_slots>(2, 1024)`.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,6 @@
 #include "src/settings/keys.h"
 
 namespace bascule {
-
-// The kinds of keys, each from its member: `integer<&DataSettings::ring_slots>(2, 1024)`. For the lists of keys.
 
 // Where the settings have a table's struct; of [[training.groups]] the last one. S: Settings, constant or not.
 template <typename Table, typename S>

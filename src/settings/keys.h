@@ -89,7 +89,6 @@ struct Key {
   const char* meaning;                 // Markdown, one line, with the unit
   const char* default_note = nullptr;  // in place of the value of a fresh Settings; "required" makes the key required
   const char* before = nullptr;        // canonical value of programs older than the key; null: the default
-  const char* holder = nullptr;        // the member of Settings that holds the value; null: named like the table
 };
 
 // Printed and read in this order; keys of one table stand together. all_keys(): of the tables that are there once;

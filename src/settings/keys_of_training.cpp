@@ -26,8 +26,7 @@ using Generation = GenerationSettings;
 
 constexpr Key kTrainingKeys[] = {
     // [training]
-    {"training", "output_dir", path<&Run::output_dir>(), kFree, "folder for checkpoints and results", "required",
-     nullptr, "run"},
+    {"training", "output_dir", path<&Run::output_dir>(), kFree, "folder for checkpoints and results", "required"},
     {"training", "do_train", boolean<&Training::do_train>(), kNumbers, "whether to train",
      "true if `train_file` is set"},
     {"training", "do_eval", boolean<&Training::do_eval>(), kFree, "whether to evaluate",
@@ -35,7 +34,7 @@ constexpr Key kTrainingKeys[] = {
     {"training", "do_predict", boolean<&Training::do_predict>(), kFree,
      "evaluate the test file and write `embeddings.safetensors` or `predictions.jsonl`", "true if `test_file` is set"},
     {"training", "seed", integer<&Run::seed>(0, kMaxSeed), kNumbers,
-     "seed for initial weights, sample order, dropout, masks and negatives", nullptr, nullptr, "run"},
+     "seed for initial weights, sample order, dropout, masks and negatives"},
     {"training", "num_train_epochs", real<&Training::num_train_epochs>(0.0, 1e9), kLonger,
      "epochs, also a part of one: the number of updates is rounded up; 0: `max_steps` sets the length",
      "5.0, or 0.0 if `max_steps` is set"},
@@ -142,8 +141,7 @@ constexpr Key kTrainingKeys[] = {
     {"training", "early_stopping_threshold", real<&Training::early_stopping_threshold>(0.0, 1e9), kFromThereOn,
      "improvement over the best that an evaluation needs to reset `early_stopping_patience`"},
     {"training", "resume", choice_or_path<&Run::resume, &Run::resume_checkpoint>(kTrainingResumes), kFree,
-     "checkpoint to resume from: `auto`: newest; `older`: newest readable; `never`: none; or a path", nullptr, nullptr,
-     "run"},
+     "checkpoint to resume from: `auto`: newest; `older`: newest readable; `never`: none; or a path"},
     {"training", "throughput_warmup_steps", integer<&Training::throughput_warmup_steps>(0, kMany), kFree,
      "updates at the start of the process to exclude from throughput"},
     {"training", "predict_with_generate", boolean<&Training::predict_with_generate>(), kFromThereOn,

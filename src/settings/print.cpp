@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical form of settings, their digest, and the reference of keys: three walks over one list.
+// The canonical form of settings, and their digest: two walks over one list.
+#include <xxhash.h>
+
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-
-#include <xxhash.h>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "src/settings/command_line_keys.h"
 #include "src/settings/keys.h"
@@ -33,13 +36,6 @@ std::string group_text(const Settings& settings, const char* separator) {
     text += (text.empty() ? "" : separator) + std::string(key.name) + " = " + value_text(key, settings);
   }
   return text;
-}
-
-// '|' would end a cell.
-std::string cell(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
 }
 
 }  // namespace
@@ -105,30 +101,6 @@ std::string settings_digest(const Settings& settings) {
   std::snprintf(digits, sizeof digits, "%016llx",
                 static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
   return digits;
-}
-
-std::string settings_reference(const ModelWords& words) {
-  Settings defaults = default_settings(words);
-  defaults.training.groups.resize(1);
-  std::string text;
-  std::string_view table;
-  for (const Key& key : keys_of_file()) {
-    if (table != key.table) {
-      table = key.table;
-      const bool many = table == kGroupsTable;
-      text += (text.empty() ? "### [" : "\n### [") + std::string(many ? "[" : "") + std::string(table) +
-              (many ? "]]\n\n" : "]\n\n");
-      text += "| key | default | allowed | meaning | may change |\n|---|---|---|---|---|\n";
-    }
-    const std::string value = key.default_note != nullptr ? key.default_note : "`" + value_text(key, defaults) + "`";
-    text += std::string("| `") + key.name + "` | " + value + " | " + cell(allowed_values(key, words)) + " | " +
-            cell(key.meaning) + " | " + resume_word(key.effect) + " |\n";
-  }
-  return text +
-         "\nThe last column says whether a key may change when a run resumes from a checkpoint; `bascule settings "
-         "--resume` prints "
-         "the same:\n\n" +
-         resume_legend();
 }
 
 // Values and ranges of keys as text.
@@ -256,6 +228,88 @@ std::string value_text(const Key& key, const Settings& settings) {
                         [&](const auto& k) { return text_of(k.member.get(settings)); },
                     },
                     key.kind);
+}
+
+namespace {
+
+constexpr std::size_t kMeaningColumn = 30;
+
+// Code marks are Markdown's, which a terminal shows as they are.
+std::string plain(std::string_view markdown) {
+  std::string text;
+  for (const char c : markdown) {
+    if (c != '`') text += c;
+  }
+  return text;
+}
+
+std::string row(const std::string& name, const std::string& text) {
+  const std::size_t width = name.size() + 2;
+  return "  " + name + std::string(width + 1 < kMeaningColumn ? kMeaningColumn - width : 2, ' ') + text + "\n";
+}
+
+// '|' would end a cell.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+// Calls take(key, value, header) with the value of a fresh Settings, and with the header of the key's table, which is
+// empty for all but the first key of it.
+template <typename Take>
+void for_each_key(const ModelWords& words, const Take& take) {
+  Settings defaults = default_settings(words);
+  defaults.training.groups.resize(1);
+  std::string_view table;
+  for (const Key& key : keys_of_file()) {
+    const bool is_first = table != key.table, many = std::string_view(key.table) == kGroupsTable;
+    table = key.table;
+    const std::string header = (many ? "[[" : "[") + std::string(table) + (many ? "]]" : "]");
+    take(key, value_text(key, defaults), is_first ? header : "");
+  }
+}
+
+}  // namespace
+
+std::vector<KeyReference> key_reference(const ModelWords& words) {
+  std::vector<KeyReference> reference;
+  for_each_key(words, [&](const Key& key, const std::string& value, const std::string&) {
+    const bool many = std::string_view(key.table) == kGroupsTable;
+    reference.push_back({many ? std::string(key.table) + "[]." + key.name : qualified_name(key), plain(key.meaning),
+                         plain(allowed_values(key, words)),
+                         key.default_note != nullptr ? plain(key.default_note) : value, resume_word(key.effect)});
+  });
+  return reference;
+}
+
+std::string settings_help(const ModelWords& words) {
+  std::string text = "Settings, by table of the TOML file:\n";
+  for_each_key(words, [&](const Key& key, const std::string& value, const std::string& header) {
+    if (!header.empty()) text += "\n" + header + "\n";
+    text += row(key.name, plain(key.meaning));
+    text += row(
+        "", plain(allowed_values(key, words)) +
+                (is_required(key) ? "; required"
+                                  : "; default: " + (key.default_note != nullptr ? plain(key.default_note) : value)));
+  });
+  return text;
+}
+
+std::string settings_reference(const ModelWords& words) {
+  std::string text;
+  for_each_key(words, [&](const Key& key, const std::string& value, const std::string& header) {
+    if (!header.empty())
+      text += (text.empty() ? "### " : "\n### ") + header +
+              "\n\n| key | default | allowed | meaning | may change |\n|---|---|---|---|---|\n";
+    text += std::string("| `") + key.name + "` | " +
+            (key.default_note != nullptr ? key.default_note : "`" + value + "`") + " | " +
+            cell(allowed_values(key, words)) + " | " + cell(key.meaning) + " | " + resume_word(key.effect) + " |\n";
+  });
+  return text +
+         "\nThe last column says whether a key may change when a run resumes from a checkpoint; `bascule settings "
+         "--resume` prints the same:\n\n" +
+         resume_legend();
 }
 
 }  // namespace bascule

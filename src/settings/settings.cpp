@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "src/base/error.h"
+#include "src/settings/command_line_keys.h"
+
 namespace bascule {
 
 std::string where_written(const SettingsOrigin& origin, const std::string& key) {
@@ -41,6 +44,12 @@ Settings default_settings(const ModelWords& words) {
   if (!words.heads.empty()) settings.model.head = words.heads.front().name;
   settings.model.freeze = words.frozen;
   return settings;
+}
+
+Precision read_number_type(const std::string& word) {
+  if (word == "float32") return Precision::kFloat32;
+  if (word == "bf16") return Precision::kBf16;
+  throw Error(ErrorKind::kSettings, "--precision", "\"" + word + "\" is not a number type", "use float32 or bf16");
 }
 
 }  // namespace bascule

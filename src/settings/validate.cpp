@@ -17,9 +17,6 @@ void refuse(const Settings& settings, const std::string& key, const std::string&
 
 bool is_written(const Settings& settings, const std::string& key) { return settings.origin.where.count(key) > 0; }
 
-namespace {
-
-// Those of the model with a trait: "a", "a or b".
 std::string heads_that(const Settings& settings, bool HeadWords::*trait, const char* quote) {
   std::string text;
   for (const HeadWords& head : settings.words.heads) {
@@ -27,6 +24,22 @@ std::string heads_that(const Settings& settings, bool HeadWords::*trait, const c
   }
   return text;
 }
+
+void need_head(const Settings& settings, bool is_set, const std::string& key, bool HeadWords::*trait,
+               const std::string& does, const char* what_to_do) {
+  if (!is_set || settings.head()->*trait) return;
+  const std::string heads = heads_that(settings, trait, "\"");
+  refuse(settings, key,
+         key + " is set, but " + (heads.empty() ? "no head of this model " : "only the head " + heads + " ") + does,
+         heads.empty() ? what_to_do : "remove it, or set model.head = " + heads);
+}
+
+void applies_only(const Settings& settings, bool is_set, const std::string& key, const std::string& to,
+                  const std::string& what_to_do) {
+  if (is_set) refuse(settings, key, key + " applies only to " + to, what_to_do);
+}
+
+namespace {
 
 void need_file(const Settings& settings, bool is_on, const PathsSetting& file, const std::string& phase_key,
                const std::string& file_key) {
@@ -59,27 +72,10 @@ void check_share(const Settings& s) {
 
 void check_columns(const Settings& s) {
   const DataSettings& data = s.data;
-  if (!data.label_column.empty() && !s.head()->reads_labels) {
-    const std::string heads = heads_that(s, &HeadWords::reads_labels, "\"");
-    refuse(s, "data.label_column",
-           "data.label_column is set, but " +
-               (heads.empty() ? "no head of this model reads labels" : "only the head " + heads + " reads labels"),
-           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
-  }
-  if (!data.text_pair_column.empty() && !s.head()->reads_pairs) {
-    const std::string heads = heads_that(s, &HeadWords::reads_pairs, "\"");
-    refuse(s, "data.text_pair_column",
-           "data.text_pair_column is set, but " + (heads.empty() ? "no head of this model reads pairs of texts"
-                                                                 : "only the head " + heads + " reads pairs of texts"),
-           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
-  }
-  if (data.label_all_tokens && !s.head()->reads_words) {
-    const std::string heads = heads_that(s, &HeadWords::reads_words, "\"");
-    refuse(s, "data.label_all_tokens",
-           "data.label_all_tokens is set, but " + (heads.empty() ? "no head of this model reads words with tags"
-                                                                 : "only the head " + heads + " reads words with tags"),
-           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
-  }
+  need_head(s, !data.label_column.empty(), "data.label_column", &HeadWords::reads_labels, "reads labels");
+  need_head(s, !data.text_pair_column.empty(), "data.text_pair_column", &HeadWords::reads_pairs,
+            "reads pairs of texts");
+  need_head(s, data.label_all_tokens, "data.label_all_tokens", &HeadWords::reads_words, "reads words with tags");
   for (const auto& [key, column] :
        {std::pair{"data.text_column", &data.text_column}, std::pair{"data.text_pair_column", &data.text_pair_column}}) {
     const bool is_taken = *column == data.label_column || (column != &data.text_column && *column == data.text_column);
@@ -100,15 +96,13 @@ void check_columns(const Settings& s) {
 void check_rand_augment(const Settings& s) {
   const DataSettings& data = s.data;
   const DataSettings defaults;
-  for (const auto& [is_default, key] :
-       {std::pair{data.rand_augment_magnitude == defaults.rand_augment_magnitude, "data.rand_augment_magnitude"},
-        {data.rand_augment_num_magnitude_bins == defaults.rand_augment_num_magnitude_bins,
-         "data.rand_augment_num_magnitude_bins"}}) {
-    if (data.rand_augment_num_ops == 0 && !is_default)
-      refuse(s, key, std::string(key) + " applies only to data.rand_augment_num_ops of 1 or more",
-             "remove it, or set that");
-  }
-  if (data.rand_augment_num_ops > 0 && data.rand_augment_magnitude >= data.rand_augment_num_magnitude_bins) {
+  const bool is_off = data.rand_augment_num_ops == 0;
+  constexpr char kTo[] = "data.rand_augment_num_ops of 1 or more";
+  applies_only(s, is_off && data.rand_augment_magnitude != defaults.rand_augment_magnitude,
+               "data.rand_augment_magnitude", kTo);
+  applies_only(s, is_off && data.rand_augment_num_magnitude_bins != defaults.rand_augment_num_magnitude_bins,
+               "data.rand_augment_num_magnitude_bins", kTo);
+  if (!is_off && data.rand_augment_magnitude >= data.rand_augment_num_magnitude_bins) {
     refuse(s, "data.rand_augment_magnitude",
            "data.rand_augment_magnitude = " + std::to_string(data.rand_augment_magnitude) + ": there are " +
                std::to_string(data.rand_augment_num_magnitude_bins) + " bins, counted from 0",
@@ -119,13 +113,12 @@ void check_rand_augment(const Settings& s) {
 void check_random_erasing(const Settings& s) {
   const DataSettings& data = s.data;
   const DataSettings defaults;
-  for (const auto& [is_default, key] :
-       {std::pair{data.random_erasing_scale == defaults.random_erasing_scale, "data.random_erasing_scale"},
-        {data.random_erasing_ratio == defaults.random_erasing_ratio, "data.random_erasing_ratio"}}) {
-    if (data.random_erasing_probability == 0.0 && !is_default)
-      refuse(s, key, std::string(key) + " applies only to data.random_erasing_probability above 0",
-             "remove it, or set that");
-  }
+  const bool is_off = data.random_erasing_probability == 0.0;
+  constexpr char kTo[] = "data.random_erasing_probability above 0";
+  applies_only(s, is_off && !(data.random_erasing_scale == defaults.random_erasing_scale), "data.random_erasing_scale",
+               kTo);
+  applies_only(s, is_off && !(data.random_erasing_ratio == defaults.random_erasing_ratio), "data.random_erasing_ratio",
+               kTo);
 }
 
 // Keys that have no effect beside others.
@@ -142,13 +135,12 @@ void check_pictures(const Settings& s) {
     }
   }
   const DataSettings defaults;
-  for (const auto& [is_default, key] :
-       {std::pair{data.random_resized_crop_scale == defaults.random_resized_crop_scale,
-                  "data.random_resized_crop_scale"},
-        {data.random_resized_crop_ratio == defaults.random_resized_crop_ratio, "data.random_resized_crop_ratio"}}) {
-    if (data.augment == Augment::kNone && !is_default)
-      refuse(s, key, std::string(key) + " applies only to data.augment = \"crop_flip\"", "remove it, or set that");
-  }
+  const bool is_off = data.augment == Augment::kNone;
+  constexpr char kTo[] = "data.augment = \"crop_flip\"";
+  applies_only(s, is_off && !(data.random_resized_crop_scale == defaults.random_resized_crop_scale),
+               "data.random_resized_crop_scale", kTo);
+  applies_only(s, is_off && !(data.random_resized_crop_ratio == defaults.random_resized_crop_ratio),
+               "data.random_resized_crop_ratio", kTo);
   check_rand_augment(s);
   check_random_erasing(s);
 }
@@ -158,26 +150,19 @@ void check_corpus(const Settings& s) {
   const DataSettings& data = s.data;
   const DataSettings defaults;
   const bool has_corpus = data.train_file.is_corpus() || data.validation_file.is_corpus() || data.test_file.is_corpus();
-  if (!has_corpus && data.text_layout != defaults.text_layout) {
-    refuse(s, "data.text_layout", "data.text_layout applies only to a text corpus, whose files end in .txt",
-           "remove it");
-  }
+  applies_only(s, !has_corpus && data.text_layout != defaults.text_layout, "data.text_layout",
+               "a text corpus, whose files end in .txt", "remove it");
   const bool makes_pairs = has_corpus && s.head()->reads_pairs;
   if (makes_pairs && data.text_layout != defaults.text_layout) {
     refuse(s, "data.text_layout", "data.text_layout has no effect: samples of this head are pairs of texts",
            "remove it");
   }
-  for (const auto& [is_set, key] :
-       {std::pair{data.dupe_factor != defaults.dupe_factor, "data.dupe_factor"},
-        {data.short_seq_probability != defaults.short_seq_probability, "data.short_seq_probability"}}) {
-    if (is_set && !makes_pairs)
-      refuse(s, key, std::string(key) + " applies only to a text corpus with a head that reads pairs of texts",
-             "remove it");
-  }
-  if (data.masking != Masking::kCounted && data.max_predictions_per_seq != defaults.max_predictions_per_seq) {
-    refuse(s, "data.max_predictions_per_seq", "data.max_predictions_per_seq applies only to masking = \"counted\"",
-           "remove one of them");
-  }
+  constexpr char kOfPairs[] = "a text corpus with a head that reads pairs of texts";
+  applies_only(s, !makes_pairs && data.dupe_factor != defaults.dupe_factor, "data.dupe_factor", kOfPairs, "remove it");
+  applies_only(s, !makes_pairs && data.short_seq_probability != defaults.short_seq_probability,
+               "data.short_seq_probability", kOfPairs, "remove it");
+  applies_only(s, data.masking != Masking::kCounted && data.max_predictions_per_seq != defaults.max_predictions_per_seq,
+               "data.max_predictions_per_seq", "masking = \"counted\"", "remove one of them");
   constexpr std::int64_t kShortest = 5;
   if (has_corpus && data.max_seq_length < kShortest) {
     refuse(s, "data.max_seq_length",

@@ -11,6 +11,17 @@ namespace bascule {
 [[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& what,
                          const std::string& what_to_do);
 
+// Those of the model with a trait: "a", "a or b", each in quotes.
+std::string heads_that(const Settings& settings, bool HeadWords::*trait, const char* quote);
+// Throws Error{kSettings} where a key is set, but the head lacks a trait, for which only others do something.
+// what_to_do: where none does.
+void need_head(const Settings& settings, bool is_set, const std::string& key, bool HeadWords::*trait,
+               const std::string& does, const char* what_to_do = "remove it");
+
+// Throws Error{kSettings} where a key is set that has no effect: it applies only to something else.
+void applies_only(const Settings& settings, bool is_set, const std::string& key, const std::string& to,
+                  const std::string& what_to_do = "remove it, or set that");
+
 // Whether the file has the key or the table.
 bool is_written(const Settings& settings, const std::string& key);
 
