@@ -2,7 +2,7 @@
 // `bascule verify FOLDER...`: runs reference cases (float64 truth of the reference implementation beside its own
 // error) and judges ours tensor by tensor. A folder is a case, or holds cases. The rule: in float32 at most max(3 x the
 // reference's error, 2e-6); in bf16 1 - cosine of gradients at most max(2 x that of torch.autocast, 0.001). What a case
-// holds and this program does not compute is printed as not compared (verify_files.h), also a whole case of a family
+// holds and this program does not compute is printed as not compared (verify_case.h), also a whole case of a family
 // or head that it lacks.
 #pragma once
 

@@ -99,9 +99,94 @@ class BitsDigest {
 // One of the family's small models, recorded, planned and sealed with its batches.
 class BitsRun {
  public:
-  BitsRun(const Model& model, Precision precision, const KernelTable& kernels, int threads);
-  void replay() noexcept;
-  void add_to(BitsDigest* digest) const;
+  BitsRun(const Model& model, Precision precision, const KernelTable& kernels, int threads) {
+    RecordOptions training, evaluation;
+    training.dropout = true;
+    training.label_smoothing = 0.1f;
+    evaluation.predictions = true;
+    fields_ = model.fields(training);
+    evaluation_fields_ = model.fields(evaluation);
+    const ModelInputs inputs = model.inputs();
+    BatchCounts bounds;
+    std::int64_t first = 0;
+    for (const std::int64_t samples : kSamplesOfUpdate) {
+      batches_.emplace_back(make_batch(inputs, fields_, first, samples), inputs, false, "verify --bits");
+      const BatchCounts counts = batches_.back().counts(fields_);
+      for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], counts[stream]);
+      first += samples;
+    }
+    Graph& train = session_.add_graph(bounds, fields_);
+    trained_ = model.record(train, Use::kTrain, training);
+    derive_backward(train);
+    Graph& evaluate = session_.add_graph(bounds, evaluation_fields_);
+    evaluated_ = model.record(evaluate, Use::kEvaluate, evaluation);
+    if (precision == Precision::kBf16) {
+      for (Graph* graph : {&train, &evaluate}) choose_element_types(*graph);
+    }
+    threads_ = std::make_unique<Threads>(threads, false);
+    session_.train({});
+    session_.seal_alone(kernels, threads);
+    StartWork work;
+    initialise_parameters(&work, session_.parameter_memory(), kSeed);
+    work.run(*threads_);
+  }
+
+  void replay() noexcept {
+    const Schedule schedule = {Scheduler::kCosine, 5e-3, 1, static_cast<std::int64_t>(kUpdates) + 1};
+    for (std::size_t step = 0; step < kUpdates; ++step) {
+      Replay replay;
+      replay.batch = batches_[step].batch(fields_);
+      replay.dropout_key[0] = static_cast<std::uint32_t>(kSeed);
+      replay.dropout_key[1] = static_cast<std::uint32_t>(step);
+      session_.tape(kTrain).replay(*threads_, replay);
+      UpdateSettings settings;
+      settings.step = static_cast<std::int64_t>(step) + 1;
+      settings.learning_rate = schedule.at(settings.step);
+      settings.weight_decay = 0.01;
+      settings.max_grad_norm = 1.0;
+      for (const LossTerm& term : trained_.losses)
+        updates_[step].loss += static_cast<double>(*session_.tape(kTrain).at(term.loss));
+      updates_[step].norm = session_.training().update().run(*threads_, settings);
+      updates_[step].rate = settings.learning_rate;
+    }
+    Replay replay;
+    replay.batch = batches_[0].batch(evaluation_fields_);
+    session_.tape(kEvaluation).replay(*threads_, replay);
+  }
+
+  void add_to(BitsDigest* digest) const {
+    for (const Update& update : updates_) {
+      for (const double number : {update.loss, update.norm, update.rate}) digest->add_number(number);
+    }
+    const BatchCounts counts = batches_[0].counts(evaluation_fields_);
+    const Tape& evaluation = session_.tape(kEvaluation);
+    for (const LossTerm& term : evaluated_.losses) digest->add(term.name, evaluation.at(term.loss), 1);
+    for (const NamedTensor& output : evaluated_.outputs) {
+      const TensorInfo& info = session_.graph(kEvaluation)[output.tensor];
+      const void* const values = info.dtype == DType::kInt32
+                                     ? static_cast<const void*>(evaluation.at_int32(output.tensor))
+                                     : evaluation.at(output.tensor);
+      digest->add(output.name, values, info.rows.at(counts) * info.cols);
+    }
+    const ParameterMemory memory = session_.parameter_memory();
+    const std::vector<StateRange>& states = session_.training().optimizer_states().ranges;
+    std::vector<std::vector<StateTensor>> state_of;
+    state_of.reserve(states.size());
+    for (const StateRange& range : states) state_of.push_back(state_tensors(range.state, *memory.set, *memory.layout));
+    std::size_t trained = 0;  // tensors so far
+    for (int p = 0; p < memory.set->size(); ++p) {
+      const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
+      for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
+        digest->add(piece.name, memory.at(p) + piece.first_element, piece.elements);
+        if (!place.trained) continue;
+        for (std::size_t i = 0; i < states.size(); ++i) {
+          const StateTensor& tensor = state_of[i][trained];
+          digest->add(states[i].state.name, states[i].values + tensor.first, element_count(tensor.shape));
+        }
+        ++trained;
+      }
+    }
+  }
 
  private:
   struct Update {
@@ -117,95 +202,6 @@ class BitsRun {
   std::unique_ptr<Threads> threads_;
   Update updates_[kUpdates];
 };
-
-BitsRun::BitsRun(const Model& model, Precision precision, const KernelTable& kernels, int threads) {
-  RecordOptions training, evaluation;
-  training.dropout = true;
-  training.label_smoothing = 0.1f;
-  evaluation.predictions = true;
-  fields_ = model.fields(training);
-  evaluation_fields_ = model.fields(evaluation);
-  const ModelInputs inputs = model.inputs();
-  BatchCounts bounds;
-  std::int64_t first = 0;
-  for (const std::int64_t samples : kSamplesOfUpdate) {
-    batches_.emplace_back(make_batch(inputs, fields_, first, samples), inputs, false, "verify --bits");
-    const BatchCounts counts = batches_.back().counts(fields_);
-    for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], counts[stream]);
-    first += samples;
-  }
-  Graph& train = session_.add_graph(bounds, fields_);
-  trained_ = model.record(train, Use::kTrain, training);
-  derive_backward(train);
-  Graph& evaluate = session_.add_graph(bounds, evaluation_fields_);
-  evaluated_ = model.record(evaluate, Use::kEvaluate, evaluation);
-  if (precision == Precision::kBf16) {
-    for (Graph* graph : {&train, &evaluate}) choose_element_types(*graph);
-  }
-  threads_ = std::make_unique<Threads>(threads, false);
-  session_.train({});
-  session_.seal_alone(kernels, threads);
-  StartWork work;
-  initialise_parameters(&work, session_.parameter_memory(), kSeed);
-  work.run(*threads_);
-}
-
-void BitsRun::replay() noexcept {
-  const Schedule schedule = {Scheduler::kCosine, 5e-3, 1, static_cast<std::int64_t>(kUpdates) + 1};
-  for (std::size_t step = 0; step < kUpdates; ++step) {
-    Replay replay;
-    replay.batch = batches_[step].batch(fields_);
-    replay.dropout_key[0] = static_cast<std::uint32_t>(kSeed);
-    replay.dropout_key[1] = static_cast<std::uint32_t>(step);
-    session_.tape(kTrain).replay(*threads_, replay);
-    UpdateSettings settings;
-    settings.step = static_cast<std::int64_t>(step) + 1;
-    settings.learning_rate = schedule.at(settings.step);
-    settings.weight_decay = 0.01;
-    settings.max_grad_norm = 1.0;
-    for (const LossTerm& term : trained_.losses)
-      updates_[step].loss += static_cast<double>(*session_.tape(kTrain).at(term.loss));
-    updates_[step].norm = session_.training().update().run(*threads_, settings);
-    updates_[step].rate = settings.learning_rate;
-  }
-  Replay replay;
-  replay.batch = batches_[0].batch(evaluation_fields_);
-  session_.tape(kEvaluation).replay(*threads_, replay);
-}
-
-void BitsRun::add_to(BitsDigest* digest) const {
-  for (const Update& update : updates_) {
-    for (const double number : {update.loss, update.norm, update.rate}) digest->add_number(number);
-  }
-  const BatchCounts counts = batches_[0].counts(evaluation_fields_);
-  const Tape& evaluation = session_.tape(kEvaluation);
-  for (const LossTerm& term : evaluated_.losses) digest->add(term.name, evaluation.at(term.loss), 1);
-  for (const NamedTensor& output : evaluated_.outputs) {
-    const TensorInfo& info = session_.graph(kEvaluation)[output.tensor];
-    const void* const values = info.dtype == DType::kInt32
-                                   ? static_cast<const void*>(evaluation.at_int32(output.tensor))
-                                   : evaluation.at(output.tensor);
-    digest->add(output.name, values, info.rows.at(counts) * info.cols);
-  }
-  const ParameterMemory memory = session_.parameter_memory();
-  const std::vector<StateRange>& states = session_.training().optimizer_states().ranges;
-  std::vector<std::vector<StateTensor>> state_of;
-  state_of.reserve(states.size());
-  for (const StateRange& range : states) state_of.push_back(state_tensors(range.state, *memory.set, *memory.layout));
-  std::size_t trained = 0;  // tensors so far
-  for (int p = 0; p < memory.set->size(); ++p) {
-    const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
-    for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
-      digest->add(piece.name, memory.at(p) + piece.first_element, piece.elements);
-      if (!place.trained) continue;
-      for (std::size_t i = 0; i < states.size(); ++i) {
-        const StateTensor& tensor = state_of[i][trained];
-        digest->add(states[i].state.name, states[i].values + tensor.first, element_count(tensor.shape));
-      }
-      ++trained;
-    }
-  }
-}
 
 std::string hexadecimal(std::uint64_t digest) {
   char text[17];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/verify/verify_training.h"
+#include "src/verify/verify_case.h"
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -14,8 +13,6 @@
 #include "src/draw/samplers.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_bytes.h"
-#include "src/verify/verify_files.h"
-#include "src/verify/verify_gradients.h"
 
 namespace bascule {
 namespace {
@@ -307,30 +304,16 @@ void judge_prompts(const DrawingCase& files, Judgement* judgement) {
   }
 }
 
-void judge_the_rest(const DrawingCase& files, Judgement* judgement) {
-  std::set<std::string> judged;
-  for (const VerifiedTensor& tensor : judgement->tensors) judged.insert(tensor.name.substr(0, tensor.name.find(" (")));
-  for (const NotCompared& tensor : judgement->not_compared) judged.insert(tensor.name);
-  for (const StoredTensor& tensor : files.expected.tensors()) {
-    if (judged.count(tensor.name) == 0) judgement->add_norm(tensor.name + " (not computed)", 1.0, 0.0);
-  }
-}
-
 }  // namespace
 
-bool is_drawing_case(const std::string& folder) { return is_pipeline_folder(folder); }
-
-VerifiedCase verify_drawing_case(const std::string& folder, Precision precision, const KernelTable& kernels,
-                                 int threads) {
+void judge_drawing(const std::string& folder, Precision precision, const KernelTable& kernels, int threads,
+                   Judgement* judgement) {
   const DrawingCase files = open_drawing_case(folder, precision);
-  Judgement judgement;
-  judge_prompts(files, &judgement);
-  judge_calls(files, kernels, threads, &judgement);
+  judge_prompts(files, judgement);
+  judge_calls(files, kernels, threads, judgement);
   for (const auto& [name, config] : get_object(files.description, "schedulers", files.where).items())
-    judge_sampler(files, name, config, kernels, threads, &judgement);
-  judge_the_rest(files, &judgement);
-  return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors),
-          std::move(judgement.not_compared), 0};
+    judge_sampler(files, name, config, kernels, threads, judgement);
+  judgement->add_the_rest(files.expected);
 }
 
 }  // namespace bascule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/verify/verify_files.h"
+#include "src/verify/verify_case.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -124,25 +124,23 @@ namespace {
 
 constexpr std::int64_t kNoLabel = -100;
 
-const StoredTensor& pictures_of(const TensorSource& source, const std::string& name, const std::string& where) {
-  const StoredTensor* const pixels = source.find(name);
-  if (pixels == nullptr || pixels->shape.size() != 4)
-    throw Error(ErrorKind::kData, where, "has no four-dimensional " + name);
-  return *pixels;
+const StoredTensor& of_dimensions(std::size_t count, const TensorSource& source, const std::string& name,
+                                  const std::string& where) {
+  const StoredTensor* const tensor = source.find(name);
+  if (tensor != nullptr && tensor->shape.size() == count) return *tensor;
+  throw Error(ErrorKind::kData, where, std::string("has no ") + (count == 2 ? "two" : "four") + "-dimensional " + name);
 }
 
 // A text that a decoder reads, from its labels: -100 at the end is padding, elsewhere a token that no loss counts,
 // which the decoder reads as a padding token. Where no token has a label, the decoder reads its start token alone.
 void read_target(const CaseFiles& files, const std::string& name, const std::string& where, PaddedBatch* batch) {
-  const StoredTensor* const labels = files.batches.find(name);
-  if (labels == nullptr || labels->shape.size() != 2)
-    throw Error(ErrorKind::kData, where, "has no two-dimensional " + name);
-  if (labels->shape[0] != batch->samples || labels->shape[1] == 0)
+  const Extents& shape = of_dimensions(2, files.batches, name, where).shape;
+  if (shape[0] != batch->samples || shape[1] == 0)
     throw Error(ErrorKind::kData, where,
-                name + " has shape " + shape_text(labels->shape) + ", but needs a row for each of " +
+                name + " has shape " + shape_text(shape) + ", but needs a row for each of " +
                     count_of(batch->samples, "sample"));
   PaddedText& text = batch->texts[1];
-  text.length = labels->shape[1];
+  text.length = shape[1];
   text.token_labels = read_integers(files.batches, name, where);
   text.input_ids = text.token_labels;
   std::replace(text.input_ids.begin(), text.input_ids.end(), kNoLabel, std::int64_t{files.inputs.texts[1].pad_id});
@@ -279,9 +277,9 @@ CaseFiles open_case(const std::string& folder, Precision precision) {
   if (files.bf16_draws < 1) throw Error(ErrorKind::kData, folder + "/case.json", "\"bf16_draws\" is less than 1");
   files.has_mixed_labels = files.batches.find("batch0.mixed_labels") != nullptr;
   if (files.inputs.image_side > 0) {
-    const StoredTensor& pixels = pictures_of(files.batches, "batch0.pixel_values", folder + "/batch.safetensors");
-    files.height = pixels.shape[2];
-    files.width = pixels.shape[3];
+    const Extents& shape = of_dimensions(4, files.batches, "batch0.pixel_values", folder + "/batch.safetensors").shape;
+    files.height = shape[2];
+    files.width = shape[3];
   }
   return files;
 }
@@ -293,18 +291,16 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   if (files.inputs.texts_in_a_row > 1) {
     read_columns(files, name, where, &batch);
   } else if (files.inputs.texts[0].vocabulary_size > 0) {
-    const StoredTensor* ids = files.batches.find(name + "input_ids");
-    if (ids == nullptr || ids->shape.size() != 2)
-      throw Error(ErrorKind::kData, where, "has no two-dimensional " + name + "input_ids");
-    batch.samples = ids->shape[0];
-    text.length = ids->shape[1];
+    const Extents& shape = of_dimensions(2, files.batches, name + "input_ids", where).shape;
+    batch.samples = shape[0];
+    text.length = shape[1];
     text.input_ids = read_integers(files.batches, name + "input_ids", where);
     text.attention_mask = read_integers(files.batches, name + "attention_mask", where);
     if (files.batches.find(name + "token_type_ids") != nullptr)
       text.token_types = read_integers(files.batches, name + "token_type_ids", where);
   }
   if (files.inputs.image_side > 0) {
-    batch.samples = pictures_of(files.batches, name + "pixel_values", where).shape[0];
+    batch.samples = of_dimensions(4, files.batches, name + "pixel_values", where).shape[0];
     batch.pixels = read_floats(files.batches, name + "pixel_values", where);
   }
   // Labels of tokens that are a text of their own, of tokens, or of samples.

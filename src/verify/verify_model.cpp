@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/verify/verify_model.h"
+#include "src/verify/verify_case.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,7 +9,6 @@
 #include "src/graph/backward.h"
 #include "src/graph/element_types.h"
 #include "src/graph/operations.h"
-#include "src/verify/verify_gradients.h"
 
 namespace bascule {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/verify/verify_training.h"
+#include "src/verify/verify_case.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,7 @@
 #include "src/checkpoint/hf_folder.h"
 #include "src/session/batch_pieces.h"
 #include "src/session/parameter_values.h"
-#include "src/verify/verify_gradients.h"
+#include "src/verify/verify_case.h"
 #include "tests/support/reference_dir.h"
 
 namespace bascule::test::test_verify_pieces {

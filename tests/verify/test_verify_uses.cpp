@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "src/verify/verify.h"
-#include "src/verify/verify_files.h"
-#include "src/verify/verify_model.h"
+#include "src/verify/verify_case.h"
 #include "tests/verify/changed_case.h"
 
 namespace bascule::test::test_verify_uses {
