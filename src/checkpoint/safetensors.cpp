@@ -25,15 +25,23 @@ namespace {
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // the reference's limit
 constexpr std::int64_t kLengthBytes = 8;
 
+// In the reference's order of element types within a file: never a narrow one before a wide one.
+constexpr std::pair<const char*, DType> kTypes[] = {
+    {"I64", DType::kInt64},     {"F64", DType::kFloat64}, {"F32", DType::kFloat32}, {"I32", DType::kInt32},
+    {"BF16", DType::kBFloat16}, {"F16", DType::kFloat16}, {"I16", DType::kInt16},   {"I8", DType::kInt8},
+    {"U8", DType::kUInt8},      {"BOOL", DType::kBool}};
+
 std::optional<DType> dtype_of(const std::string& name) {
-  constexpr std::pair<const char*, DType> kNames[] = {
-      {"F32", DType::kFloat32}, {"BF16", DType::kBFloat16}, {"F16", DType::kFloat16}, {"F64", DType::kFloat64},
-      {"I64", DType::kInt64},   {"I32", DType::kInt32},     {"I16", DType::kInt16},   {"I8", DType::kInt8},
-      {"U8", DType::kUInt8},    {"BOOL", DType::kBool}};
-  for (const auto& [text, type] : kNames) {
+  for (const auto& [text, type] : kTypes) {
     if (name == text) return type;
   }
   return std::nullopt;
+}
+
+std::size_t place_of(DType type) {
+  std::size_t place = 0;
+  while (kTypes[place].second != type) ++place;
+  return place;
 }
 
 [[noreturn]] void bad_tensor(const InputFile& file, const std::string& name, const std::string& what) {
@@ -165,29 +173,6 @@ namespace {
 
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 20;  // of a tensor that is copied
 
-const char* dtype_name(DType type) {
-  switch (type) {
-    case DType::kFloat32: return "F32";
-    case DType::kBFloat16: return "BF16";
-    case DType::kFloat16: return "F16";
-    case DType::kFloat64: return "F64";
-    case DType::kInt64: return "I64";
-    case DType::kInt32: return "I32";
-    case DType::kInt16: return "I16";
-    case DType::kInt8: return "I8";
-    case DType::kUInt8: return "U8";
-    case DType::kBool: return "BOOL";
-  }
-  return "";
-}
-
-// The reference's order of element types within a file: never a narrow one before a wide one.
-int place_of(DType type) {
-  constexpr DType kOrder[] = {DType::kInt64,   DType::kFloat64, DType::kFloat32, DType::kInt32, DType::kBFloat16,
-                              DType::kFloat16, DType::kInt16,   DType::kInt8,    DType::kUInt8, DType::kBool};
-  return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), type) - std::begin(kOrder));
-}
-
 std::string header_with_length(const std::vector<TensorToWrite>& tensors,
                                const std::map<std::string, std::string>& metadata) {
   std::string json = "{";
@@ -196,7 +181,7 @@ std::string header_with_length(const std::vector<TensorToWrite>& tensors,
   for (const TensorToWrite& tensor : tensors) {
     const std::int64_t end = offset + tensor_bytes(tensor);
     json += json.size() == 1 ? "" : ",";
-    json += json_text(Json(tensor.name)) + ":{\"dtype\":\"" + dtype_name(tensor.dtype) +
+    json += json_text(Json(tensor.name)) + ":{\"dtype\":\"" + kTypes[place_of(tensor.dtype)].first +
             "\",\"shape\":" + json_text(Json(tensor.shape)) + ",\"data_offsets\":[" + std::to_string(offset) + "," +
             std::to_string(end) + "]}";
     offset = end;

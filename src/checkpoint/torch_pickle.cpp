@@ -14,7 +14,6 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/tensor_source.h"
-#include "src/checkpoint/zip_entries.h"
 
 namespace bascule {
 namespace {
@@ -123,11 +122,9 @@ class Unpickler {
     push(make(kind));
     stack_.back()->number = value;
   }
-  void push_tuple(std::size_t count) {
-    Value* tuple = make(Value::Kind::kTuple);
-    tuple->items.resize(count);
-    for (std::size_t i = count; i-- > 0;) tuple->items[i] = pop();
-    push(tuple);
+  void push_tuple(std::vector<Value*> items) {
+    push(make(Value::Kind::kTuple));
+    stack_.back()->items = std::move(items);
   }
   void remember(std::int64_t place) {
     if (stack_.empty()) bad("its pickle pops an empty stack");
@@ -181,22 +178,22 @@ class Unpickler {
 
   bool build(unsigned char opcode) {
     switch (opcode) {
-      case 'q': remember(number(1)); return true;  // BINPUT
-      case 'r': remember(number(4)); return true;  // LONG_BINPUT
-      case 'h': recall(number(1)); return true;    // BINGET
-      case 'j': recall(number(4)); return true;    // LONG_BINGET
-      case 0x85: push_tuple(1); return true;       // TUPLE1
-      case 0x86: push_tuple(2); return true;       // TUPLE2
-      case 0x87: push_tuple(3); return true;       // TUPLE3
-      case 't': tuple_to_mark(); return true;      // TUPLE
-      case 's': set_items(1); return true;         // SETITEM
-      case 'u': set_items_to_mark(); return true;  // SETITEMS
-      case 'a': append(); return true;             // APPEND
-      case 'e': append_to_mark(); return true;     // APPENDS
-      case 'c': push_global(); return true;        // GLOBAL
-      case 'Q': push_storage(); return true;       // BINPERSID
-      case 'R': reduce(); return true;             // REDUCE
-      case 'b': set_state(); return true;          // BUILD
+      case 'q': remember(number(1)); return true;        // BINPUT
+      case 'r': remember(number(4)); return true;        // LONG_BINPUT
+      case 'h': recall(number(1)); return true;          // BINGET
+      case 'j': recall(number(4)); return true;          // LONG_BINGET
+      case 0x85: push_tuple(pop_items(1)); return true;  // TUPLE1
+      case 0x86: push_tuple(pop_items(2)); return true;  // TUPLE2
+      case 0x87: push_tuple(pop_items(3)); return true;  // TUPLE3
+      case 't': push_tuple(pop_to_mark()); return true;  // TUPLE
+      case 's': set_items(pop_items(2)); return true;    // SETITEM
+      case 'u': set_items(pop_to_mark()); return true;   // SETITEMS
+      case 'a': append(pop_items(1)); return true;       // APPEND
+      case 'e': append(pop_to_mark()); return true;      // APPENDS
+      case 'c': push_global(); return true;              // GLOBAL
+      case 'Q': push_storage(); return true;             // BINPERSID
+      case 'R': reduce(); return true;                   // REDUCE
+      case 'b': set_state(); return true;                // BUILD
       default: return false;
     }
   }
@@ -211,30 +208,17 @@ class Unpickler {
     if (protocol != 2) bad("its pickle has protocol " + std::to_string(protocol) + "; torch.save writes 2");
   }
 
-  void tuple_to_mark() {
-    std::vector<Value*> items = pop_to_mark();
-    push(make(Value::Kind::kTuple));
-    stack_.back()->items = std::move(items);
+  // The last values that were pushed, in their order.
+  std::vector<Value*> pop_items(std::size_t count) {
+    std::vector<Value*> items(count);
+    for (std::size_t i = count; i-- > 0;) items[i] = pop();
+    return items;
   }
-
-  void set_items(std::size_t pairs) {
-    std::vector<Value*> items(2 * pairs);
-    for (std::size_t i = items.size(); i-- > 0;) items[i] = pop();
-    extend(top(Value::Kind::kDict, "dictionary"), items);
-  }
-  void set_items_to_mark() {
-    const std::vector<Value*> items = pop_to_mark();
+  void set_items(const std::vector<Value*>& items) {
     if (items.size() % 2 != 0) bad("its pickle has a dictionary key without a value");
     extend(top(Value::Kind::kDict, "dictionary"), items);
   }
-  void append() {
-    Value* item = pop();
-    extend(top(Value::Kind::kList, "list"), {item});
-  }
-  void append_to_mark() {
-    const std::vector<Value*> items = pop_to_mark();
-    extend(top(Value::Kind::kList, "list"), items);
-  }
+  void append(const std::vector<Value*>& items) { extend(top(Value::Kind::kList, "list"), items); }
   static void extend(Value* container, const std::vector<Value*>& items) {
     container->items.insert(container->items.end(), items.begin(), items.end());
   }

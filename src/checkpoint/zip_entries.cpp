@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: PKWARE APPNOTE.TXT 6.3.10, sections 4.3.7 (local header), 4.3.12 (central directory), 4.3.14 to 4.3.16 (its
 // end, and that of zip64), 4.5.3 (zip64 sizes). All numbers are little-endian.
-#include "src/checkpoint/zip_entries.h"
+#include "src/checkpoint/torch_pickle.h"
 
 #include <algorithm>
 #include <vector>

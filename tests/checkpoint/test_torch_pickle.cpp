@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "src/checkpoint/safetensors.h"
-#include "src/checkpoint/zip_entries.h"
 #include "tests/checkpoint/files.h"
 #include "tests/support/temporary_folder.h"
 
