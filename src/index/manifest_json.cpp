@@ -9,7 +9,7 @@
 #include "src/index/line_reader.h"
 #include "src/index/manifest_readers.h"
 #include "src/json/json.h"
-#include "src/json/plain_object.h"
+#include "src/json/json_scan.h"
 
 namespace bascule {
 namespace {
@@ -99,16 +99,21 @@ class RowReader {
   }
 
  private:
-  // Ten times as fast. False: nothing was done, and the row is read the other way, which also says what is wrong.
+  // Many times as fast, without a copy. False: nothing was done, and the row is read the other way, which also says
+  // what is wrong.
   bool read_plain(std::string_view text, std::int64_t line) {
-    if (!plain_.read(text) || first_invalid_utf8(text) != text.size()) return false;
+    if (check_json(text).what != nullptr) return false;
+    const JsonView row(text);
+    for (JsonView one = row.first(); one.is_there(); one = one.next()) {
+      const bool is_other = one.is(JsonKind::kObject) || one.is(JsonKind::kArray);
+      if (is_other || (one.is(JsonKind::kNumber) && !one.integer())) return false;
+    }
     std::string_view image;
     const auto take = [&](const std::string& column, std::string_view* text_of_column) {
       if (column.empty()) return true;
-      const PlainMember* const member = plain_.find(column);
-      if (member == nullptr || member->kind != PlainKind::kString) return false;
-      *text_of_column = member->text;
-      return true;
+      const JsonView member = row.member(column);
+      *text_of_column = member.raw_string();
+      return member.is(JsonKind::kString) && text_of_column->find('\\') == std::string_view::npos;
     };
     if (!take(columns_.image, &image)) return false;
     for (std::size_t i = 0; i < texts_.size(); ++i) {
@@ -116,18 +121,17 @@ class RowReader {
     }
     ManifestLabel label;
     if (!columns_.label.empty()) {
-      const PlainMember* const value = plain_.find(columns_.label);
-      if (value == nullptr) return false;
-      const bool is_number =
-          value->kind == PlainKind::kInteger && value->integer >= 0 && value->integer < columns_.classes;
-      const bool is_boolean =
-          columns_.classes == 2 && (value->kind == PlainKind::kTrue || value->kind == PlainKind::kFalse);
-      const bool is_name = columns_.named_classes && value->kind == PlainKind::kString && !value->text.empty();
-      if (!is_number && !is_boolean && !is_name) return false;
-      if (is_name) {
-        label.name = value->text;
+      const JsonView value = row.member(columns_.label);
+      const std::int64_t number = value.integer().value_or(-1);
+      const bool is_boolean = columns_.classes == 2 && (value.is(JsonKind::kTrue) || value.is(JsonKind::kFalse));
+      if (columns_.named_classes && value.is(JsonKind::kString)) {
+        if (!take(columns_.label, &label.name) || label.name.empty()) return false;
+      } else if (is_boolean) {
+        label.number = value.is(JsonKind::kTrue) ? 1 : 0;
+      } else if (number >= 0 && number < columns_.classes) {
+        label.number = static_cast<int>(number);
       } else {
-        label.number = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
+        return false;
       }
     }
     builder_->add(image, texts_, label, line);
@@ -139,7 +143,6 @@ class RowReader {
   ManifestBuilder* builder_;
   const std::vector<TextColumn> text_columns_;
   std::vector<std::string_view> texts_;  // of a row
-  PlainObject plain_;
   WordReader words_;
 };
 

@@ -176,6 +176,11 @@ std::vector<T> elements(const Json& object, const std::string& key, const std::s
   return values;
 }
 
+const char* word_of(ErrorKind kind) {
+  constexpr const char* kWords[] = {"bug", "settings", "data", "memory", "rank", "disk", "not_as_recorded"};
+  return kWords[static_cast<int>(kind) - 1];
+}
+
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where, std::int64_t first_line) {
@@ -279,23 +284,6 @@ std::vector<double> get_numbers(const Json& object, const std::string& key, cons
 std::vector<std::string> get_strings(const Json& object, const std::string& key, const std::string& where) {
   return elements<std::string>(object, key, where, as_string);
 }
-
-namespace {
-
-const char* word_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kInternal: return "bug";
-    case ErrorKind::kSettings: return "settings";
-    case ErrorKind::kData: return "data";
-    case ErrorKind::kMemory: return "memory";
-    case ErrorKind::kRank: return "rank";
-    case ErrorKind::kDisk: return "disk";
-    case ErrorKind::kNotAsRecorded: return "not_as_recorded";
-  }
-  return "";
-}
-
-}  // namespace
 
 Json error_json(const Error& error) {
   return {{"kind", word_of(error.kind())},

@@ -24,6 +24,13 @@ int hex_value(char c) noexcept {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+// Characters of a string at the start that stand for themselves and are one byte.
+std::size_t plain_bytes(std::string_view text) noexcept {
+  std::size_t end = 0;
+  while (end < text.size() && text[end] >= ' ' && text[end] != '"' && text[end] != '\\') ++end;
+  return end;
+}
+
 // Four hexadecimal digits at the start; -1: there are none.
 std::int32_t hex_unit(std::string_view text) noexcept {
   if (text.size() < 4) return -1;
@@ -174,7 +181,9 @@ class Checker {
 
   bool string() noexcept {
     rest_.remove_prefix(1);
-    while (!rest_.empty() && rest_[0] != '"') {
+    for (;;) {
+      rest_.remove_prefix(plain_bytes(rest_));
+      if (rest_.empty() || rest_[0] == '"') break;
       if (static_cast<unsigned char>(rest_[0]) < 0x20) return fail("a string has a control character");
       std::size_t bytes = utf8_bytes_at(rest_, 0);
       if (bytes == 0) return fail("a byte is not UTF-8");

@@ -1,26 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each struct's facts are listed once, as members with their names: a writer and a reader walk the same list.
 #include "src/machine/machine_json.h"
 
-#include <tuple>
-#include <type_traits>
-
-#include "src/base/error.h"
-#include "src/json/json.h"
+#include "src/json/members.h"
 
 namespace bascule {
-namespace {
-
-template <typename Struct, typename Member>
-struct Named {
-  const char* name;
-  Member Struct::*member;
-};
-template <typename Struct, typename Member>
-constexpr Named<Struct, Member> named(const char* name, Member Struct::*member) {
-  return {name, member};
-}
-
 constexpr auto members_of(const ProcessorFacts*) {
   using F = ProcessorFacts;
   return std::make_tuple(named("vendor", &F::vendor), named("name", &F::name), named("microcode", &F::microcode),
@@ -103,97 +86,11 @@ constexpr auto members_of(const Machine*) {
                          named("kernel", &F::kernel), named("process", &F::process), named("counters", &F::counters));
 }
 
-template <typename Value>
-struct IsVector : std::false_type {};
-template <typename Element>
-struct IsVector<std::vector<Element>> : std::true_type {};
-template <typename Value>
-struct IsOptional : std::false_type {};
-template <typename Content>
-struct IsOptional<std::optional<Content>> : std::true_type {};
-
-template <typename Value>
-Json written(const Value& value) {
-  if constexpr (IsOptional<Value>::value) {
-    return value ? Json(*value) : Json();
-  } else if constexpr (IsVector<Value>::value) {
-    Json list = Json::array();
-    for (const auto& element : value) list.push_back(written(element));
-    return list;
-  } else if constexpr (std::is_class_v<Value> && !std::is_same_v<Value, std::string>) {
-    Json object = Json::object();
-    std::apply([&](const auto&... one) { ((object[one.name] = written(value.*one.member)), ...); }, members_of(&value));
-    return object;
-  } else {
-    return value;
-  }
-}
-
-struct Place {
-  const std::string& file;
-  std::string path;  // "machine.cores[2].package"
-
-  [[noreturn]] void refuse(const std::string& problem) const {
-    throw Error(ErrorKind::kData, file, path + " " + problem, "the file is damaged, or another version wrote it");
-  }
-};
-
-void read(const Json& json, const Place& place, std::int64_t* value) {
-  if (!json.is_integer()) place.refuse("is not an integer");
-  *value = json.integer();
-}
-void read(const Json& json, const Place& place, double* value) {
-  if (!json.is_number()) place.refuse("is not a number");
-  *value = json.number();
-}
-void read(const Json& json, const Place& place, bool* value) {
-  if (!json.is_boolean()) place.refuse("must be true or false");
-  *value = json.boolean();
-}
-void read(const Json& json, const Place& place, std::string* value) {
-  if (!json.is_string()) place.refuse("is not a string");
-  *value = json.string();
-}
-template <typename Struct>
-void read(const Json& json, const Place& place, Struct* value);
-
-template <typename Content>
-void read(const Json& json, const Place& place, std::optional<Content>* value) {
-  if (!json.is_null()) read(json, place, &value->emplace());
-}
-template <typename Element>
-void read(const Json& json, const Place& place, std::vector<Element>* value) {
-  if (!json.is_array()) place.refuse("is not a list");
-  for (std::size_t i = 0; i < json.size(); ++i)
-    read(json[i], Place{place.file, place.path + "[" + std::to_string(i) + "]"}, &value->emplace_back());
-}
-
-template <typename Struct>
-void read(const Json& json, const Place& place, Struct* value) {
-  if (!json.is_object()) place.refuse("is not an object");
-  const auto member = [&](const auto& one) {
-    const Place at{place.file, place.path + "." + one.name};
-    const Json* const found = json.find(one.name);
-    if (found == nullptr) at.refuse("is missing");
-    read(*found, at, &(value->*one.member));
-  };
-  const auto members = members_of(value);
-  std::apply([&](const auto&... one) { (member(one), ...); }, members);
-  if (json.size() == std::tuple_size_v<decltype(members)>) return;
-  for (const auto& [name, content] : json.items()) {
-    const bool is_ours =
-        std::apply([&, &key = name](const auto&... one) { return ((key == one.name) || ...); }, members);
-    if (!is_ours) Place{place.file, place.path + "." + name}.refuse("is not known to this version");
-  }
-}
-
-}  // namespace
-
 Json machine_json(const Machine& machine) { return written(machine); }
 
 Machine machine_from(const Json& json, const std::string& where) {
   Machine machine;
-  read(json, Place{where, "machine"}, &machine);
+  read_members(json, {where, "machine"}, &machine);
   return machine;
 }
 
