@@ -61,34 +61,27 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// The metric files that a log.jsonl gives, by key.
-std::map<std::string, std::string> metrics_of_log(const std::string& path) {
+// What a log.jsonl gives: metric files, by key, and times; of a log without lines: now.
+struct LoggedRun {
   std::map<std::string, std::string> metrics;
-  std::ifstream file(path);
-  for (std::string text; std::getline(file, text);) {
-    const Json line = parse_json(text, path);
-    for (const auto& [key, value] : line.items()) {
-      if (key == "step" || key == "time" || !value.is_number()) continue;
-      std::array<char, 96> buffer;
-      metrics[key] += metric_line(&buffer, value.number(), get_int(line, "step", path), get_number(line, "time", path));
-    }
-  }
-  return metrics;
-}
-
-struct LogTimes {
-  double first = unix_seconds(), last = first;  // of a log without lines: now
+  double first = unix_seconds(), last = first;
 };
 
-LogTimes times_of_log(const std::string& path) {
-  LogTimes times;
+LoggedRun read_log(const std::string& path) {
+  LoggedRun run;
   std::ifstream file(path);
   bool is_first = true;
   for (std::string text; std::getline(file, text); is_first = false) {
-    times.last = get_number(parse_json(text, path), "time", path);
-    if (is_first) times.first = times.last;
+    const Json line = parse_json(text, path);
+    run.last = get_number(line, "time", path);
+    if (is_first) run.first = run.last;
+    for (const auto& [key, value] : line.items()) {
+      if (key == "step" || key == "time" || !value.is_number()) continue;
+      std::array<char, 96> buffer;
+      run.metrics[key] += metric_line(&buffer, value.number(), get_int(line, "step", path), run.last);
+    }
   }
-  return times;
+  return run;
 }
 
 // Unsynced: the next start writes it anew.
@@ -240,7 +233,7 @@ MlflowRun MlflowRun::open(MlflowPlace place, double unix_seconds) {
   std::map<std::string, std::string> parameters;
   for (const NamedText& parameter : run.place_.parameters) parameters[parameter.name] = printable_line(parameter.value);
   write_folder(folder, "params", parameters);
-  write_folder(folder, "metrics", metrics_of_log(run.place_.output_dir + "/" + kLogFile));
+  write_folder(folder, "metrics", read_log(run.place_.output_dir + "/" + kLogFile).metrics);
   run.write_meta(MlflowState::kRunning, 0.0);
   run.metrics_ = Descriptor(::open((folder + "/metrics").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!run.is_open()) fail(folder + "/metrics", "opening", errno);
@@ -251,7 +244,7 @@ bool MlflowRun::write_finished(MlflowPlace place) {
   const std::string id = found_run(place).id;
   const std::string finished = "\nstatus: " + std::to_string(static_cast<int>(MlflowState::kFinished)) + "\n";
   if (!id.empty() && text_of(place.store + "/0/" + id + "/meta.yaml").find(finished) != std::string::npos) return false;
-  const LogTimes times = times_of_log(place.output_dir + "/" + kLogFile);
+  const LoggedRun times = read_log(place.output_dir + "/" + kLogFile);
   open(std::move(place), times.first).end(MlflowState::kFinished, times.last);
   return true;
 }

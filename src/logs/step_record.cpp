@@ -7,23 +7,13 @@
 namespace bascule {
 
 const char* step_phase_name(StepPhase phase) noexcept {
-  switch (phase) {
-    case StepPhase::kWaitForData: return "waiting for data";
-    case StepPhase::kForward: return "forward";
-    case StepPhase::kBackward: return "backward";
-    case StepPhase::kReduction: return "reduction";
-    case StepPhase::kUpdate: return "update";
-  }
-  return "";
+  constexpr const char* kNames[] = {"waiting for data", "forward", "backward", "reduction", "update"};
+  return kNames[static_cast<int>(phase)];
 }
 
 const char* split_name(Split split) noexcept {
-  switch (split) {
-    case Split::kTrain: return "train";
-    case Split::kValidation: return "validation";
-    case Split::kTest: return "test";
-  }
-  return "";
+  constexpr const char* kNames[] = {"train", "validation", "test"};
+  return kNames[static_cast<int>(split)];
 }
 
 EvaluationRecord::EvaluationRecord() noexcept {

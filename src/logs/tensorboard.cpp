@@ -37,16 +37,8 @@ void add(ScalarEvent& event, const char* prefix, const char* name, double value)
   event.add_scalar(tag, value);
 }
 
-const char* phase_tag(StepPhase phase) noexcept {
-  switch (phase) {
-    case StepPhase::kWaitForData: return "wait_for_data";
-    case StepPhase::kForward: return "forward";
-    case StepPhase::kBackward: return "backward";
-    case StepPhase::kReduction: return "reduction";
-    case StepPhase::kUpdate: return "update";
-  }
-  return "";
-}
+// By StepPhase.
+constexpr const char* kPhaseTags[] = {"wait_for_data", "forward", "backward", "reduction", "update"};
 
 std::vector<unsigned char> read_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -128,9 +120,8 @@ Status TensorBoardWriter::step(const StepRecord& record, double unix_seconds) no
   // Seconds a step.
   const double steps = static_cast<double>(std::max<std::int64_t>(record.steps, 1));
   add(event, "time", "step", record.wall_seconds / steps);
-  for (int phase = 0; phase < kStepPhases; ++phase) {
-    add(event, "time", phase_tag(static_cast<StepPhase>(phase)), record.seconds[phase] / steps);
-  }
+  for (int phase = 0; phase < kStepPhases; ++phase)
+    add(event, "time", kPhaseTags[phase], record.seconds[phase] / steps);
   if (!std::isnan(record.loader_samples_per_second))
     add(event, "loader", "could_deliver_samples_per_second", record.loader_samples_per_second);
   add(event, "loader", "ring_occupancy", record.ring_occupancy);
