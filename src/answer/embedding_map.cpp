@@ -11,12 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/answer/html_parts.h"
-#include "src/answer/html_text.h"
+#include "src/answer/page.h"
 #include "src/base/messages.h"
 #include "src/base/principal_components.h"
 #include "src/base/utf8.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
@@ -154,31 +152,6 @@ void find_groups(EmbeddingMap* map) {
   for (MapPicture& picture : map->pictures) picture.group = numbers[folder_name(picture.location)];
 }
 
-}  // namespace
-
-EmbeddingMap make_embedding_map(const MapSource& source) {
-  if (source.rows < 1 || source.width < 2) return {};
-  Shown shown(source);
-  const std::vector<const float*> all = shown.all();
-  if (all.size() < 3 || !std::all_of(all.begin(), all.end(), [&](const float* row) { return shown.is_finite(row); }))
-    return {};
-  const PrincipalPlane plane = principal_plane(all, source.width);
-  if (!(plane.shares[0] > 0.0)) return {};
-  std::copy(std::begin(plane.shares), std::end(plane.shares), shown.map.shares);
-  place_points(&shown, plane);
-  choose_thumbnails(&shown.map, source.first_pictures);
-  find_groups(&shown.map);
-  return std::move(shown.map);
-}
-
-void add_thumbnails(EmbeddingMap* map, const std::function<std::vector<std::uint8_t>(const std::string&)>& make) {
-  for (MapPicture& picture : map->pictures) {
-    if (picture.has_thumbnail) picture.thumbnail = make(picture.location);
-  }
-}
-
-namespace {
-
 constexpr std::size_t kTitleBytes = 96;    // of a caption or name that a point shows
 constexpr std::size_t kSpokenBytes = 240;  // of a caption beside a thumbnail
 constexpr std::size_t kSpokenCaptions = 5;
@@ -312,6 +285,27 @@ std::string lead_of(const EmbeddingMap& map) {
 }
 
 }  // namespace
+
+EmbeddingMap make_embedding_map(const MapSource& source) {
+  if (source.rows < 1 || source.width < 2) return {};
+  Shown shown(source);
+  const std::vector<const float*> all = shown.all();
+  if (all.size() < 3 || !std::all_of(all.begin(), all.end(), [&](const float* row) { return shown.is_finite(row); }))
+    return {};
+  const PrincipalPlane plane = principal_plane(all, source.width);
+  if (!(plane.shares[0] > 0.0)) return {};
+  std::copy(std::begin(plane.shares), std::end(plane.shares), shown.map.shares);
+  place_points(&shown, plane);
+  choose_thumbnails(&shown.map, source.first_pictures);
+  find_groups(&shown.map);
+  return std::move(shown.map);
+}
+
+void add_thumbnails(EmbeddingMap* map, const std::function<std::vector<std::uint8_t>(const std::string&)>& make) {
+  for (MapPicture& picture : map->pictures) {
+    if (picture.has_thumbnail) picture.thumbnail = make(picture.location);
+  }
+}
 
 std::string map_style(const EmbeddingMap& map) { return map.captions.empty() ? "" : kMapStyle; }
 

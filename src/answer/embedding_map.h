@@ -68,4 +68,12 @@ EmbeddingMap make_embedding_map(const MapSource& source);
 // frame.
 void add_thumbnails(EmbeddingMap* map, const std::function<std::vector<std::uint8_t>(const std::string&)>& make);
 
+// The map, for the report and the page of a search: an SVG of points and lines, and over it a radio button for each
+// thumbnail, so that one press of Tab reaches them and arrow keys lead from one to the next. Needs map_style(). A page
+// grows by about 0.2 KB a point, texts being cut, and by the thumbnails: at most about 2 MB, where texts are of
+// ordinary letters. "" for a map without captions.
+std::string embedding_map_section(const EmbeddingMap& map);
+// Rules beside html_style()'s; "" for a map without captions.
+std::string map_style(const EmbeddingMap& map);
+
 }  // namespace bascule

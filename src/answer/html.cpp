@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/results.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "src/answer/html_parts.h"
-#include "src/answer/html_text.h"
-#include "src/answer/svg_chart.h"
-#include "src/answer/table.h"
+#include "src/answer/report.h"
 #include "src/base/messages.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
@@ -199,32 +195,197 @@ std::string subtitle(const Report& report) {
   return out;
 }
 
-std::vector<HtmlSection> make_sections(const Report& report) {
-  std::vector<HtmlSection> sections = {
-      {"Training", charts(report), false, "curves", "Training"},
-      {"Evaluation", evaluation_section(report), true, "evaluation", "Evaluation"},
-      {"Retrieval: caption to picture", caption_examples_section(report), false, "captions", "Captions"},
-      {"Retrieval: picture to caption", picture_examples_section(report), false, "pictures", "Pictures"},
-      {"Retrieval: query to texts", query_examples_section(report), false, "queries", "Queries"},
-      {"Map of the embeddings", embedding_map_section(report.map), true, "map", "Map"},
-      {"Classes", classes_section(report), true, "classes", "Classes"},
-      {"Pictures and predictions", class_examples_section(report), false, "class-examples", "Predictions"},
-      {"Worst mistakes", text_mistakes_section(report), true, "text-mistakes", "Mistakes"},
-      {"Entities", entities_section(report), false, "entities", "Entities"},
-      {"Masked tokens", sentence_examples_section(report), false, "sentences", "Tokens"},
-      {"Generated texts", text_examples_section(report), true, "texts", "Texts"},
-      {"Time", time_section(report), true, "time", "Time"},
-      {"Memory", memory_section(report), true, "memory", "Memory"},
-      {"Contracts", contracts_section(report), false, "contracts", "Contracts"},
+struct Part {
+  std::string name;
+  double share = 0.0;  // of the whole, 0..1
+  std::string value;
+  std::string note;
+};
+
+// A bar cut into the parts' shares; pointing at a part names it.
+std::string stacked_bar(const std::vector<Part>& parts) {
+  std::string out = "<div class=\"stack\">";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].share < 1e-4) continue;
+    const std::string percent = readable_percent(parts[i].share);
+    out += "<span class=\"" + colour_class(i) + "\" style=\"flex-grow:" + html_number(parts[i].share * 1000.0) +
+           "\" title=\"" + html_escape(parts[i].name) + ": " + parts[i].value + ", " + percent + "\">" +
+           (parts[i].share >= 0.07 ? "<b>" + html_escape(parts[i].name) + "</b>" : std::string()) + "</span>";
+  }
+  return out + "</div>\n";
+}
+
+std::string parts_table(const std::vector<Part>& parts, const char* name, const char* value) {
+  Table table{name, {name, number(value), number("share")}};
+  table.has_colours = true;
+  if (std::any_of(parts.begin(), parts.end(), [](const Part& part) { return !part.note.empty(); }))
+    table.columns.push_back({"note", ColumnKind::kNote});
+  for (const Part& part : parts) {
+    table.rows.push_back({part.name, part.value, readable_percent(part.share)});
+    if (table.columns.size() > 3) table.rows.back().push_back(part.note);
+  }
+  return html_of(table);
+}
+
+std::string memory_section(const Report& report) {
+  std::uint64_t sum = 0;
+  for (const MemoryCategory& category : report.memory) sum += category.bytes;
+  if (sum == 0) return "";
+  std::vector<Part> parts;
+  for (const MemoryCategory& category : report.memory) {
+    parts.push_back({category.name, static_cast<double>(category.bytes) / static_cast<double>(sum),
+                     readable_bytes(category.bytes), category.note});
+  }
+  std::string line = std::string("Planned before the first step: <b>") + readable_bytes(report.planned_bytes) + "</b>";
+  if (report.resident_bytes != 0) {
+    line += std::string("; resident: <b>") + readable_bytes(report.resident_bytes) + "</b>";
+  }
+  if (report.lower_bound_bytes != 0) {
+    line += std::string("; lower bound for any placement: <b>") + readable_bytes(report.lower_bound_bytes) + "</b>";
+  }
+  if (report.machine_bytes != 0) {
+    line += std::string("; this machine has <b>") + readable_bytes(report.machine_bytes) + "</b>";
+  }
+  if (!report.recomputation.empty()) line += ". Recomputation: " + html_escape(report.recomputation);
+  std::string out =
+      "<p class=\"lead\">" + line + ".</p>\n" + stacked_bar(parts) + parts_table(parts, "category", "bytes");
+  if (!report.arena_svg.empty()) {
+    out +=
+        "<h3>The workspace over one step</h3>\n<p>From left to right: operations. Upwards: places in memory. Point at "
+        "a rectangle to see its tensor.</p>\n<div class=\"wide arena\" tabindex=\"0\" role=\"region\" "
+        "aria-label=\"The workspace over one step\">" +
+        report.arena_svg + "</div>\n";
+  }
+  return out;
+}
+
+std::string time_section(const Report& report) {
+  std::string out;
+  std::vector<Part> parts;
+  for (const StepShare& one : step_shares(report.train.totals))
+    parts.push_back({one.name, one.share, readable_seconds(one.seconds), ""});
+  if (!parts.empty()) {
+    const StepTotals& totals = report.train.totals;
+    const double steps = static_cast<double>(std::max<std::int64_t>(totals.steps, 1));
+    out += std::string("<p class=\"lead\">A step takes <b>") + readable_seconds(totals.wall_seconds / steps) +
+           "</b> on average over " + readable_count(totals.steps) + " " + noun_for(totals.steps, "step") +
+           ". Evaluation took " + readable_seconds(report.train.evaluation_seconds) + " and saving " +
+           readable_seconds(report.train.save_seconds) + " in total, not included.</p>\n" + stacked_bar(parts) +
+           parts_table(parts, "part of a step", "time per step");
+  }
+  return out + html_with_heading(operations_table(report.operations));
+}
+
+std::string contracts_section(const Report& report) {
+  if (report.contracts.empty()) return "";
+  constexpr const char* kKinds[][2] = {{"kept", "✓ kept"}, {"broken", "✗ broken"}, {"unknown", "not checked"}};
+  std::string out = "<ul class=\"contracts\">\n";
+  for (const ContractResult& contract : report.contracts) {
+    const auto& [kind, word] = kKinds[static_cast<int>(contract.state)];
+    out += std::string("<li class=\"") + kind + "\"><b>" + html_escape(contract.name) + "</b><span class=\"pill\">" +
+           word + "</span><p>" + html_escape(contract.detail) + "</p></li>\n";
+  }
+  return out + "</ul>\n";
+}
+
+// One column of figures: the loss, or a metric.
+struct Figure {
+  const Metric* metric;  // null: the loss
+
+  const char* title() const { return metric == nullptr ? "loss" : metric->title; }
+  bool has_best() const { return metric == nullptr || metric->has_best; }
+  bool smaller_is_better() const { return metric == nullptr || metric->smaller_is_better; }
+  double of(const EvaluationRecord& record) const { return metric == nullptr ? record.loss : record[*metric]; }
+  std::string text(double value) const {
+    if (std::isnan(value)) return "";
+    return metric == nullptr ? readable_number(value).c_str() : readable_metric(*metric, value).c_str();
+  }
+};
+
+std::vector<Figure> figures_of(const Report& report) {
+  std::vector<Figure> figures = {{nullptr}};
+  for (const Metric& metric : report.metrics) {
+    const bool present = std::any_of(report.evaluations.begin(), report.evaluations.end(),
+                                     [&](const EvaluationRecord& record) { return !std::isnan(record[metric]); });
+    if (present) figures.push_back({&metric});
+  }
+  return figures;
+}
+
+// Every evaluation, by split and step; behind that of the weights the one of their average.
+std::vector<EvaluationRecord> rows_of(const Report& report) {
+  std::vector<EvaluationRecord> rows = report.evaluations;
+  rows.insert(rows.end(), report.averaged_curve.begin(), report.averaged_curve.end());
+  for (const EvaluationRecord& last : report.averaged_evaluations) {
+    const bool is_there =
+        std::any_of(report.averaged_curve.begin(), report.averaged_curve.end(), [&](const EvaluationRecord& record) {
+          return record.split == last.split && record.global_step == last.global_step;
+        });
+    if (!is_there) rows.push_back(last);
+  }
+  const auto place = [](const EvaluationRecord& record) {
+    return std::make_tuple(record.split, record.global_step, record.averaged);
   };
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  return rows;
+}
+
+// Whether no other evaluation of the same split is better. Neither splits nor weights and their average are compared
+// with each other, and the only evaluation of a split is the best of nothing.
+bool is_best_of_split(const std::vector<EvaluationRecord>& rows, const EvaluationRecord& record, const Figure& figure) {
+  const double value = figure.of(record);
+  if (std::isnan(value) || !figure.has_best()) return false;
+  std::size_t evaluations = 0;
+  for (const EvaluationRecord& other : rows) {
+    if (other.split != record.split || other.averaged != record.averaged) continue;
+    ++evaluations;
+    if (figure.smaller_is_better() ? figure.of(other) < value : figure.of(other) > value) return false;
+  }
+  return evaluations > 1;
+}
+
+std::string evaluation_section(const Report& report) {
+  if (report.evaluations.empty()) return "";
+  const std::vector<Figure> figures = figures_of(report);
+  Table table{"Evaluation", {"split", number("step"), number("epoch")}};
+  for (const Figure& figure : figures) table.columns.push_back(number(figure.title()));
+  table.columns.insert(table.columns.end(), {number("samples"), number("samples/s")});
+  bool has_best = false;
+  const std::vector<EvaluationRecord> rows = rows_of(report);
+  for (const EvaluationRecord& record : rows) {
+    std::vector<Cell> row = {std::string(split_name(record.split)) + (record.averaged != 0 ? ", averaged weights" : ""),
+                             readable_count(record.global_step), html_number(record.epoch)};
+    for (const Figure& figure : figures) {
+      row.emplace_back(figure.text(figure.of(record)), is_best_of_split(rows, record, figure));
+      has_best = has_best || row.back().is_best;
+    }
+    const double rate = record.seconds > 0.0 ? static_cast<double>(record.samples) / record.seconds : 0.0;
+    row.insert(row.end(), {readable_count(record.samples), readable_number(rate)});
+    table.rows.push_back(std::move(row));
+  }
+  const char* const best = report.averaged_evaluations.empty()
+                               ? "<p class=\"lead\">The best value of each split is in bold.</p>\n"
+                               : "<p class=\"lead\">The best value of each split is in bold, of the weights and of "
+                                 "their average each.</p>\n";
+  return (has_best ? best : "") + html_of(table);
+}
+
+std::vector<HtmlSection> make_sections(const Report& report) {
+  std::vector<HtmlSection> sections = {{"Training", charts(report), false, "curves", "Training"},
+                                       {"Evaluation", evaluation_section(report), true, "evaluation", "Evaluation"}};
+  for (HtmlSection& section : example_sections(report)) sections.push_back(std::move(section));
+  sections.push_back({"Time", time_section(report), true, "time", "Time"});
+  sections.push_back({"Memory", memory_section(report), true, "memory", "Memory"});
+  sections.push_back({"Contracts", contracts_section(report), false, "contracts", "Contracts"});
   std::string link = "Details";  // the tables of facts stand one behind the other: one link leads to the first
   for (std::size_t i = 0; i < report.facts.size(); ++i) {
-    const std::string body = facts_section(report.facts[i]);
-    if (body.empty()) continue;
-    sections.push_back({report.facts[i].title, body, true, "facts" + std::to_string(i), link});
+    const FactTable& facts = report.facts[i];
+    if (facts.rows.empty()) continue;
+    const std::string note = facts.note.empty() ? "" : "<p class=\"lead\">" + html_escape(facts.note) + "</p>\n";
+    sections.push_back({facts.title, note + html_of(facts.rows), true, "facts" + std::to_string(i), link});
     link.clear();
   }
-  sections.push_back({"Settings", settings_section(report.all_settings), true, "settings", "Settings"});
+  sections.push_back({"Settings", settings_html(report.all_settings), true, "settings", "Settings"});
   sections.push_back({"Reproducing the bits", html_of(report.provenance), true, "same-bits", "Bits"});
   return sections;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/html_text.h"
+#include "src/answer/page.h"
 
 namespace bascule {
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/results.h"
+#include "src/answer/report.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 
+#include "src/base/messages.h"
 #include "src/json/json.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
@@ -18,21 +17,13 @@ constexpr char kSentenceTransformers[] = "sentence-transformers";
 std::string quoted(const std::string& text) { return json_text(Json(text)); }
 
 // Text inside a Markdown table or code span: no line breaks, no pipes, no back ticks.
-std::string cell(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n' || c == '\r') {
-      out += ' ';
-    } else if (c == '|') {
-      out += "\\|";
-    } else if (c == '`') {
-      out += '\'';
-    } else {
-      out += c;
-    }
-  }
-  return out;
+std::string cell(std::string text) {
+  for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c == '`' ? '\'' : c;
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+  return text;
 }
+
+std::string row(const std::string& name, const std::string& value) { return "| " + name + " | " + value + " |\n"; }
 
 // The publishable part of a path, or of a list of paths that text may stand before: of one from the root its last
 // name.
@@ -58,9 +49,7 @@ std::string published(const std::string& text) {
 // YAML has no thousands separators, and no number for a value that is not finite.
 void add_metric(std::string& out, const std::string& name, const char* type, double value) {
   if (!std::isfinite(value)) return;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  out += "    - name: " + quoted(name) + "\n      type: " + type + "\n      value: " + text + "\n";
+  out += "    - name: " + quoted(name) + "\n      type: " + type + formatted("\n      value: %.6g\n", value);
 }
 
 // One split's entry of the model index.
@@ -90,12 +79,11 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, Metrics me
                     const std::string& dataset) {
   if (record == nullptr) return;
   out += "\n### " + std::string(title) + ": `" + cell(dataset) + "`\n\n| figure | value |\n|---|---|\n";
-  if (!std::isnan(record->loss)) out += std::string("| loss | ") + readable_number(record->loss) + " |\n";
+  if (!std::isnan(record->loss)) out += row("loss", readable_number(record->loss));
   for (const Metric& metric : metrics) {
-    if (std::isnan((*record)[metric])) continue;
-    out += std::string("| ") + metric.title + " | " + readable_metric(metric, (*record)[metric]) + " |\n";
+    if (!std::isnan((*record)[metric])) out += row(metric.title, readable_metric(metric, (*record)[metric]));
   }
-  out += std::string("| samples | ") + readable_count(record->samples) + " |\n";
+  out += row("samples", readable_count(record->samples));
 }
 
 void add_loading(std::string& out, const Report& report) {
@@ -146,7 +134,7 @@ void add_reproducing(std::string& out, const Report& report) {
            "` in place of the length below, or repeat it with `bascule reproduce`.\n";
   if (report.provenance.empty()) return;
   out += "\n| | |\n|---|---|\n";
-  for (const NamedText& fact : report.provenance) out += "| " + cell(fact.name) + " | `" + cell(fact.value) + "` |\n";
+  for (const NamedText& fact : report.provenance) out += row(cell(fact.name), "`" + cell(fact.value) + "`");
 }
 
 }  // namespace
@@ -169,30 +157,29 @@ std::string model_card(const Report& report) {
     out += "\nThe folder `ema` holds the exponential moving average of the weights.\n";
   if (report.train.done) {
     out += "\n## Training\n\n| figure | value |\n|---|---|\n";
-    out += std::string("| steps | ") + readable_count(report.global_step) + " |\n";
-    if (report.best.is_known) {
-      out += std::string("| weights | from step ") + readable_count(report.best.weights_of) +
-             "; best evaluation at step " + readable_count(report.best.step) + ", with " + cell(report.best.figure) +
-             " " + readable_number(report.best.value) + " |\n";
-    }
-    if (!report.best.stopped_early.empty()) out += "| stopped early | " + cell(report.best.stopped_early) + " |\n";
-    out += std::string("| epochs | ") + readable_number(report.epoch) + " |\n";
-    out += std::string("| mean loss | ") + readable_number(report.train.train_loss) + " |\n";
     const WholeRun& whole = report.train.whole;
-    out += std::string("| throughput of the whole run | ") + readable_number(whole.samples_per_second) +
-           " samples/s, " + throughput_counts(report.train.counts_warmup) + " |\n";
-    out += std::string("| time of the whole run | ") + readable_seconds(whole.seconds) + ", " + kTrainingTimeCounts +
-           (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : "") + " |\n";
-    out += std::string("| planned memory | ") + readable_bytes(report.planned_bytes) + " |\n";
+    out += row("steps", readable_count(report.global_step));
+    if (report.best.is_known)
+      out += row("weights", "from step " + readable_count(report.best.weights_of) + "; best evaluation at step " +
+                                readable_count(report.best.step) + ", with " + cell(report.best.figure) + " " +
+                                readable_number(report.best.value));
+    if (!report.best.stopped_early.empty()) out += row("stopped early", cell(report.best.stopped_early));
+    out += row("epochs", readable_number(report.epoch));
+    out += row("mean loss", readable_number(report.train.train_loss));
+    out += row("throughput of the whole run", readable_number(whole.samples_per_second) + " samples/s, " +
+                                                  throughput_counts(report.train.counts_warmup));
+    out += row("time of the whole run",
+               readable_seconds(whole.seconds) + ", " + kTrainingTimeCounts +
+                   (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : ""));
+    out += row("planned memory", readable_bytes(report.planned_bytes));
   }
   add_loading(out, report);
   add_preparation(out, report);
   add_reproducing(out, report);
   if (!report.settings.empty()) {
     out += "\n### Settings\n\n| key | value |\n|---|---|\n";
-    for (const NamedText& setting : report.settings) {
-      out += "| `" + cell(setting.name) + "` | `" + cell(setting.value) + "` |\n";
-    }
+    for (const NamedText& setting : report.settings)
+      out += row("`" + cell(setting.name) + "`", "`" + cell(setting.value) + "`");
   }
   return out;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures and facts of a finished run, as plain structs.
+// The figures and facts of a finished run, and the texts and files that are made of them. Finish phase: allocates,
+// throws Error{kDisk}.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@
 #include <vector>
 
 #include "src/answer/embedding_map.h"
+#include "src/answer/page.h"
 #include "src/base/span.h"
-#include "src/logs/readable.h"
 #include "src/logs/step_record.h"
 
 namespace bascule {
@@ -22,34 +23,20 @@ struct ReportPicture {
   std::vector<std::uint8_t> file;  // its bytes, embedded as they are
 };
 
-// Retrieval.
-struct PictureHit {
-  std::size_t picture = 0;  // index into Report::pictures
+// Retrieval: a query and the rows that it finds, each a picture or a text.
+inline constexpr std::size_t kNoPicture = static_cast<std::size_t>(-1);
+struct RetrievalHit {
+  std::size_t picture = kNoPicture;  // index into Report::pictures; of a text none
+  std::string text;
   double score = 0.0;
   bool right = false;
 };
-struct CaptionHit {
-  std::string caption;
-  double score = 0.0;
-  bool right = false;
-};
-struct CaptionExample {
-  std::string caption;
-  std::vector<PictureHit> hits;  // best first, about five
-  PictureHit right_hit;          // the right picture
-  std::int64_t right_rank = 0;   // its place among all, from 1; 0: unknown
-};
-struct QueryExample {
-  std::string query;
-  std::vector<CaptionHit> hits;  // texts, best first, about five
-  CaptionHit right_hit;          // the best of the right ones
-  std::int64_t right_rank = 0;   // its place among all, from 1
-};
-struct PictureExample {
-  std::size_t picture = 0;
-  std::vector<CaptionHit> hits;  // best first, about five
-  CaptionHit right_hit;          // the best of the right captions
-  std::int64_t right_rank = 0;   // as above
+struct RetrievalExample {
+  std::size_t picture = kNoPicture;  // of the query, as above
+  std::string text;
+  std::vector<RetrievalHit> hits;  // best first, about five
+  RetrievalHit right_hit;          // the best of the right ones
+  std::int64_t right_rank = 0;     // its place among all, from 1; 0: unknown
 };
 
 // A class or a token that the model names.
@@ -120,10 +107,6 @@ struct TextExample {
   double rouge[4] = {};  // 1, 2, L, Lsum, times 100
 };
 
-// Everything that a finished run says of itself, as one plain struct. The loop and the commands fill it in the finish
-// phase; results.h declares what turns it into files and text. Empty parts are omitted from
-// the outputs.
-
 // One table of facts with a heading: loader, media engine, build.
 struct FactTable {
   std::string title;
@@ -150,13 +133,6 @@ struct MemoryCategory {
   std::string name;  // "weights", "gradients", "moments", "activations", ...
   std::uint64_t bytes = 0;
   std::string note;  // may be empty
-};
-
-struct OperationTime {
-  std::string name;  // "attention, backward"
-  std::int64_t calls = 0;
-  double seconds = 0.0;
-  double gflops_per_second = 0.0;  // 0: not counted
 };
 
 // One operation of the mean step, in the order of the tape.
@@ -255,6 +231,7 @@ struct SplitRows {
 // "train: 2 rows skipped, 10 times in all, another row in place of each", "test: 1 row left out, 23 judged".
 std::string skipped_text(const SplitRows& split);
 
+// Everything that a finished run says of itself. Empty parts are omitted from the outputs.
 struct Report {
   // The run and its model.
   std::string title;  // e.g. base name of the output folder
@@ -323,9 +300,8 @@ struct Report {
 
   // These are of the split that was judged last; the head decides which there are.
   std::vector<ReportPicture> pictures;
-  std::vector<CaptionExample> caption_examples;
-  std::vector<PictureExample> picture_examples;
-  std::vector<QueryExample> query_examples;
+  // Captions that find pictures, pictures that find captions, queries that find texts.
+  std::vector<RetrievalExample> caption_examples, picture_examples, query_examples;
   EmbeddingMap map;
   std::vector<ClassAccuracy> class_accuracies;  // the least accurate first
   std::vector<Confusion> confusions;            // the most frequent first
@@ -353,5 +329,40 @@ void set_evaluations(Report* report, Span<const EvaluationRecord> curve, std::ve
 const EvaluationRecord* last_evaluation(const Report& report, Split split);
 // The same of the averaged weights.
 const EvaluationRecord* averaged_evaluation(const Report& report, Split split);
+
+// A part of a mean step: a phase, or the rest.
+struct StepShare {
+  const char* name;
+  double seconds, share;
+};
+std::vector<StepShare> step_shares(const StepTotals& totals);
+
+// The result files, with Hugging Face's names, keys and roundings, each as its text.
+std::string train_results_json(const Report& report);
+// The file of one split: keys start with eval_, as in the published runs. "" if the split was not evaluated.
+std::string split_results_json(const Report& report, Split split);
+// All of them: the keys of a split start with its name, train_, validation_ and test_.
+std::string all_results_json(const Report& report);
+std::string trainer_state_json(const Report& report);
+// A trace for chrome://tracing and Perfetto: the mean step on one line, operation after operation, microseconds.
+std::string trace_json(const Report& report);
+// Writes those that apply into report.output_dir, each beside and renamed.
+void write_result_files(const Report& report);
+
+// The tables that a run prints at its end: headline figures, where the time went, contracts kept or broken; aligned for
+// a terminal of 80 columns or more.
+std::string summary_text(const Report& report);
+// Parts of it.
+std::string time_table(const Report& report);
+std::string contract_table(const std::vector<ContractResult>& contracts);
+
+// The model card: README.md of the output folder, as the Hugging Face hub reads it (YAML header, then Markdown).
+std::string model_card(const Report& report);
+
+// report.html: the whole run on one page. The text is about 250 KB plus 4/3 of the embedded pictures' bytes.
+std::string report_html(const Report& report);
+// Its examples, and the rules of the pictures that they show.
+std::vector<HtmlSection> example_sections(const Report& report);
+std::string picture_styles(const Report& report);
 
 }  // namespace bascule

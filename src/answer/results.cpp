@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/results.h"
+#include "src/answer/report.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstddef>
+#include <utility>
 
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
@@ -144,29 +145,18 @@ Json evaluation_entry(const EvaluationRecord& record, Metrics metrics, const std
 
 // Step records and validations in the order of steps, then the summary of the whole run.
 Json log_history(const Report& report) {
-  Json history = Json::array();
-  std::size_t next = 0, next_averaged = 0;
-  const auto add_averaged_before = [&](std::int64_t step) {
-    for (; next_averaged < report.averaged_curve.size(); ++next_averaged) {
-      const EvaluationRecord& record = report.averaged_curve[next_averaged];
-      if (record.global_step >= step) return;
-      const std::string prefix = std::string(kEvaluationPrefix) + kAveragedPrefix;
-      history.push_back(evaluation_entry(record, report.metrics, prefix));
-    }
-  };
-  const auto add_evaluations_before = [&](std::int64_t step) {
-    for (; next < report.evaluations.size() && report.evaluations[next].global_step < step; ++next) {
-      if (report.evaluations[next].split == Split::kValidation) {
-        add_averaged_before(report.evaluations[next].global_step + 1);
-        history.push_back(evaluation_entry(report.evaluations[next], report.metrics, kEvaluationPrefix));
-      }
-    }
-  };
-  for (const StepRecord& record : report.steps) {
-    add_evaluations_before(record.global_step);
-    history.push_back(step_entry(record));
+  std::vector<std::pair<std::int64_t, Json>> entries;
+  for (const StepRecord& record : report.steps) entries.push_back({record.global_step, step_entry(record)});
+  const std::string averaged = std::string(kEvaluationPrefix) + kAveragedPrefix;
+  for (const EvaluationRecord& record : report.averaged_curve)
+    entries.push_back({record.global_step, evaluation_entry(record, report.metrics, averaged)});
+  for (const EvaluationRecord& record : report.evaluations) {
+    if (record.split == Split::kValidation)
+      entries.push_back({record.global_step, evaluation_entry(record, report.metrics, kEvaluationPrefix)});
   }
-  add_evaluations_before(report.global_step + 1);
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  Json history = Json::array();
+  for (auto& [step, entry] : entries) history.push_back(std::move(entry));
   if (report.train.done) {
     Json summary = Json::object();
     summary["epoch"] = rounded(report.epoch, 4);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/svg_chart.h"
+#include "src/answer/page.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdio>
 #include <limits>
 
-#include "src/answer/html_text.h"
-#include "src/logs/readable.h"
+#include "src/base/messages.h"
 
 namespace bascule {
 namespace {
@@ -38,20 +35,13 @@ struct Axes {
 };
 
 std::string tick_text(double value, double spacing) {
-  char text[40];
   const double largest = std::max(std::fabs(value), spacing);
-  if (value == 0.0) {
-    std::snprintf(text, sizeof text, "0");
-  } else if (largest < 1e-3 || largest >= 1e7) {
-    std::snprintf(text, sizeof text, "%.3g", value);
-  } else if (spacing >= 1.0) {
-    return readable_count(std::llround(value));
-  } else {
-    int decimals = 0;
-    for (double rest = spacing; rest < 1.0 - 1e-9 && decimals < 8; rest *= 10.0) ++decimals;
-    std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  }
-  return text;
+  if (value == 0.0) return "0";
+  if (largest < 1e-3 || largest >= 1e7) return formatted("%.3g", value);
+  if (spacing >= 1.0) return readable_count(std::llround(value));
+  int decimals = 0;
+  for (double rest = spacing; rest < 1.0 - 1e-9 && decimals < 8; rest *= 10.0) ++decimals;
+  return formatted("%.*f", decimals, value);
 }
 
 // A value of a series with its unit. One decimal of a percentage is all that anybody reads.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/answer/search_page.h"
+#include "src/answer/result_pages.h"
 #include "src/json/value.h"
 #include "src/models/model.h"
 #include "src/settings/settings.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/answer/search_page.h"
+#include "src/answer/result_pages.h"
 #include "src/ask/finished_model.h"
 #include "src/base/nearest.h"
 #include "src/base/span.h"

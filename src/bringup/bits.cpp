@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/bringup/bits.h"
+#include "src/bringup/bring_up.h"
 
 #include <algorithm>
 #include <map>

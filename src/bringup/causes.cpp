@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/bringup/causes.h"
+// Judges a bring-up against a profile, and says why a figure is worse.
+#include "src/bringup/profile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "src/base/messages.h"
 
@@ -46,7 +49,7 @@ std::string quota(const Case& c) {
 }
 
 std::string fewer_cores(const Case& c) {
-  if (c.saved == nullptr || c.now.cores >= c.saved->cores || !c.is_of_all_cores()) return "";
+  if (c.now.cores >= c.saved->cores || !c.is_of_all_cores()) return "";
   return changed("allowed cores: " + std::to_string(c.now.cores), std::to_string(c.saved->cores));
 }
 
@@ -74,7 +77,6 @@ std::string sibling(const Case& c) {
 }
 
 std::string governor(const Case& c) {
-  if (c.saved == nullptr) return "";
   for (const CoreFacts& core : c.now.machine.cores) {
     for (const CoreFacts& was : c.saved->machine.cores) {
       if (core.number != was.number) continue;
@@ -87,7 +89,6 @@ std::string governor(const Case& c) {
 
 // The clock is measured: on a virtual machine the kernel does not know it.
 std::string low_frequency(const Case& c) {
-  if (c.saved == nullptr) return "";
   for (const Figure& clock : c.now.figures) {
     const Figure* const was = clock.item == "clock" ? find_figure(*c.saved, clock.key()) : nullptr;
     if (was == nullptr || (!c.is_of_all_cores() && c.figure.place != clock.place)) continue;
@@ -162,12 +163,10 @@ std::string swap(const Case& c) {
 }
 
 std::string clock_source(const Case& c) {
-  if (c.saved == nullptr) return "";
   return difference(c.now.machine.kernel.clock_source, c.saved->machine.kernel.clock_source);
 }
 
 std::string slow_fsync(const Case& c) {
-  if (c.saved == nullptr) return "";
   for (const Figure& sync : c.now.figures) {
     const Figure* const was = sync.item == "disk" && sync.unit == "ms" ? find_figure(*c.saved, sync.key()) : nullptr;
     if (was != nullptr && sync.best() > 2.0 * was->median())
@@ -177,18 +176,16 @@ std::string slow_fsync(const Case& c) {
 }
 
 std::string microcode(const Case& c) {
-  return c.saved == nullptr ? "" : difference(c.now.machine.processor.microcode, c.saved->machine.processor.microcode);
+  return difference(c.now.machine.processor.microcode, c.saved->machine.processor.microcode);
 }
 
 std::string kernel(const Case& c) {
-  if (c.saved == nullptr) return "";
   const KernelFacts &now = c.now.machine.kernel, &was = c.saved->machine.kernel;
   const std::string release = difference(now.release, was.release);
   return release.empty() ? difference(now.build, was.build) : release;
 }
 
 std::string mitigations(const Case& c) {
-  if (c.saved == nullptr) return "";
   for (const auto& now : c.now.machine.kernel.mitigations) {
     for (const auto& was : c.saved->machine.kernel.mitigations) {
       if (now.name == was.name && now.state != was.state)
@@ -218,16 +215,18 @@ struct Entry {
   bool (*concerns)(const Case&);
   std::string (*evidence)(const Case&);  // "": none
   const char* remedy;
+  bool compares = false;  // with a profile
 };
 
 constexpr Entry kTable[] = {
     {"quota", takes_time, quota, "raise the control group's quota (cpu.max, cpu.cfs_quota_us)"},
-    {"fewer cores", computes, fewer_cores, "give the process all cores (taskset, cpuset, AllowedCPUs)"},
+    {"fewer cores", computes, fewer_cores, "give the process all cores (taskset, cpuset, AllowedCPUs)", true},
     {"another process", takes_time, another_process, "stop it, or keep it off these cores"},
     {"steal", takes_time, steal, "ask for dedicated cores, or move the virtual machine"},
     {"SMT sibling", computes, sibling, "keep other work off the sibling cores, or switch SMT off"},
-    {"governor", computes, governor, "set the governor to performance (cpupower frequency-set -g performance)"},
-    {"low frequency", computes, low_frequency, "look at the limits of power and frequency in firmware and cpufreq"},
+    {"governor", computes, governor, "set the governor to performance (cpupower frequency-set -g performance)", true},
+    {"low frequency", computes, low_frequency, "look at the limits of power and frequency in firmware and cpufreq",
+     true},
     {"thermal throttling", computes, thermal, "look at cooling"},
     {"remote memory", uses_memory, remote_memory, "run where the memory is (numactl --cpunodebind --membind)"},
     {"missing memory channels", uses_memory, channels, "put a module in each channel; look for one that failed"},
@@ -235,13 +234,74 @@ constexpr Entry kTable[] = {
      "write madvise or always to /sys/kernel/mm/transparent_hugepage/enabled"},
     {"memlock", locks, memlock, "raise the limit of locked memory (ulimit -l, LimitMEMLOCK)"},
     {"swap", touches_memory, swap, "free memory, or switch swap off"},
-    {"clock source", takes_time, clock_source, "choose tsc as the clock source"},
-    {"slow fsync", writes, slow_fsync, "look at the disk and its write cache"},
-    {"changed microcode", computes, microcode, "save a new profile if the change is meant"},
-    {"changed kernel", any, kernel, "save a new profile if the change is meant"},
-    {"changed mitigations", any, mitigations, "save a new profile if the change is meant"},
+    {"clock source", takes_time, clock_source, "choose tsc as the clock source", true},
+    {"slow fsync", writes, slow_fsync, "look at the disk and its write cache", true},
+    {"changed microcode", computes, microcode, "save a new profile if the change is meant", true},
+    {"changed kernel", any, kernel, "save a new profile if the change is meant", true},
+    {"changed mitigations", any, mitigations, "save a new profile if the change is meant", true},
     {"debug build", takes_time, debug_build, "build with --buildtype=release"},
 };
+
+// How far a figure moves from run to run on an undisturbed machine, and more: what lies in memory moves with its place
+// there, what the disk does with what it did before.
+struct Tolerance {
+  const char* item;
+  double share;
+  bool follows_clock;  // a clock that moves moves this figure as much
+};
+constexpr Tolerance kTolerances[] = {{"clock", 0.04, true},   {"products", 0.08, true}, {"jpeg", 0.08, true},
+                                     {"kernels", 0.25, true}, {"memory", 0.25, false},  {"allreduce", 0.25, false},
+                                     {"latency", 0.3, false}, {"pages", 0.5, false},    {"disk", 0.6, false}};
+
+constexpr double kMuchTaken = 0.05;  // of a figure's time: it says little of the machine
+
+double tolerance_of(const Figure& figure, double clock_swing) {
+  for (const Tolerance& tolerance : kTolerances) {
+    if (figure.item == tolerance.item) return tolerance.share + (tolerance.follows_clock ? clock_swing : 0.0);
+  }
+  return 0.25;
+}
+
+// How far any core's clock was from the middle of its range between the rounds of one run, as a share of its median:
+// about 0.01 on a server of one's own, 0.1 in a virtual machine whose neighbours take turns at the processor's power.
+// Rounds from which other processes took time do not show the clock, and no clock moves by more than kMost: a wider
+// tolerance would find nothing slower.
+double clock_swing(const BringUp& run) {
+  constexpr double kMost = 0.5;
+  double swing = 0.0;
+  for (const Figure& figure : run.figures) {
+    if (figure.item != "clock" || figure.rounds.empty() || figure.median() <= 0.0) continue;
+    if (figure.taken.share() >= kMuchTaken) continue;
+    swing = std::max(swing, 0.5 * std::abs(figure.best() - figure.worst()) / figure.median());
+  }
+  return std::min(swing, kMost);
+}
+
+// Speeds, so that more is better for all.
+double speed(const Figure& figure, double value) {
+  return figure.more_is_better ? value : value > 0.0 ? 1.0 / value : 0.0;
+}
+
+FigureJudgement judge_figure(const Figure& figure, const Figure& was, double tolerance) {
+  const double now = speed(figure, figure.median()), before = speed(was, was.median());
+  const double best = speed(figure, figure.best()), worst = speed(figure, figure.worst());
+  FigureJudgement judgement;
+  judgement.verdict = Verdict::kOk;
+  if (before <= 0.0) return now > 0.0 ? FigureJudgement{Verdict::kFaster, 0.0, {}} : judgement;
+  judgement.change = now / before - 1.0;
+  const bool is_of_time = figure.unit != "MiB";  // how much may be locked does not depend on how long it took
+  const double taken = is_of_time ? figure.taken.share() - was.taken.share() : 0.0;
+  const double by_quota = figure.taken.throttled - was.taken.throttled;
+  if (now < before * (1.0 - tolerance) && taken >= kMuchTaken && by_quota < 0.5 * taken) {
+    judgement.verdict = Verdict::kDisturbed;
+  } else if (now < before * (1.0 - tolerance) && (by_quota >= kMuchTaken || best < before * (1.0 - tolerance)) &&
+             best < speed(was, was.worst())) {
+    judgement.verdict = Verdict::kSlower;
+  } else if (worst > before * (1.0 + tolerance) && worst > speed(was, was.best())) {
+    judgement.verdict = Verdict::kFaster;
+  }
+  return judgement;
+}
 
 }  // namespace
 
@@ -249,7 +309,7 @@ std::vector<Cause> causes_of(const Figure& figure, const BringUp& now, const Fig
   const Case c{figure, now, was, saved};
   std::vector<Cause> causes;
   for (const Entry& entry : kTable) {
-    if (!entry.concerns(c)) continue;
+    if (!entry.concerns(c) || (entry.compares && saved == nullptr)) continue;
     std::string evidence = entry.evidence(c);
     if (!evidence.empty()) causes.push_back({entry.name, std::move(evidence), entry.remedy});
   }
@@ -265,6 +325,33 @@ std::vector<Cause> known_causes() {
 Cause lost_time(const Figure& figure) {
   return {"lost time", percent(figure.taken.share()) + " of its time was taken; the kernel does not count by whom",
           "measure again when nothing else runs on this machine or its host"};
+}
+
+const char* verdict_name(Verdict verdict) {
+  constexpr const char* kNames[] = {"ok", "slower", "faster", "disturbed", "unknown"};
+  return kNames[static_cast<int>(verdict)];
+}
+
+std::vector<FigureJudgement> judge(const BringUp& now, const BringUp& saved) {
+  std::vector<FigureJudgement> judgements;
+  const double swing = std::max(clock_swing(now), clock_swing(saved));
+  for (const Figure& figure : now.figures) {
+    const Figure* const was = find_figure(saved, figure.key());
+    FigureJudgement judgement;
+    if (was != nullptr && !was->rounds.empty() && !figure.rounds.empty())
+      judgement = judge_figure(figure, *was, tolerance_of(figure, swing));
+    if (judgement.verdict == Verdict::kSlower || judgement.verdict == Verdict::kDisturbed)
+      judgement.causes = causes_of(figure, now, was, &saved);
+    if (judgement.verdict == Verdict::kDisturbed && judgement.causes.empty()) judgement.causes = {lost_time(figure)};
+    judgements.push_back(std::move(judgement));
+  }
+  return judgements;
+}
+
+bool is_as_recorded(const BringUp& now, const std::vector<FigureJudgement>& judgements) {
+  return now.bits.wrong.empty() && !now.bits.none_as_recorded &&
+         std::none_of(judgements.begin(), judgements.end(),
+                      [](const FigureJudgement& one) { return one.verdict == Verdict::kSlower; });
 }
 
 }  // namespace bascule

@@ -39,24 +39,10 @@ class ProductItem : public Item {
       const ProductData* const one =
           add(by_tiles ? *tiles_of_one_core_ : one_core_, type, kOneCoreRows, kProductShapes[0]);
       for (const int core : bench.cores())
-        probes.push_back({name_of(type_name, kProductShapes[0]),
-                          core_place(core),
-                          "GFLOP/s",
-                          true,
-                          core,
-                          false,
-                          [this, one] { return alone(*one); },
-                          {}});
+        probe(name_of(type_name, kProductShapes[0]), "GFLOP/s", core, [this, one] { return alone(*one); });
       for (const ProductShape& shape : kProductShapes) {
         const ProductData* const all = add(by_tiles ? *tiles_of_all_cores_ : all_cores_, type, all_rows, shape);
-        probes.push_back({name_of(type_name, shape),
-                          core_place(-1),
-                          "GFLOP/s",
-                          true,
-                          -1,
-                          false,
-                          [this, all] { return together(*all); },
-                          {}});
+        probe(name_of(type_name, shape), "GFLOP/s", -1, [this, all] { return together(*all); });
       }
     }
   }
@@ -103,20 +89,12 @@ class KernelItem : public Item {
       for (const KernelProblem& problem : group.problems) {
         const std::size_t at = copies_.size();
         copies_.push_back(0.0);
-        probes.push_back({problem.text, core_place(first), "GB/s", true, first, false,
-                          [this, &problem, at] { return one(problem, &copies_[at]); },
-                          [this, at] { return copies_[at]; }});
+        probe(problem.text, "GB/s", first, [this, &problem, at] { return one(problem, &copies_[at]); }).limit =
+            [this, at] { return copies_[at]; };
       }
     }
     for (const int core : bench.cores())
-      probes.push_back({"all, in a smaller size",
-                        core_place(core),
-                        "passes/s",
-                        true,
-                        core,
-                        false,
-                        [this] { return all_small(); },
-                        {}});
+      probe("all, in a smaller size", "passes/s", core, [this] { return all_small(); });
   }
 
  private:
@@ -173,8 +151,7 @@ class ReductionItem : public Item {
     count_ = static_cast<std::int64_t>(std::min(bench.memory_bytes() / static_cast<std::size_t>(ranks_), kMost) /
                                        sizeof(float)) /
              kBlock * kBlock;
-    probes.push_back({"sum of gradients", core_place(-1), "GB/s", true, -1, false, [this] { return sum(); },
-                      [this] { return copy_; }});
+    probe("sum of gradients", "GB/s", -1, [this] { return sum(); }).limit = [this] { return copy_; };
   }
 
  private:

@@ -15,31 +15,6 @@ namespace {
 
 constexpr int kWidth = 640, kHeight = 480;
 
-class BitWriter {
- public:
-  explicit BitWriter(std::vector<std::uint8_t>* bytes) : bytes_(bytes) {}
-  void put(unsigned value, int count) {
-    for (int i = count - 1; i >= 0; --i) {
-      byte_ = byte_ << 1 | (value >> i & 1u);
-      if (++bits_ == 8) put_byte();
-    }
-  }
-  void finish() {
-    while (bits_ != 0) put(1, 1);
-  }
-
- private:
-  void put_byte() {
-    bytes_->push_back(static_cast<std::uint8_t>(byte_));
-    if (byte_ == 0xff) bytes_->push_back(0);  // or it would begin a marker
-    byte_ = 0;
-    bits_ = 0;
-  }
-  std::vector<std::uint8_t>* bytes_;
-  unsigned byte_ = 0;
-  int bits_ = 0;
-};
-
 // Both code tables have codes of 4 bits alone: the code of a symbol is its place in the list.
 constexpr std::uint8_t kDcSizes[] = {0, 1, 2, 3, 4};
 constexpr std::uint8_t kAcSymbols[] = {0x00, 0x01, 0x02, 0x03,
@@ -59,7 +34,15 @@ std::vector<std::uint8_t> make_jpeg() {
   add_codes(&bytes, 0x00, kDcSizes);
   add_codes(&bytes, 0x10, kAcSymbols);
   bytes.insert(bytes.end(), {0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0});
-  BitWriter writer(&bytes);
+  unsigned byte = 0, bits = 0;
+  const auto put = [&](unsigned value, int count) {
+    for (int i = count - 1; i >= 0; --i) {
+      byte = (byte << 1 | (value >> i & 1u)) & 255u;
+      if (++bits % 8 != 0) continue;
+      bytes.push_back(static_cast<std::uint8_t>(byte));
+      if (byte == 255u) bytes.push_back(0);  // or it would begin a marker
+    }
+  };
   std::uint32_t state = 1;
   const auto random = [&](unsigned below) {
     state = state * 1664525u + 1013904223u;
@@ -69,17 +52,17 @@ std::vector<std::uint8_t> make_jpeg() {
   constexpr int kCoefficients = 9;
   for (int block = 0; block < kBlocks; ++block) {
     const unsigned dc = random(sizeof kDcSizes);
-    writer.put(dc, 4);
-    writer.put(random(1u << kDcSizes[dc]), kDcSizes[dc]);
+    put(dc, 4);
+    put(random(1u << kDcSizes[dc]), kDcSizes[dc]);
     for (int i = 0; i < kCoefficients; ++i) {
       const unsigned symbol = 1 + random(sizeof kAcSymbols - 1);
       const int size = kAcSymbols[symbol] & 15;
-      writer.put(symbol, 4);
-      writer.put(random(1u << size), size);
+      put(symbol, 4);
+      put(random(1u << size), size);
     }
-    writer.put(0, 4);
+    put(0, 4);
   }
-  writer.finish();
+  while (bits % 8 != 0) put(1, 1);
   bytes.insert(bytes.end(), {0xff, 0xd9});
   return bytes;
 }
@@ -135,9 +118,8 @@ class JpegItem : public Item {
     for (int core = 0; core < bench.core_count(); ++core) decoders_.push_back(std::make_unique<Decoder>());
     const std::string name =
         std::to_string(kWidth) + " x " + std::to_string(kHeight) + " to " + std::to_string(Decoder::kSide);
-    for (const int core : bench.cores())
-      probes.push_back({name, core_place(core), "pictures/s", true, core, false, [this] { return alone(); }, {}});
-    probes.push_back({name, core_place(-1), "pictures/s", true, -1, false, [this] { return together(); }, {}});
+    for (const int core : bench.cores()) probe(name, "pictures/s", core, [this] { return alone(); });
+    probe(name, "pictures/s", -1, [this] { return together(); });
   }
 
  private:

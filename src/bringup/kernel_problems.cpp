@@ -10,6 +10,8 @@
 namespace bascule {
 namespace {
 
+using Kernels = const KernelTable&;
+
 constexpr std::int64_t kLine = 16;  // floats of a cache line, to which the arrays of an arena are aligned
 
 DropoutStream tenth() {
@@ -82,23 +84,21 @@ void KernelProblems::add_layer_norms(std::int64_t R, std::int64_t C) {
   float *mean = take(R), *rstd = take(R), *gamma = take(C), *beta = take(C);
   float *d_gamma = take(C), *d_beta = take(C), *d_x = take(R * C), *d_h = take(R * C);
   RowNormForward forward{y, nullptr, mean, rstd, x, nullptr, gamma, beta, keys, R, C, 1e-5f, {}};
-  add("layer_norm_forward" + shape(R, C), 2 * row_bytes,
-      [a = forward](const KernelTable& k) { k.layer_norm_forward(a); });
+  add("layer_norm_forward" + shape(R, C), 2 * row_bytes, [a = forward](Kernels k) { k.layer_norm_forward(a); });
   forward.sum = sum;
   forward.h = h;
   add("layer_norm_forward" + shape(R, C) + " residual=1", 4 * row_bytes,
-      [a = forward](const KernelTable& k) { k.layer_norm_forward(a); });
+      [a = forward](Kernels k) { k.layer_norm_forward(a); });
   forward.dropout = tenth();
   add("layer_norm_forward" + shape(R, C) + " residual=1 p=0.1", 4 * row_bytes,
-      [a = forward](const KernelTable& k) { k.layer_norm_forward(a); });
+      [a = forward](Kernels k) { k.layer_norm_forward(a); });
   RowNormBackward backward{d_x, nullptr, d_gamma, d_beta, nullptr, y, x, mean, rstd, gamma, keys, R, C, {}, false};
-  add("layer_norm_backward" + shape(R, C), 3 * row_bytes,
-      [b = backward](const KernelTable& k) { k.layer_norm_backward(b); });
+  add("layer_norm_backward" + shape(R, C), 3 * row_bytes, [b = backward](Kernels k) { k.layer_norm_backward(b); });
   backward.d_sum = sum;
   backward.d_h = d_h;
   backward.dropout = tenth();
   add("layer_norm_backward" + shape(R, C) + " residual=1 p=0.1", 5 * row_bytes,
-      [b = backward](const KernelTable& k) { k.layer_norm_backward(b); });
+      [b = backward](Kernels k) { k.layer_norm_backward(b); });
   end_group();
 }
 
@@ -113,10 +113,8 @@ void KernelProblems::add_activations(std::int64_t R, std::int64_t C) {
   for (const auto& [name, activation] : kKinds) {
     const Activation kind = activation;
     const std::string text = shape(R, C) + " kind=" + name;
-    add("activation_forward" + text, 2 * row_bytes, [=](const KernelTable& k) {
-      k.activation_forward({y, x, R * C, kind});
-    });
-    add("activation_backward" + text, 3 * row_bytes, [=](const KernelTable& k) {
+    add("activation_forward" + text, 2 * row_bytes, [=](Kernels k) { k.activation_forward({y, x, R * C, kind}); });
+    add("activation_backward" + text, 3 * row_bytes, [=](Kernels k) {
       k.activation_backward({y, part, d_y, x, R, C, kind, false});
     });
   }
@@ -131,25 +129,23 @@ void KernelProblems::add_row_passes(std::int64_t R, std::int64_t C) {
   float *a = take(R * C), *b = take(R * C), *c = take(R * C), *part = take(C);
   float *d = take(R * C), *e = take(R * C);
   double* const squares = static_cast<double*>(static_cast<void*>(take(kLine)));
-  add("fill" + shape(R, C), row_bytes, [=](const KernelTable& k) { k.fill({a, R * C, 0.0f}); });
-  add("add" + shape(R, C), 3 * row_bytes, [=](const KernelTable& k) { k.add({a, b, c, R * C}); });
-  add("column_sums" + shape(R, C), row_bytes, [=](const KernelTable& k) { k.column_sums({part, b, R, C, C}); });
-  add("sum_of_squares" + shape(R, C), row_bytes, [=](const KernelTable& k) { k.sum_of_squares({squares, b, R * C}); });
-  add("dropout_forward" + shape(R, C), 2 * row_bytes, [=](const KernelTable& k) {
+  add("fill" + shape(R, C), row_bytes, [=](Kernels k) { k.fill({a, R * C, 0.0f}); });
+  add("add" + shape(R, C), 3 * row_bytes, [=](Kernels k) { k.add({a, b, c, R * C}); });
+  add("column_sums" + shape(R, C), row_bytes, [=](Kernels k) { k.column_sums({part, b, R, C, C}); });
+  add("sum_of_squares" + shape(R, C), row_bytes, [=](Kernels k) { k.sum_of_squares({squares, b, R * C}); });
+  add("dropout_forward" + shape(R, C), 2 * row_bytes, [=](Kernels k) {
     k.dropout_forward({a, b, keys, R, C, tenth()});
   });
-  add("embedding_backward" + shape(R, C), 3 * row_bytes, [=](const KernelTable& k) {
+  add("embedding_backward" + shape(R, C), 3 * row_bytes, [=](Kernels k) {
     k.embedding_backward({a, b, index, R, C, 0, C, -1});
   });
-  add("text_embedding_forward" + shape(R, C), 3 * row_bytes, [=](const KernelTable& k) {
+  add("text_embedding_forward" + shape(R, C), 3 * row_bytes, [=](Kernels k) {
     k.text_embedding_forward({a, b, c, part, index, index, nullptr, R, C});
   });
-  add("blend_backward" + shape(R, C), 5 * row_bytes, [=](const KernelTable& k) {
+  add("blend_backward" + shape(R, C), 5 * row_bytes, [=](Kernels k) {
     k.blend_backward({d, e, part, part + 1, a, b, c, R * C, 0.7f, 0.3f, false, false});
   });
-  add("normalize_forward" + shape(R, C), 2 * row_bytes, [=](const KernelTable& k) {
-    k.normalize_forward({a, d, b, R, C});
-  });
+  add("normalize_forward" + shape(R, C), 2 * row_bytes, [=](Kernels k) { k.normalize_forward({a, d, b, R, C}); });
   end_group();
 }
 
@@ -157,7 +153,7 @@ void KernelProblems::add_update(std::int64_t count) {
   begin_group();
   float *p = take(count), *m = take(count), *v = take(count, 1e-3f), *g = take(count);
   const AdamW a{p, m, v, g, count, 1.0f, 1.0f, 0.1f, 0.999f, 0.001f, 1e-5f, 1.0f, 1e-8f};
-  add("adamw N=" + std::to_string(count), 28.0 * static_cast<double>(count), [a](const KernelTable& k) { k.adamw(a); });
+  add("adamw N=" + std::to_string(count), 28.0 * static_cast<double>(count), [a](Kernels k) { k.adamw(a); });
   end_group();
 }
 
@@ -167,10 +163,10 @@ void KernelProblems::add_cross_entropy(std::int64_t R, std::int64_t V) {
   float *logits = take(R * V), *d = take(R * V), *loss = take(R), *tops = take(R), *others = take(R);
   const std::int32_t* const labels = labels_.data();
   std::int32_t* const hits = hits_.data();
-  add("cross_entropy_forward" + shape(R, V), row_bytes, [=](const KernelTable& k) {
+  add("cross_entropy_forward" + shape(R, V), row_bytes, [=](Kernels k) {
     k.cross_entropy_forward({loss, tops, others, hits, logits, labels, R, V, 0.0f});
   });
-  add("cross_entropy_backward" + shape(R, V), 2 * row_bytes, [=](const KernelTable& k) {
+  add("cross_entropy_backward" + shape(R, V), 2 * row_bytes, [=](Kernels k) {
     k.cross_entropy_backward({d, logits, tops, others, labels, R, V, 0.1f, 0.0f});
   });
   end_group();
@@ -181,10 +177,10 @@ void KernelProblems::add_contrastive(std::int64_t B, std::int64_t E) {
   float *a = take(B * E), *b = take(B * E), *w = take(B * B), *out = take(B * E), *loss = take(B), *slope = take(B);
   const double bytes = 4.0 * static_cast<double>(2 * B * E + B * B);
   const std::string text = " B=" + std::to_string(B) + " E=" + std::to_string(E);
-  add("contrastive_forward" + text, bytes, [=](const KernelTable& k) {
+  add("contrastive_forward" + text, bytes, [=](Kernels k) {
     k.contrastive_forward({loss, slope, w, a, b, B, B, E, 0, 14.0f});
   });
-  add("weighted_row_sum" + text, bytes, [=](const KernelTable& k) {
+  add("weighted_row_sum" + text, bytes, [=](Kernels k) {
     k.weighted_row_sum({out, w, b, B, B, E, B, 1, E, 1.0f, false});
   });
   end_group();
@@ -194,7 +190,7 @@ void KernelProblems::add_patches(std::int64_t S, std::int64_t P) {
   begin_group();
   float *pixels = take(3 * S * S), *out = take(3 * S * S);
   add("extract_patches S=" + std::to_string(S) + " P=" + std::to_string(P), 24.0 * static_cast<double>(S * S),
-      [=](const KernelTable& k) {
+      [=](Kernels k) {
         k.extract_patches({out, pixels, 3, S, S, P});
       });
   end_group();

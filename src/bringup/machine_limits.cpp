@@ -4,9 +4,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "kernels/table.h"
 #include "src/base/clock.h"
@@ -46,47 +49,6 @@ void fill(const AlignedMemory& memory, std::int64_t count, ElementType type) {
 std::size_t bytes_of(std::int64_t count, ElementType type) {
   return static_cast<std::size_t>(count) * (type == ElementType::kBf16 ? 2 : sizeof(float));
 }
-
-}  // namespace
-
-AlignedMemory::AlignedMemory(std::size_t bytes) {
-  const std::size_t all = align_up(std::max<std::size_t>(bytes, 1), kPage);
-  void* const memory = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  memory_ = {static_cast<std::byte*>(memory), Unmap{all}};
-  std::memset(memory_.get(), 0, all);  // touches each page
-}
-
-void AlignedMemory::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
-
-OwnProducts::OwnProducts(Isa isa, int threads, Bf16Law law)
-    : scratch_(products_bytes(Products::kOurs, GemmType::kBf16, threads)),
-      products_(make_products(Products::kOurs, GemmType::kBf16, kernels_for(isa, law), threads, scratch_.data())) {}
-
-ProductData::ProductData(GemmLibrary& products, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n,
-                         std::int64_t k)
-    : rows_(rows),
-      result_count_(kind == GemmKind::kWeightGradient ? n * k : rows * n),
-      flops_(2.0 * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k)),
-      a_type_(type == GemmType::kBf16 ? ElementType::kBf16 : ElementType::kFloat32),
-      gemm_(products.make(spec_of(kind, type, rows, n, k))),
-      a_(bytes_of(rows * (kind == GemmKind::kWeightGradient ? n : k), a_type_)),
-      b_(bytes_of(kind == GemmKind::kWeightGradient ? rows * k : n * k, ElementType::kFloat32)),
-      c_(bytes_of(result_count_, ElementType::kFloat32)) {
-  fill(a_, rows * (kind == GemmKind::kWeightGradient ? n : k), a_type_);
-  fill(b_, kind == GemmKind::kWeightGradient ? rows * k : n * k, ElementType::kFloat32);
-}
-
-void ProductData::run(std::int64_t task, int thread, float* c) const noexcept {
-  gemm_->run(task, thread,
-             {c != nullptr ? c : c_.floats(), ConstElements(a_.data(), a_type_), b_.floats(), nullptr, rows_, false});
-}
-
-void ProductData::run_on(Threads& threads) const {
-  share_work(threads, tasks(), [this](std::int64_t task, int thread) { run(task, thread); });
-}
-
-namespace {
 
 constexpr int kRepeats = 5;
 constexpr std::int64_t kRows = 2048;
@@ -133,6 +95,43 @@ void measure_memory(Threads& threads, Isa isa, MachineLimits* limits) {
 
 }  // namespace
 
+AlignedMemory::AlignedMemory(std::size_t bytes) {
+  const std::size_t all = align_up(std::max<std::size_t>(bytes, 1), kPage);
+  void* const memory = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  memory_ = {static_cast<std::byte*>(memory), Unmap{all}};
+  std::memset(memory_.get(), 0, all);  // touches each page
+}
+
+void AlignedMemory::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
+
+OwnProducts::OwnProducts(Isa isa, int threads, Bf16Law law)
+    : scratch_(products_bytes(Products::kOurs, GemmType::kBf16, threads)),
+      products_(make_products(Products::kOurs, GemmType::kBf16, kernels_for(isa, law), threads, scratch_.data())) {}
+
+ProductData::ProductData(GemmLibrary& products, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n,
+                         std::int64_t k)
+    : rows_(rows),
+      result_count_(kind == GemmKind::kWeightGradient ? n * k : rows * n),
+      flops_(2.0 * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k)),
+      a_type_(type == GemmType::kBf16 ? ElementType::kBf16 : ElementType::kFloat32),
+      gemm_(products.make(spec_of(kind, type, rows, n, k))),
+      a_(bytes_of(rows * (kind == GemmKind::kWeightGradient ? n : k), a_type_)),
+      b_(bytes_of(kind == GemmKind::kWeightGradient ? rows * k : n * k, ElementType::kFloat32)),
+      c_(bytes_of(result_count_, ElementType::kFloat32)) {
+  fill(a_, rows * (kind == GemmKind::kWeightGradient ? n : k), a_type_);
+  fill(b_, kind == GemmKind::kWeightGradient ? rows * k : n * k, ElementType::kFloat32);
+}
+
+void ProductData::run(std::int64_t task, int thread, float* c) const noexcept {
+  gemm_->run(task, thread,
+             {c != nullptr ? c : c_.floats(), ConstElements(a_.data(), a_type_), b_.floats(), nullptr, rows_, false});
+}
+
+void ProductData::run_on(Threads& threads) const {
+  share_work(threads, tasks(), [this](std::int64_t task, int thread) { run(task, thread); });
+}
+
 MachineLimits measure_limits(Products products, GemmType type, const KernelTable& kernels, int threads) {
   Threads team(threads, threads == usable_cores());
   const AlignedMemory packed(products_bytes(products, type, threads));
@@ -154,6 +153,29 @@ double limits_flops(GemmType type) {
 double seconds_at_limits(double flops, double bytes, bool in_bf16, const MachineLimits& limits) {
   const double gflops_per_second = in_bf16 ? limits.bf16_gflops_per_second : limits.float32_gflops_per_second;
   return std::max(flops * 1e-9 / gflops_per_second, bytes * 1e-9 / limits.gigabytes_per_second);
+}
+
+void add_node(OperationTime* time, const NodeTime& node, double replays, const MachineLimits* limits) {
+  time->calls += std::llround(node.replays * replays);
+  time->seconds += node.seconds;
+  time->flops += node.flops * replays;
+  time->bytes += node.bytes * replays;
+  if (limits != nullptr)
+    time->limit_seconds += replays * seconds_at_limits(node.flops, node.bytes, node.bf16_products, *limits);
+}
+
+std::vector<OperationTime> times_by_kind(const std::vector<NodeTime>& nodes, double replays,
+                                         const MachineLimits* limits) {
+  std::map<std::string, OperationTime> by_kind;
+  for (const NodeTime& node : nodes) {
+    by_kind[node.kind].name = node.kind;
+    add_node(&by_kind[node.kind], node, replays, limits);
+  }
+  std::vector<OperationTime> times;
+  for (auto& [name, time] : by_kind) times.push_back(std::move(time));
+  std::stable_sort(times.begin(), times.end(),
+                   [](const OperationTime& a, const OperationTime& b) { return a.seconds > b.seconds; });
+  return times;
 }
 
 }  // namespace bascule

@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa.h"
+#include "src/answer/page.h"
+#include "src/runtime/tape.h"
 #include "src/runtime/threads.h"
 #include "src/settings/settings.h"
 
@@ -92,5 +95,11 @@ double limits_flops(GemmType type);
 
 // How long work takes at the limits: its arithmetic, or its memory traffic where that takes longer.
 double seconds_at_limits(double flops, double bytes, bool in_bf16, const MachineLimits& limits);
+
+// Adds a node, whose seconds are a sum over so many replays and whose work is that of one. limits: null: not measured.
+void add_node(OperationTime* time, const NodeTime& node, double replays, const MachineLimits* limits);
+// Each kind of operation, the longest first.
+std::vector<OperationTime> times_by_kind(const std::vector<NodeTime>& nodes, double replays,
+                                         const MachineLimits* limits);
 
 }  // namespace bascule

@@ -15,6 +15,26 @@
 #include "src/bringup/workbench.h"
 
 namespace bascule {
+
+#define BASCULE_COMPILED_ONLY
+#define BASCULE_INSTRUCTION_SET(enumerator, name) \
+  namespace name {                                \
+  extern const MemoryLoops kMemoryLoops;          \
+  }
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+
+const MemoryLoops& memory_loops_for(Isa isa) {
+  switch (set_of_all_kernels(isa)) {
+#define BASCULE_INSTRUCTION_SET(enumerator, name) \
+  case Isa::enumerator:                           \
+    return name::kMemoryLoops;
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+    default: return scalar::kMemoryLoops;
+  }
+}
+
 namespace {
 
 enum class Way { kRead, kWrite, kCopy, kWriteAround };
@@ -28,9 +48,8 @@ class MemoryItem : public Item {
  public:
   explicit MemoryItem(Workbench& bench) : bench_(bench), loops_(memory_loops_for(bench.isa())) {
     for (const auto& [way, name] : kWays) {
-      for (const int core : bench.cores())
-        probes.push_back({name, core_place(core), "GB/s", true, core, false, [this, w = way] { return alone(w); }, {}});
-      probes.push_back({name, core_place(-1), "GB/s", true, -1, false, [this, w = way] { return together(w); }, {}});
+      for (const int core : bench.cores()) probe(name, "GB/s", core, [this, w = way] { return alone(w); });
+      probe(name, "GB/s", -1, [this, w = way] { return together(w); });
     }
   }
 
@@ -88,14 +107,9 @@ class LatencyItem : public Item {
     add_walk("memory", bench.memory_bytes(), core);
     for (std::size_t i = 1; i < bench.cores().size(); ++i) {
       const int other = bench.cores()[i];
-      probes.push_back({"core to core",
-                        std::to_string(core) + " and " + std::to_string(other),
-                        "ns",
-                        false,
-                        core,
-                        true,
-                        [this, other] { return ping(other); },
-                        {}});
+      Probe& one = probe("core to core", "ns", core, [this, other] { return ping(other); });
+      one.place = std::to_string(core) + " and " + std::to_string(other);
+      one.waits = true;
     }
   }
 
@@ -107,7 +121,7 @@ class LatencyItem : public Item {
   void add_walk(const std::string& name, std::size_t bytes, int core) {
     std::uint64_t lines = 1;
     while (2 * lines * sizeof(Line) <= std::min(bytes, bench_.memory_bytes())) lines *= 2;
-    probes.push_back({name, core_place(core), "ns", false, core, false, [this, lines] { return walk(lines); }, {}});
+    probe(name, "ns", core, [this, lines] { return walk(lines); });
   }
 
   double walk(std::uint64_t lines) {
@@ -153,23 +167,11 @@ class PageItem : public Item {
  public:
   explicit PageItem(Workbench& bench) {
     const int core = bench.cores().front();
-    probes.push_back({"first touch, 4 KiB pages",
-                      core_place(core),
-                      "GB/s",
-                      true,
-                      core,
-                      false,
-                      [] { return touch(HugePages::kOff); },
-                      {}});
-    probes.push_back({"first touch, large pages",
-                      core_place(core),
-                      "GB/s",
-                      true,
-                      core,
-                      false,
-                      [] { return touch(HugePages::kTransparent); },
-                      {}});
-    probes.push_back({"locked", "", "MiB", true, core, true, [] { return locked(); }, {}});
+    probe("first touch, 4 KiB pages", "GB/s", core, [] { return touch(HugePages::kOff); });
+    probe("first touch, large pages", "GB/s", core, [] { return touch(HugePages::kTransparent); });
+    Probe& one = probe("locked", "MiB", core, [] { return locked(); });
+    one.place = "";
+    one.waits = true;
   }
 
  private:

@@ -1,24 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/bringup/rounds.h"
-
-#include <algorithm>
-#include <ctime>
-
-#include "src/base/clock.h"
 #include "src/bringup/workbench.h"
 
+#include <algorithm>
+
+#include "src/base/clock.h"
+
 namespace bascule {
+
+namespace {
+
+double grown(const Fact& before, const Fact& after) {
+  return before && after && *after > *before ? static_cast<double>(*after - *before) : 0.0;
+}
+
+double share_of(double part, double whole) { return whole > 0.0 ? std::clamp(part / whole, 0.0, 1.0) : 0.0; }
+
+double process_seconds() { return 1e-9 * static_cast<double>(process_cpu_ns()); }
+
+CoresOfProbe places_of(const Probe& probe, const Workbench& bench, const std::vector<CoreFacts>& cores) {
+  CoresOfProbe places;
+  if (probe.core >= 0) {
+    places.own = {probe.core};
+  } else {
+    places.own.insert(bench.cores().begin(), bench.cores().end());
+  }
+  for (const CoreFacts& core : cores) {
+    if (places.own.count(core.number) == 0) continue;
+    for (const std::int64_t other : numbers_of_list(core.siblings)) {
+      if (std::find(bench.cores().begin(), bench.cores().end(), static_cast<int>(other)) == bench.cores().end())
+        places.siblings.insert(other);
+    }
+  }
+  return places;
+}
+
+void measure(Workbench& bench, const Probe& probe, const CoresOfProbe& places, TimeSums* sums,
+             std::vector<double>* rounds) {
+  bench.move_to(probe.core >= 0 ? probe.core : bench.cores().front());
+  const Counters before = read_counters();
+  const double began = monotonic_seconds(), used = process_seconds();
+  const double figure = probe.once();
+  const double wall = monotonic_seconds() - began;
+  sums->used += process_seconds() - used;
+  sums->add(places, wall, before, read_counters());
+  rounds->push_back(figure);
+}
+
+}  // namespace
 
 // What waited for a core while the hypervisor ran something else counts in both.
 double TakenTime::share() const { return std::min(1.0, std::max({missing, delay + stolen, throttled + stolen})); }
 
-double Figure::median() const {
-  std::vector<double> sorted = rounds;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t middle = sorted.size() / 2;
-  if (sorted.empty()) return 0.0;
-  return sorted.size() % 2 == 1 ? sorted[middle] : 0.5 * (sorted[middle - 1] + sorted[middle]);
-}
+double Figure::median() const { return median_of(rounds); }
 
 double Figure::best() const {
   if (rounds.empty()) return 0.0;
@@ -31,16 +64,6 @@ double Figure::worst() const {
   return more_is_better ? *std::min_element(rounds.begin(), rounds.end())
                         : *std::max_element(rounds.begin(), rounds.end());
 }
-
-namespace {
-
-double grown(const Fact& before, const Fact& after) {
-  return before && after && *after > *before ? static_cast<double>(*after - *before) : 0.0;
-}
-
-double share_of(double part, double whole) { return whole > 0.0 ? std::clamp(part / whole, 0.0, 1.0) : 0.0; }
-
-}  // namespace
 
 void TimeSums::add(const CoresOfProbe& cores, double wall, const Counters& before, const Counters& after) {
   due += wall * static_cast<double>(cores.own.size());
@@ -75,47 +98,6 @@ TakenTime TimeSums::taken(bool never_waits) const {
   return taken;
 }
 
-// The rounds of a bring-up: every probe once a round, with the kernel's counters before and after.
-
-namespace {
-
-double process_seconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-CoresOfProbe places_of(const Probe& probe, const Workbench& bench, const std::vector<CoreFacts>& cores) {
-  CoresOfProbe places;
-  if (probe.core >= 0) {
-    places.own = {probe.core};
-  } else {
-    places.own.insert(bench.cores().begin(), bench.cores().end());
-  }
-  for (const CoreFacts& core : cores) {
-    if (places.own.count(core.number) == 0) continue;
-    for (const std::int64_t other : numbers_of_list(core.siblings)) {
-      if (std::find(bench.cores().begin(), bench.cores().end(), static_cast<int>(other)) == bench.cores().end())
-        places.siblings.insert(other);
-    }
-  }
-  return places;
-}
-
-void measure(Workbench& bench, const Probe& probe, const CoresOfProbe& places, TimeSums* sums,
-             std::vector<double>* rounds) {
-  bench.move_to(probe.core >= 0 ? probe.core : bench.cores().front());
-  const Counters before = read_counters();
-  const double began = monotonic_seconds(), used = process_seconds();
-  const double figure = probe.once();
-  const double wall = monotonic_seconds() - began;
-  sums->used += process_seconds() - used;
-  sums->add(places, wall, before, read_counters());
-  rounds->push_back(figure);
-}
-
-}  // namespace
-
 std::vector<Figure> measure_rounds(Workbench& bench, const std::vector<NamedItem>& items, int rounds,
                                    const std::vector<CoreFacts>& cores) {
   std::vector<Figure> figures;
@@ -123,13 +105,7 @@ std::vector<Figure> measure_rounds(Workbench& bench, const std::vector<NamedItem
   std::vector<CoresOfProbe> places;
   for (const NamedItem& item : items) {
     for (const Probe& probe : item.item->probes) {
-      Figure figure;
-      figure.item = item.name;
-      figure.name = probe.name;
-      figure.place = probe.place;
-      figure.unit = probe.unit;
-      figure.more_is_better = probe.more_is_better;
-      figures.push_back(std::move(figure));
+      figures.push_back({item.name, probe.name, probe.place, probe.unit, probe.more_is_better, {}, 0.0, {}});
       probes.push_back(&probe);
       places.push_back(places_of(probe, bench, cores));
     }

@@ -24,19 +24,12 @@ class ClockItem : public Item {
   explicit ClockItem(Workbench& bench) {
     const MemoryLoops* const loops = &memory_loops_for(bench.isa());
     for (const int core : bench.cores()) {
-      probes.push_back({"operations in a row",
-                        core_place(core),
-                        "GHz",
-                        true,
-                        core,
-                        false,
-                        [loops] {
-                          constexpr std::int64_t kSteps = 4'000'000;
-                          const double began = monotonic_seconds();
-                          loops->mix_in_a_row(kSteps);
-                          return static_cast<double>(kSteps) * 1e-9 / (monotonic_seconds() - began);
-                        },
-                        {}});
+      probe("operations in a row", "GHz", core, [loops] {
+        constexpr std::int64_t kSteps = 4'000'000;
+        const double began = monotonic_seconds();
+        loops->mix_in_a_row(kSteps);
+        return static_cast<double>(kSteps) * 1e-9 / (monotonic_seconds() - began);
+      });
     }
   }
 };
@@ -56,10 +49,12 @@ class DiskItem : public Item {
     file_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!file_.is_open()) refuse("creating a file failed");
     unlink(path.c_str());
-    probes.push_back(
-        {"write and fsync", "", "MB/s", true, bench.cores().front(), true, [this] { return write_all(); }, {}});
-    probes.push_back(
-        {"fsync of 4 KiB", "", "ms", false, bench.cores().front(), true, [this] { return sync_page(); }, {}});
+    probe("write and fsync", "MB/s", bench.cores().front(), [this] { return write_all(); });
+    probe("fsync of 4 KiB", "ms", bench.cores().front(), [this] { return sync_page(); });
+    for (Probe& one : probes) {
+      one.place = "";
+      one.waits = true;
+    }
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
@@ -26,16 +27,6 @@ struct Shared {
   }
 };
 
-}  // namespace
-
-void share_work(Threads& threads, std::int64_t tasks, const std::function<void(std::int64_t task, int thread)>& run) {
-  const Shared shared{tasks, run};
-  const Step step{Shared::run_task, Shared::tasks, &shared, 0};
-  threads.replay(Span<const Step>(&step, 1), Replay{}, {});
-}
-
-namespace {
-
 std::vector<int> allowed_cores() {
   cpu_set_t allowed;
   std::vector<int> cores;
@@ -47,6 +38,12 @@ std::vector<int> allowed_cores() {
 }
 
 }  // namespace
+
+void share_work(Threads& threads, std::int64_t tasks, const std::function<void(std::int64_t task, int thread)>& run) {
+  const Shared shared{tasks, run};
+  const Step step{Shared::run_task, Shared::tasks, &shared, 0};
+  threads.replay(Span<const Step>(&step, 1), Replay{}, {});
+}
 
 Workbench::Workbench(Isa isa, std::string folder, std::size_t memory_bytes)
     : cores_(allowed_cores()),
@@ -98,20 +95,30 @@ double seconds_of(const Workbench& bench, const std::function<void()>& work) {
   }
 }
 
-std::string core_place(int core) { return core < 0 ? "all cores" : "core " + std::to_string(core); }
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+Probe& Item::probe(std::string name, const std::string& unit, int core, std::function<double()> once) {
+  probes.push_back({std::move(name),
+                    core < 0 ? "all cores" : "core " + std::to_string(core),
+                    unit,
+                    unit != "ns" && unit != "ms",
+                    core,
+                    false,
+                    std::move(once),
+                    {}});
+  return probes.back();
+}
 
 const std::vector<ItemKind>& item_kinds() {
   static const std::vector<ItemKind> kinds = {
-      {"clock", "effective clock rate of each core", make_clock_item},
-      {"products", "matrix products in float32 and bf16, in the shapes of a transformer of base size",
-       make_product_item},
-      {"memory", "memory read, written, copied, and written around the caches", make_memory_item},
-      {"latency", "latency of each cache level, of memory, and from core to core", make_latency_item},
-      {"pages", "first touch of memory in small and large pages; memory locked", make_page_item},
-      {"disk", "write and fsync in the folder", make_disk_item},
-      {"jpeg", "JPEG pictures decoded and resized", make_jpeg_item},
-      {"kernels", "every kernel, compared with copying as many bytes", make_kernel_item},
-      {"allreduce", "gradients of as many ranks as there are cores summed", make_reduction_item}};
+      {"clock", make_clock_item},     {"products", make_product_item}, {"memory", make_memory_item},
+      {"latency", make_latency_item}, {"pages", make_page_item},       {"disk", make_disk_item},
+      {"jpeg", make_jpeg_item},       {"kernels", make_kernel_item},   {"allreduce", make_reduction_item}};
   return kinds;
 }
 

@@ -85,14 +85,14 @@ Settings only_steps(Settings settings, const BenchArguments& arguments) {
   return settings;
 }
 
-struct Column {
+struct ColumnSettings {
   std::string name;
   Settings settings;
   const media_engine_driver* engine;
   TrainingLabels training_labels;
 };
 
-std::unique_ptr<RecordedRun> record_column(const Column& column) {
+std::unique_ptr<RecordedRun> record_column(const ColumnSettings& column) {
   return record_run(column.settings, RankPlace{}, column.engine, std::nullopt, NewTokens::kStayInMemory,
                     NewLengths::kAreMeasured, column.training_labels);
 }
@@ -101,7 +101,8 @@ bool is_simulated(const BenchArguments& arguments, int threads) {
   return arguments.axis == BenchAxis::kThreads && threads > usable_cores();
 }
 
-BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa isa, const MachineLimits& limits) {
+BenchColumn measure(const ColumnSettings& column, const BenchArguments& arguments, Isa isa,
+                    const MachineLimits& limits) {
   const std::unique_ptr<RecordedRun> run = record_column(column);
   const std::int64_t batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
   const bool varies_batch = arguments.axis == BenchAxis::kBatch && !arguments.values.empty();
@@ -139,10 +140,10 @@ BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa i
 }
 
 // Throws Error for what cannot be measured, before anything is.
-std::vector<Column> columns_of(const Settings& settings, const BenchArguments& arguments) {
+std::vector<ColumnSettings> columns_of(const Settings& settings, const BenchArguments& arguments) {
   const Axis& axis = kAxes[static_cast<int>(arguments.axis)];
   const bool varies_workers = arguments.axis == BenchAxis::kWorkers;
-  std::vector<Column> columns;
+  std::vector<ColumnSettings> columns;
   const auto add = [&](const Settings& own, const media_engine_driver* engine, std::int64_t value) {
     const std::string workers = media_engine_query(engine).name + (", " + std::to_string(value));
     columns.push_back({varies_workers ? workers : count_of(value, axis.unit), own, engine,
@@ -162,7 +163,7 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
   if (arguments.values.empty() || (varies_workers && media_engine_builtin() != media_engine_host()))
     add(only_steps(with_use(settings, arguments), arguments), media_engine_builtin(),
         settings.data.dataloader_num_workers);
-  for (const Column& column : columns) {
+  for (const ColumnSettings& column : columns) {
     const std::unique_ptr<RecordedRun> run = record_column(column);
     if (arguments.axis == BenchAxis::kSequenceLength && !reads_text(run->data.loader))
       throw Error(ErrorKind::kSettings, axis.option, "the model reads no text");
@@ -214,7 +215,7 @@ int bench_command(const BenchArguments& arguments) {
     throw Error(ErrorKind::kSettings, arguments.new_tokens > 0 ? "--new-tokens" : "--num-beams",
                 "applies only to --use generate");
   const Isa isa = choose_isa(settings);
-  const std::vector<Column> columns = columns_of(settings, arguments);
+  const std::vector<ColumnSettings> columns = columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
     std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",
                  static_cast<long long>(settings.distributed.world_size));
@@ -236,7 +237,7 @@ int bench_command(const BenchArguments& arguments) {
     if (!one_thread) one_thread = measured(1);
     return limits_of_server(*one_thread, threads);
   };
-  for (const Column& column : columns) {
+  for (const ColumnSettings& column : columns) {
     if (bench.columns.empty() || arguments.axis == BenchAxis::kThreads) {
       bench.threads = compute_threads(column.settings.machine, RankPlace{});
       bench.limits = limits_of(bench.threads);

@@ -112,8 +112,8 @@ int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
 namespace {
 
 BenchStage stage_of(const MeasuredStage& measured, const MachineLimits& limits) {
-  const double replays = static_cast<double>(measured.replays);
-  return {measured.seconds, operations_of(measured.nodes, replays, limits), layers_of(measured.nodes, replays, limits)};
+  const std::vector<NodeTime> nodes = of_one_replay(measured.nodes, static_cast<double>(measured.replays));
+  return {measured.seconds, times_by_kind(nodes, 1.0, &limits), layers_of(nodes, limits)};
 }
 
 // Pictures/s of a batch whose call and whose decoding take so long.
@@ -145,12 +145,9 @@ void add_stage(std::string* text, const BenchDrawing& bench, const std::string& 
 }
 
 Json stage_json(const BenchStage& stage) {
-  return {{"seconds", stage.seconds},
-          {"median_seconds", stage.median()},
-          {"limit_seconds", stage.limit_seconds()},
-          {"flops", stage.flops()},
-          {"operations", operations_json(stage.operations)},
-          {"layers", layers_json(stage.layers)}};
+  return {
+      {"seconds", stage.seconds}, {"median_seconds", stage.median()},        {"limit_seconds", stage.limit_seconds()},
+      {"flops", stage.flops()},   {"operations", written(stage.operations)}, {"layers", written(stage.layers)}};
 }
 
 Json column_json(const BenchDrawingColumn& column) {
@@ -171,7 +168,7 @@ Json column_json(const BenchDrawingColumn& column) {
 
 double BenchStage::flops() const {
   double sum = 0.0;
-  for (const BenchOperation& operation : operations) sum += operation.time.flops;
+  for (const OperationTime& operation : operations) sum += operation.flops;
   return sum;
 }
 
@@ -194,25 +191,25 @@ BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const Rec
 }
 
 std::string bench_drawing_text(const BenchDrawing& bench) {
-  using Column = BenchDrawingColumn;
-  const std::vector<Column>& columns = bench.columns;
+  using Measured = BenchDrawingColumn;
+  const std::vector<Measured>& columns = bench.columns;
   std::string text = subject_text(bench);
-  add_row(&text, "", columns, [](const Column& c) { return c.name; });
-  add_row(&text, "pictures/s", columns, [](const Column& c) { return formatted("%.4f", c.pictures_per_second()); });
-  add_row(&text, "ceiling, pictures/s", columns, [](const Column& c) { return formatted("%.4f", c.ceiling()); });
+  add_row(&text, "", columns, [](const Measured& c) { return c.name; });
+  add_row(&text, "pictures/s", columns, [](const Measured& c) { return formatted("%.4f", c.pictures_per_second()); });
+  add_row(&text, "ceiling, pictures/s", columns, [](const Measured& c) { return formatted("%.4f", c.ceiling()); });
   add_row(&text, "  reached", columns,
-          [](const Column& c) { return formatted("%.1f %%", 100.0 * c.pictures_per_second() / c.ceiling()); });
+          [](const Measured& c) { return formatted("%.1f %%", 100.0 * c.pictures_per_second() / c.ceiling()); });
   add_row(&text, "seconds a picture", columns,
-          [](const Column& c) { return readable_seconds(1.0 / c.pictures_per_second()); });
-  add_row(&text, "calls of the UNet", columns, [](const Column& c) { return std::to_string(c.calls); });
-  add_stage(&text, bench, "call", &Column::call);
-  add_stage(&text, bench, "decoding", &Column::decode);
-  add_stage(&text, bench, "encoding", &Column::encode);
+          [](const Measured& c) { return readable_seconds(1.0 / c.pictures_per_second()); });
+  add_row(&text, "calls of the UNet", columns, [](const Measured& c) { return std::to_string(c.calls); });
+  add_stage(&text, bench, "call", &Measured::call);
+  add_stage(&text, bench, "decoding", &Measured::decode);
+  add_stage(&text, bench, "encoding", &Measured::encode);
   add_memory_rows(&text, columns);
   text +=
       "  call: of the UNet for all pictures of a batch; decoding: of one picture; encoding: of one prompt.\n"
       "  A picture takes its share of all calls, and its decoding. Prompts are encoded once a run and not counted.\n";
-  const Column& last = columns.back();
+  const Measured& last = columns.back();
   text += operations_text("operation of a call", "call", last.call.operations);
   text += operations_text("operation of decoding", "picture", last.decode.operations);
   text += operations_text("operation of encoding", "prompt", last.encode.operations);

@@ -17,7 +17,7 @@ namespace bascule {
 // One graph's replays.
 struct BenchStage {
   std::vector<double> seconds;  // of each measured replay
-  std::vector<BenchOperation> operations;
+  std::vector<OperationTime> operations;
   std::vector<BenchLayers> layers;
 
   double median() const { return median_of(seconds); }

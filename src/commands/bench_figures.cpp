@@ -11,83 +11,78 @@
 #include "firmware_shims/media_engine.h"
 #include "src/base/messages.h"
 #include "src/graph/graph.h"
-#include "src/json/json.h"
 #include "src/update/optimizer.h"
 
 namespace bascule {
+
+constexpr auto members_of(const BenchColumn*) {
+  using C = BenchColumn;
+  return std::make_tuple(
+      named("threads", &C::threads), named("workers", &C::workers), named("batch", &C::batch),
+      named("image_size", &C::image_size), named("max_seq_length", &C::max_seq_length),
+      named("media_engine", &C::engine), named("ceiling_samples_per_second", &C::ceiling),
+      named("step_seconds", &C::step_seconds), named("losses", &C::losses),
+      named("loader_samples_per_second", &C::could_deliver), named("ring_occupancy", &C::ring_occupancy),
+      named("planned_bytes", &C::planned_bytes), named("trained_parameters", &C::trained_parameters),
+      named("resident_bytes", &C::resident_bytes), named("operations", &C::operations), named("layers", &C::layers));
+}
+
 namespace {
-
-void add(BenchTime* time, const NodeTime& node, double replays, const MachineLimits& limits) {
-  time->seconds += node.seconds / replays;
-  time->flops += node.flops;
-  time->bytes += node.bytes;
-  time->limit_seconds += seconds_at_limits(node.flops, node.bytes, node.bf16_products, limits);
-}
-
-Json time_json(const std::string& name, const BenchTime& time) {
-  return {{"name", name},
-          {"seconds", time.seconds},
-          {"flops", time.flops},
-          {"bytes", time.bytes},
-          {"limit_seconds", time.limit_seconds}};
-}
 
 const char* precision_word(const BenchSubject& subject) { return subject.is_bf16 ? "bf16" : "float32"; }
 
-}  // namespace
-
-std::vector<BenchOperation> operations_of(const std::vector<NodeTime>& nodes, double replays,
-                                          const MachineLimits& limits) {
-  std::map<std::string, BenchOperation> by_kind;
-  for (const NodeTime& node : nodes) {
-    by_kind[node.kind].name = node.kind;
-    add(&by_kind[node.kind].time, node, replays, limits);
-  }
-  std::vector<BenchOperation> operations;
-  operations.reserve(by_kind.size());
-  for (auto& [name, kind] : by_kind) operations.push_back(kind);
-  std::stable_sort(operations.begin(), operations.end(),
-                   [](const BenchOperation& a, const BenchOperation& b) { return a.time.seconds > b.time.seconds; });
-  return operations;
+Json column_json(const BenchColumn& column) {
+  Json json = written(column), phases = Json::object();
+  for (int phase = 0; phase < kStepPhases; ++phase)
+    phases[step_phase_name(static_cast<StepPhase>(phase))] = column.phases[phase];
+  json["phases"] = phases;
+  json["simulated"] = !column.lost.empty();
+  json["lost"] = lost_json(column.lost);
+  json["samples_per_second"] = {{"median", column.median}, {"min", column.least}, {"max", column.most}};
+  json["tokens_per_second"] = column.tokens > 0.0 ? Json(column.tokens) : Json();
+  json["decoding"] = Json();
+  if (column.decoding.bytes > 0.0)
+    json["decoding"] = {{"seconds", column.decoding.seconds}, {"bytes", column.decoding.bytes}};
+  return json;
 }
 
-std::vector<BenchLayers> layers_of(const std::vector<NodeTime>& nodes, double replays, const MachineLimits& limits) {
+}  // namespace
+
+std::vector<NodeTime> of_one_replay(std::vector<NodeTime> nodes, double replays) {
+  for (NodeTime& node : nodes) node.seconds /= replays;
+  return nodes;
+}
+
+std::vector<BenchLayers> layers_of(const std::vector<NodeTime>& nodes, const MachineLimits& limits) {
   std::vector<BenchLayers> layers;
   std::map<std::string, std::size_t> place;  // by name
   std::set<std::string> scopes;
   for (const NodeTime& node : nodes) {
     const auto [found, is_new] = place.emplace(layer_kind(node.scope), layers.size());
-    if (is_new) layers.push_back({found->first, 0, 0.0, 0.0, 0.0, {}});
+    if (is_new) layers.emplace_back().name = found->first;
     BenchLayers& kind = layers[found->second];
     if (scopes.insert(node.scope).second) ++kind.layers;
-    (node.again      ? kind.again_seconds
-     : node.backward ? kind.backward_seconds
-                     : kind.forward_seconds) += node.seconds / replays;
-    add(&kind.time, node, replays, limits);
+    (node.again ? kind.again_seconds : node.backward ? kind.backward_seconds : kind.forward_seconds) += node.seconds;
+    add_node(&kind, node, 1.0, &limits);
   }
   return layers;
 }
 
-double limit_seconds_of(const std::vector<BenchOperation>& operations) {
-  double seconds = 0.0;
-  for (const BenchOperation& operation : operations) seconds += operation.time.limit_seconds;
-  return seconds;
+double limit_seconds_of(const std::vector<OperationTime>& operations) {
+  return std::accumulate(operations.begin(), operations.end(), 0.0,
+                         [](double sum, const OperationTime& one) { return sum + one.limit_seconds; });
 }
 
 std::string operations_text(const std::string& heading, const std::string& replay,
-                            const std::vector<BenchOperation>& operations) {
-  char line[160];
-  std::snprintf(line, sizeof line, "\n  %-31.31s%12s    share   GFLOP/s      GB/s   of its limit\n", heading.c_str(),
-                ("ms / " + replay).c_str());
-  std::string text = line;
+                            const std::vector<OperationTime>& operations) {
+  std::string text = formatted("\n  %-31.31s%12s    share   GFLOP/s      GB/s   of its limit\n", heading.c_str(),
+                               ("ms / " + replay).c_str());
   double all = 0.0;
-  for (const BenchOperation& operation : operations) all += operation.time.seconds;
-  for (const auto& [name, time] : operations) {
-    std::snprintf(line, sizeof line, "  %-32.32s%11.3f  %5.1f %%  %8.1f  %8.1f        %5.1f %%\n", name.c_str(),
-                  time.seconds * 1e3, 100.0 * time.seconds / all, time.flops * 1e-9 / time.seconds,
-                  time.bytes * 1e-9 / time.seconds, 100.0 * time.limit_seconds / time.seconds);
-    text += line;
-  }
+  for (const OperationTime& one : operations) all += one.seconds;
+  for (const OperationTime& one : operations)
+    text += formatted("  %-32.32s%11.3f  %5.1f %%  %8.1f  %8.1f        %5.1f %%\n", one.name.c_str(), one.seconds * 1e3,
+                      100.0 * one.seconds / all, one.flops * 1e-9 / one.seconds, one.bytes * 1e-9 / one.seconds,
+                      100.0 * one.limit_seconds / one.seconds);
   return text;
 }
 
@@ -97,7 +92,7 @@ std::string layers_text(const std::vector<BenchLayers>& layers) {
   std::vector<std::string> names = {"layers, ms / batch"};
   std::size_t width = 0;
   for (const BenchLayers& kind : layers) {
-    all += kind.time.seconds;
+    all += kind.seconds;
     is_repeated = is_repeated || kind.again_seconds > 0.0;
     names.push_back(kind.layers > 1 ? std::to_string(kind.layers) + " x " + kind.name : kind.name);
     width = std::max(width, names.back().size());
@@ -107,38 +102,12 @@ std::string layers_text(const std::vector<BenchLayers>& layers) {
   text += "    share   of their limit\n";
   for (std::size_t k = 0; k < layers.size(); ++k) {
     const BenchLayers& kind = layers[k];
-    text += "  " + names[k + 1] + formatted("%11.3f", kind.forward_seconds * 1e3) +
-            formatted("%11.3f", kind.backward_seconds * 1e3);
-    if (is_repeated) text += formatted("%11.3f", kind.again_seconds * 1e3);
-    text += formatted("  %5.1f %%", 100.0 * kind.time.seconds / all) +
-            formatted("          %5.1f %%\n", 100.0 * kind.time.limit_seconds / kind.time.seconds);
+    text += "  " + names[k + 1] + formatted("%11.3f%11.3f", kind.forward_seconds * 1e3, kind.backward_seconds * 1e3) +
+            (is_repeated ? formatted("%11.3f", kind.again_seconds * 1e3) : "") +
+            formatted("  %5.1f %%          %5.1f %%\n", 100.0 * kind.seconds / all,
+                      100.0 * kind.limit_seconds / kind.seconds);
   }
   return text;
-}
-
-Json operations_json(const std::vector<BenchOperation>& operations) {
-  Json all = Json::array();
-  for (const auto& [name, time] : operations) all.push_back(time_json(name, time));
-  return all;
-}
-
-Json layers_json(const std::vector<BenchLayers>& layers) {
-  Json all = Json::array();
-  for (const BenchLayers& kind : layers) {
-    Json layer = time_json(kind.name, kind.time);
-    layer["layers"] = kind.layers;
-    layer["forward_seconds"] = kind.forward_seconds;
-    layer["backward_seconds"] = kind.backward_seconds;
-    layer["recomputed_seconds"] = kind.again_seconds;
-    all.push_back(layer);
-  }
-  return all;
-}
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
 std::string subject_text(const BenchSubject& subject) {
@@ -166,41 +135,6 @@ std::string bench_document(const BenchSubject& subject, const char* measured, co
   document["columns"] = columns;
   return json_text(document, 2) + "\n";
 }
-
-namespace {
-
-Json column_json(const BenchColumn& column) {
-  Json phases = Json::object();
-  for (int phase = 0; phase < kStepPhases; ++phase) {
-    phases[step_phase_name(static_cast<StepPhase>(phase))] = column.phases[phase];
-  }
-  return {{"threads", column.threads},
-          {"simulated", !column.lost.empty()},
-          {"lost", lost_json(column.lost)},
-          {"workers", column.workers},
-          {"batch", column.batch},
-          {"image_size", column.image_size},
-          {"max_seq_length", column.max_seq_length},
-          {"media_engine", column.engine},
-          {"samples_per_second", {{"median", column.median}, {"min", column.least}, {"max", column.most}}},
-          {"tokens_per_second", column.tokens > 0.0 ? Json(column.tokens) : Json(nullptr)},
-          {"decoding", column.decoding.bytes > 0.0
-                           ? Json({{"seconds", column.decoding.seconds}, {"bytes", column.decoding.bytes}})
-                           : Json(nullptr)},
-          {"ceiling_samples_per_second", column.ceiling},
-          {"step_seconds", column.step_seconds},
-          {"losses", column.losses},
-          {"phases", phases},
-          {"loader_samples_per_second", column.could_deliver},
-          {"ring_occupancy", column.ring_occupancy},
-          {"planned_bytes", column.planned_bytes},
-          {"trained_parameters", column.trained_parameters},
-          {"resident_bytes", column.resident_bytes},
-          {"operations", operations_json(column.operations)},
-          {"layers", layers_json(column.layers)}};
-}
-
-}  // namespace
 
 BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const MachineLimits& limits) {
   BenchColumn column;
@@ -233,9 +167,9 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
   if (trains && settings.machine.step_seconds > 0.0) {
     step *= settings.machine.step_seconds;
   } else {
-    const double replays = static_cast<double>(steps.micro_batches);
-    column.operations = operations_of(steps.nodes, replays, limits);
-    column.layers = layers_of(steps.nodes, replays, limits);
+    const std::vector<NodeTime> nodes = of_one_replay(steps.nodes, static_cast<double>(steps.micro_batches));
+    column.operations = times_by_kind(nodes, 1.0, &limits);
+    column.layers = layers_of(nodes, limits);
     // The work is that of a mean batch: the last one of the data may have fewer rows.
     samples = static_cast<double>(steps.rows.samples()) * step;
     step *= limit_seconds_of(column.operations);
@@ -248,43 +182,37 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
 }
 
 std::string bench_text(const Bench& bench) {
+  using Measured = const BenchColumn&;
   std::string text = subject_text(bench);
-  add_row(&text, "", bench.columns, [](const BenchColumn& c) { return c.name; });
-  add_row(&text, "samples/s, median", bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
+  const auto add = [&](const std::string& name, const auto& value) { add_row(&text, name, bench.columns, value); };
   const std::string step = bench.trains ? "step" : "batch";
-  add_row(&text, "  slowest " + step, bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
-  add_row(&text, "  fastest " + step, bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
+  add("", [](Measured c) { return c.name; });
+  add("samples/s, median", [](Measured c) { return formatted("%.2f", c.median); });
+  add("  slowest " + step, [](Measured c) { return formatted("%.2f", c.least); });
+  add("  fastest " + step, [](Measured c) { return formatted("%.2f", c.most); });
   if (bench.generates) {
-    add_row(&text, "tokens/s, median", bench.columns, [](const BenchColumn& c) { return formatted("%.2f", c.tokens); });
-    add_row(&text, "decoder, next tokens", bench.columns,
-            [](const BenchColumn& c) { return formatted("%.3f ms", 1e3 * c.decoding.seconds); });
-    add_row(&text, "  memory traffic", bench.columns,
-            [](const BenchColumn& c) { return formatted("%.1f MB", 1e-6 * c.decoding.bytes); });
-    add_row(&text, "  GB/s", bench.columns,
-            [](const BenchColumn& c) { return formatted("%.1f", 1e-9 * c.decoding.bytes / c.decoding.seconds); });
-    add_row(&text, "  of reading memory", bench.columns, [&bench](const BenchColumn& c) {
-      const double limit = bench.limits.read_gigabytes_per_second;
-      return formatted("%.1f %%", 1e-7 * c.decoding.bytes / c.decoding.seconds / limit);
-    });
+    const auto rate = [](Measured c) { return 1e-9 * c.decoding.bytes / c.decoding.seconds; };
+    add("tokens/s, median", [](Measured c) { return formatted("%.2f", c.tokens); });
+    add("decoder, next tokens", [](Measured c) { return formatted("%.3f ms", 1e3 * c.decoding.seconds); });
+    add("  memory traffic", [](Measured c) { return formatted("%.1f MB", 1e-6 * c.decoding.bytes); });
+    add("  GB/s", [&](Measured c) { return formatted("%.1f", rate(c)); });
+    add("  of reading memory",
+        [&](Measured c) { return formatted("%.1f %%", 100.0 * rate(c) / bench.limits.read_gigabytes_per_second); });
   }
-  add_row(&text, "ceiling, samples/s", bench.columns,
-          [](const BenchColumn& c) { return formatted("%.2f", c.ceiling); });
-  add_row(&text, "  reached", bench.columns,
-          [](const BenchColumn& c) { return formatted("%.1f %%", 100.0 * c.median / c.ceiling); });
-  add_row(&text, step + ", median", bench.columns,
-          [](const BenchColumn& c) { return formatted("%.2f ms", 1e3 * median_of(c.step_seconds)); });
+  add("ceiling, samples/s", [](Measured c) { return formatted("%.2f", c.ceiling); });
+  add("  reached", [](Measured c) { return formatted("%.1f %%", 100.0 * c.median / c.ceiling); });
+  add(step + ", median", [](Measured c) { return formatted("%.2f ms", 1e3 * median_of(c.step_seconds)); });
   for (int phase = 0; phase < kStepPhases; ++phase) {
     const StepPhase named = static_cast<StepPhase>(phase);
     if (!bench.trains && named != StepPhase::kWaitForData && named != StepPhase::kForward) continue;
-    add_row(&text, std::string("  ") + step_phase_name(named), bench.columns, [phase](const BenchColumn& c) {
+    add(std::string("  ") + step_phase_name(named), [phase](Measured c) {
       return std::isnan(c.phases[phase]) ? std::string("-") : formatted("%.2f %%", 100.0 * c.phases[phase]);
     });
   }
-  add_row(&text, "loader can deliver", bench.columns, [](const BenchColumn& c) {
+  add("loader can deliver", [](Measured c) {
     return std::isnan(c.could_deliver) ? std::string("not measured") : formatted("%.1f /s", c.could_deliver);
   });
-  add_row(&text, "ring slots ready", bench.columns,
-          [](const BenchColumn& c) { return formatted("%.2f", c.ring_occupancy); });
+  add("ring slots ready", [](Measured c) { return formatted("%.2f", c.ring_occupancy); });
   add_memory_rows(&text, bench.columns);
   if (bench.names_engines) text += "  columns: media engine, loader workers\n";
   if (!bench.columns.back().operations.empty()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of `bascule bench` and how they are printed.
+// The figures of `bascule bench`, and their output: a table for people, a JSON document for programs. Operations of
+// measured tapes stand beside the limits of this machine, by kind and by layer.
 #pragma once
 
 #include <algorithm>
@@ -9,56 +10,44 @@
 #include <vector>
 
 #include "src/bringup/machine_limits.h"
+#include "src/bringup/workbench.h"
 #include "src/commands/bench_threads.h"
 #include "src/json/json.h"
-#include "src/logs/readable.h"
-#include "src/runtime/tape.h"
+#include "src/json/members.h"
 #include "src/seal/measured_steps.h"
 
 namespace bascule {
 
-// The output of every use of `bascule bench`: the machine measured, and the operations of measured tapes beside the
-// limits of this machine, by kind and by layer.
-
-// The time and work that nodes take together in one replay.
-struct BenchTime {
-  double seconds = 0.0;
-  double flops = 0.0, bytes = 0.0;
-  double limit_seconds = 0.0;  // seconds_at_limits() of each node
-};
-
-// One operation kind, all its places together.
-struct BenchOperation {
-  std::string name;  // "linear_backward"
-  BenchTime time;
-};
-
-// Layers of one kind: their names differ in numbers alone.
-struct BenchLayers {
-  std::string name;  // "text_model.encoder.layer.*"
+// Layers of one kind: their names differ in numbers alone, as "text_model.encoder.layer.*".
+struct BenchLayers : OperationTime {
   std::size_t layers = 0;
   double forward_seconds = 0.0, backward_seconds = 0.0, again_seconds = 0.0;  // again: recomputation
-  BenchTime time;
 };
 
-// nodes: their seconds are sums over so many replays, their work is that of one. The most expensive first.
-std::vector<BenchOperation> operations_of(const std::vector<NodeTime>& nodes, double replays,
-                                          const MachineLimits& limits);
-// In forward order.
-std::vector<BenchLayers> layers_of(const std::vector<NodeTime>& nodes, double replays, const MachineLimits& limits);
+constexpr auto members_of(const OperationTime*) {
+  using T = OperationTime;
+  return std::make_tuple(named("name", &T::name), named("seconds", &T::seconds), named("flops", &T::flops),
+                         named("bytes", &T::bytes), named("limit_seconds", &T::limit_seconds));
+}
+constexpr auto members_of(const BenchLayers*) {
+  using L = BenchLayers;
+  return std::tuple_cat(
+      members_of(static_cast<const OperationTime*>(nullptr)),
+      std::make_tuple(named("layers", &L::layers), named("forward_seconds", &L::forward_seconds),
+                      named("backward_seconds", &L::backward_seconds), named("recomputed_seconds", &L::again_seconds)));
+}
 
-double limit_seconds_of(const std::vector<BenchOperation>& operations);
+// nodes: their seconds are sums over so many replays.
+std::vector<NodeTime> of_one_replay(std::vector<NodeTime> nodes, double replays);
+// Of one replay, in forward order.
+std::vector<BenchLayers> layers_of(const std::vector<NodeTime>& nodes, const MachineLimits& limits);
+
+double limit_seconds_of(const std::vector<OperationTime>& operations);
 
 // Tables. heading: of the column of names; replay: "batch".
 std::string operations_text(const std::string& heading, const std::string& replay,
-                            const std::vector<BenchOperation>& operations);
+                            const std::vector<OperationTime>& operations);
 std::string layers_text(const std::vector<BenchLayers>& layers);
-
-Json operations_json(const std::vector<BenchOperation>& operations);
-Json layers_json(const std::vector<BenchLayers>& layers);
-
-// With an even number of values, the mean of the middle two. values: at least one.
-double median_of(std::vector<double> values);
 
 // A row of figures: its name, then value(column) as text for each column.
 template <typename Column, typename Value>
@@ -94,8 +83,6 @@ std::string subject_text(const BenchSubject& subject);
 // least one.
 std::string bench_document(const BenchSubject& subject, const char* measured, const Json& columns);
 
-// The figures of `bascule bench`, and their output: a table for people, a JSON document for programs.
-
 struct BenchColumn {
   std::string name;  // "32 samples"; of an engine and its workers "host, 2"
   std::int64_t workers = 0;
@@ -115,8 +102,8 @@ struct BenchColumn {
   std::size_t planned_bytes = 0, resident_bytes = 0;
   std::int64_t trained_parameters = 0;
   // Empty where machine.step_seconds waits instead.
-  std::vector<BenchOperation> operations;  // the most expensive first
-  std::vector<BenchLayers> layers;         // in forward order
+  std::vector<OperationTime> operations;  // of a replay, the most expensive first
+  std::vector<BenchLayers> layers;        // in forward order
 };
 
 struct Bench : BenchSubject {

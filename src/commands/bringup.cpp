@@ -6,7 +6,6 @@
 
 #include "src/base/error.h"
 #include "src/bringup/bring_up.h"
-#include "src/bringup/page.h"
 #include "src/bringup/profile.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/report_error.h"

@@ -67,27 +67,6 @@ OptionReference reference_of(CLI::Option* option) {
 
 bool is_in_help(const CLI::Option* option) { return !option->get_group().empty(); }
 
-}  // namespace
-
-ProgramReference program_reference(CLI::App& app) {
-  ProgramReference program;
-  program.purpose = app.get_description();
-  for (CLI::Option* option : app.get_options(is_in_help)) program.options.push_back(reference_of(option));
-  std::vector<std::string> names;
-  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    CommandReference one{command->get_name(), command->get_description(), command->get_footer(), {}, {}};
-    for (CLI::Option* option : command->get_options(is_in_help))
-      (option->get_positional() ? one.arguments : one.options).push_back(reference_of(option));
-    names.push_back(one.name);
-    program.commands.push_back(std::move(one));
-  }
-  // `help` checks its argument itself, to name the nearest command.
-  for (OptionReference& argument : program.commands.back().arguments) argument.words = names;
-  return program;
-}
-
-namespace {
-
 std::string joined(const std::vector<std::string>& words, const char* separator) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
@@ -170,6 +149,23 @@ std::string zsh_argument(const OptionReference& argument, const char* indent) {
 }
 
 }  // namespace
+
+ProgramReference program_reference(CLI::App& app) {
+  ProgramReference program;
+  program.purpose = app.get_description();
+  for (CLI::Option* option : app.get_options(is_in_help)) program.options.push_back(reference_of(option));
+  std::vector<std::string> names;
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    CommandReference one{command->get_name(), command->get_description(), command->get_footer(), {}, {}};
+    for (CLI::Option* option : command->get_options(is_in_help))
+      (option->get_positional() ? one.arguments : one.options).push_back(reference_of(option));
+    names.push_back(one.name);
+    program.commands.push_back(std::move(one));
+  }
+  // `help` checks its argument itself, to name the nearest command.
+  for (OptionReference& argument : program.commands.back().arguments) argument.words = names;
+  return program;
+}
 
 std::string bash_completion(const ProgramReference& program) {
   std::string cases, values;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line as plain values, and its completions for bash and zsh.
+// The command line as plain values, its completions for bash and zsh, and the manual pages.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace bascule {
 
-// The command line as plain values: what the manual page and the completions say of it. Read from the parser itself, so
-// that neither can list an option that the program does not have.
+// The command line as plain values, read from the parser itself, so that nothing can list an option that the program
+// does not have.
 
 struct OptionReference {
   std::vector<std::string> names;     // {"-o", "--output"}; of an argument without a name: {"file"}
@@ -40,5 +40,21 @@ ProgramReference program_reference(CLI::App& app);
 
 std::string bash_completion(const ProgramReference& program);
 std::string zsh_completion(const ProgramReference& program);
+
+// The program's exit codes, as the manual page and the first page list them.
+
+struct ExitCode {
+  std::string codes;  // "3"; several with one meaning: "129, 130, 143"
+  std::string meaning;
+};
+
+std::vector<ExitCode> exit_codes();
+
+// The manual pages bascule(1) and bascule.toml(5), in the macros of man(7), from the tables that the program itself
+// works with.
+
+// date: of the page, "2026-11-26"; may be empty.
+std::string program_manual(const ProgramReference& program, const std::string& date);
+std::string settings_manual(const std::string& date);
 
 }  // namespace bascule

@@ -7,7 +7,6 @@
 #include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/json/json.h"
-#include "src/reproduce/hash_log.h"
 #include "src/reproduce/judge_repeat.h"
 
 namespace bascule {

@@ -10,7 +10,7 @@
 #include "src/bringup/profile.h"
 #include "src/commands/check_outputs.h"
 #include "src/doctor/doctor.h"
-#include "src/doctor/document.h"
+#include "src/doctor/finding.h"
 #include "src/files/durable_write.h"
 #include "src/index/data_files.h"
 #include "src/pictures/picture_decoder.h"

@@ -14,7 +14,6 @@
 
 #include "src/base/error.h"
 #include "src/commands/completion.h"
-#include "src/commands/manual.h"
 #include "src/commands/program.h"
 #include "src/commands/unit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/manual.h"
+#include "src/commands/completion.h"
 
 #include <algorithm>
 #include <csignal>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/bringup/causes.h"
+#include "src/bringup/profile.h"
 #include "src/commands/command_line.h"
 #include "src/commands/unit.h"
 #include "src/models/families.h"
@@ -22,23 +22,6 @@ namespace {
 ExitCode of(ErrorKind kind, const char* meaning) { return {std::to_string(exit_code(kind)), meaning}; }
 
 std::string of_signal(int number) { return std::to_string(128 + number); }
-
-}  // namespace
-
-std::vector<ExitCode> exit_codes() {
-  return {{"0", "done"},
-          of(ErrorKind::kInternal, "bug in Bascule"),
-          of(ErrorKind::kSettings, "settings or command line"),
-          of(ErrorKind::kData, "data, model or device"),
-          of(ErrorKind::kMemory, "not enough memory"),
-          of(ErrorKind::kRank, "a rank failed"),
-          of(ErrorKind::kDisk, "disk"),
-          of(ErrorKind::kNotAsRecorded, "machine or result is not what was recorded"),
-          {of_signal(SIGHUP) + ", " + of_signal(SIGINT) + ", " + of_signal(SIGTERM),
-           "stopped by a signal (SIGHUP, SIGINT, SIGTERM) after saving"}};
-}
-
-namespace {
 
 constexpr std::size_t kLineBytes = 80;
 
@@ -197,6 +180,19 @@ void add_models(Page* page) {
 }
 
 }  // namespace
+
+std::vector<ExitCode> exit_codes() {
+  return {{"0", "done"},
+          of(ErrorKind::kInternal, "bug in Bascule"),
+          of(ErrorKind::kSettings, "settings or command line"),
+          of(ErrorKind::kData, "data, model or device"),
+          of(ErrorKind::kMemory, "not enough memory"),
+          of(ErrorKind::kRank, "a rank failed"),
+          of(ErrorKind::kDisk, "disk"),
+          of(ErrorKind::kNotAsRecorded, "machine or result is not what was recorded"),
+          {of_signal(SIGHUP) + ", " + of_signal(SIGINT) + ", " + of_signal(SIGTERM),
+           "stopped by a signal (SIGHUP, SIGINT, SIGTERM) after saving"}};
+}
 
 std::string program_manual(const ProgramReference& program, const std::string& date) {
   Page page("BASCULE", "1", date, "User Commands");

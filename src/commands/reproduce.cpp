@@ -17,7 +17,7 @@
 #include "src/json/json.h"
 #include "src/logs/readable.h"
 #include "src/reproduce/judge_repeat.h"
-#include "src/reproduce/record_check.h"
+#include "src/reproduce/run_record.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {

@@ -5,7 +5,7 @@
 //   record    record/recorded_run.h (record_run), record/check_fits.h, record/resume_check.h, seal/disk_demand.h
 //   seal      seal/sealed_run.h (SealedRun), seal/sealed_records.h, runtime/guard.h
 //   replay    replay/loop.h (TrainingLoop::run), commands/stop_signal.h
-//   finish    finish/finish.h, answer/results.h, reproduce/run_record.h, run_folder/run_marker.h
+//   finish    finish/finish.h, answer/report.h, reproduce/run_record.h, run_folder/run_marker.h
 #include "src/commands/commands.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/answer/results.h"
+#include "src/answer/report.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/messages.h"
@@ -42,7 +42,6 @@
 #include "src/record/plan_control.h"
 #include "src/record/resume_check.h"
 #include "src/record/unread_settings.h"
-#include "src/reproduce/record_check.h"
 #include "src/reproduce/run_record.h"
 #include "src/run_folder/evaluate_again.h"
 #include "src/run_folder/run_folder.h"

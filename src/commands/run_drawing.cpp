@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/answer/results.h"
+#include "src/answer/report.h"
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/systemd.h"

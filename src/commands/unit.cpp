@@ -352,6 +352,15 @@ void add_folders(const Manifest& manifest, std::set<std::string>* folders) {
     folders->insert(std::filesystem::path(manifest.picture_location(picture)).parent_path().string());
 }
 
+std::string template_text(UnitFacts facts, const std::string& program, const char* command) {
+  facts.documentation = "man:bascule(1) man:bascule.toml(5)";
+  facts.start = word(program) + command + "\"" + kSettingsFolder + "/%i.toml\"";
+  facts.user = kServiceUser;
+  facts.state_folder = "bascule/%i";
+  facts.mounted = temporary_of({program});
+  return text_of(facts);
+}
+
 }  // namespace
 
 std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
@@ -395,19 +404,6 @@ ServiceUnits service_units(const RecordedService& service, const UnitPlace& plac
   UnitRun run{settings, service.plan, service.threads, "", 0, {serve.api_key_file.resolved}, service.name, socket_unit};
   return {text_of(facts_of(run, place)), socket_text(name, listen)};
 }
-
-namespace {
-
-std::string template_text(UnitFacts facts, const std::string& program, const char* command) {
-  facts.documentation = "man:bascule(1) man:bascule.toml(5)";
-  facts.start = word(program) + command + "\"" + kSettingsFolder + "/%i.toml\"";
-  facts.user = kServiceUser;
-  facts.state_folder = "bascule/%i";
-  facts.mounted = temporary_of({program});
-  return text_of(facts);
-}
-
-}  // namespace
 
 std::string template_unit_text(const std::string& program) {
   constexpr std::int64_t kCheckpointBytes = std::int64_t{28} << 30;

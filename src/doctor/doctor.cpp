@@ -2,15 +2,13 @@
 #include "src/doctor/doctor.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include "src/base/error.h"
-#include "src/doctor/batches.h"
+#include "src/base/messages.h"
+#include "src/doctor/data.h"
+#include "src/doctor/equal_rows.h"
 #include "src/doctor/finding.h"
-#include "src/doctor/pictures.h"
-#include "src/doctor/texts.h"
-#include "src/doctor/training_time.h"
 #include "src/record/recorded_run.h"
 #include "src/runtime/threads.h"
 
@@ -86,12 +84,11 @@ MeanSample mean_sample(const OpenedData& opened, const ReadData& read) {
 void find_false_negatives(const BatchFigures& batches, std::vector<Finding>* findings) {
   if (batches.equal_pairs <= 0.0) return;
   const bool are_many = batches.rows_in_pairs > kManyFalseNegatives * static_cast<double>(batches.batch);
-  char text[400];
-  std::snprintf(text, sizeof text,
-                "a batch of %lld has %.3g pairs of rows with the same picture or the same caption on average, and the "
-                "loss takes each of a pair for a negative of the other: without dropout and random changes of pictures "
-                "it cannot fall below %.3g",
-                static_cast<long long>(batches.batch), batches.equal_pairs, batches.loss_floor);
+  const std::string text = formatted(
+      "a batch of %lld has %.3g pairs of rows with the same picture or the same caption on average, and the "
+      "loss takes each of a pair for a negative of the other: without dropout and random changes of pictures "
+      "it cannot fall below %.3g",
+      static_cast<long long>(batches.batch), batches.equal_pairs, batches.loss_floor);
   findings->push_back({are_many ? Level::kWarning : Level::kNote, "false_negatives", text,
                        "remove repeated rows, or train with smaller batches",
                        static_cast<std::int64_t>(batches.equal_pairs + 0.5)});

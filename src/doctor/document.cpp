@@ -1,64 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/doctor/document.h"
+#include "src/doctor/finding.h"
 
 #include <algorithm>
 #include <fstream>
 #include <string_view>
 
 #include "src/base/messages.h"
-#include "src/doctor/finding.h"
-#include "src/doctor/texts.h"
+#include "src/doctor/data.h"
 #include "src/json/json.h"
+#include "src/json/members.h"
 #include "src/logs/readable.h"
 
 namespace bascule {
+
+constexpr auto members_of(const LengthBar*) {
+  using B = LengthBar;
+  return std::make_tuple(named("from", &B::from), named("to", &B::to), named("texts", &B::texts));
+}
+constexpr auto members_of(const TextFigures*) {
+  using F = TextFigures;
+  return std::make_tuple(named("kind", &F::kind), named("limit_setting", &F::limit_setting), named("texts", &F::texts),
+                         named("tokens", &F::tokens), named("longest", &F::longest), named("cut_texts", &F::cut_texts),
+                         named("cut_tokens", &F::cut_tokens), named("empty_texts", &F::empty_texts),
+                         named("unknown_tokens", &F::unknown_tokens),
+                         named("texts_with_unknown", &F::texts_with_unknown),
+                         named("texts_all_unknown", &F::texts_all_unknown));
+}
+constexpr auto members_of(const ClassCount*) {
+  return std::make_tuple(named("name", &ClassCount::name), named("rows", &ClassCount::rows));
+}
+constexpr auto members_of(const ValueFigures*) {
+  using F = ValueFigures;
+  return std::make_tuple(named("least", &F::least), named("mean", &F::mean), named("most", &F::most));
+}
+constexpr auto members_of(const PictureFigures*) {
+  using F = PictureFigures;
+  return std::make_tuple(named("pictures", &F::pictures), named("unusable", &F::unusable),
+                         named("shortest_side", &F::shortest_side), named("longest_side", &F::longest_side));
+}
+constexpr auto members_of(const BatchFigures*) {
+  using F = BatchFigures;
+  return std::make_tuple(named("batch", &F::batch), named("rows", &F::rows), named("equal_pairs", &F::equal_pairs),
+                         named("rows_in_pairs", &F::rows_in_pairs), named("loss_floor", &F::loss_floor));
+}
+constexpr auto members_of(const Example*) {
+  return std::make_tuple(named("text", &Example::text), named("pictures", &Example::pictures));
+}
+
 namespace {
 
 Json json_of(const TextFigures& figures) {
-  Json bars = Json::array();
-  for (const LengthBar& bar : length_bars(figures))
-    bars.push_back({{"from", bar.from}, {"to", bar.to}, {"texts", bar.texts}});
-  return {{"kind", figures.kind},
-          {"limit", figures.limit > 0 ? Json(figures.limit) : Json(nullptr)},
-          {"limit_setting", figures.limit_setting},
-          {"texts", figures.texts},
-          {"tokens", figures.tokens},
-          {"longest", figures.longest},
-          {"median", figures.quantile(0.5)},
-          {"percentile_99", figures.quantile(0.99)},
-          {"cut_texts", figures.cut_texts},
-          {"cut_tokens", figures.cut_tokens},
-          {"empty_texts", figures.empty_texts},
-          {"unknown_tokens", figures.unknown_tokens},
-          {"texts_with_unknown", figures.texts_with_unknown},
-          {"texts_all_unknown", figures.texts_all_unknown},
-          {"lengths", bars}};
-}
-
-Json json_of(const SplitFigures& split) {
-  Json texts = Json::array(), classes = Json::array();
-  for (const TextFigures& figures : split.texts) texts.push_back(json_of(figures));
-  for (const ClassCount& one : split.classes) classes.push_back({{"name", one.name}, {"rows", one.rows}});
-  Json json = {
-      {"name", split.name}, {"file", split.file}, {"rows", split.rows}, {"texts", texts}, {"classes", classes}};
-  if (split.values)
-    json["values"] = {{"least", split.values->least}, {"mean", split.values->mean}, {"most", split.values->most}};
-  if (split.pictures)
-    json["pictures"] = {{"pictures", split.pictures->pictures},
-                        {"unusable", split.pictures->unusable},
-                        {"shortest_side", split.pictures->shortest_side},
-                        {"longest_side", split.pictures->longest_side}};
+  Json json = written(figures);
+  json["limit"] = figures.limit > 0 ? Json(figures.limit) : Json(nullptr);
+  json["median"] = figures.quantile(0.5);
+  json["percentile_99"] = figures.quantile(0.99);
+  json["lengths"] = written(length_bars(figures));
   return json;
 }
 
-Json json_of(const Example& example) { return {{"text", example.text}, {"pictures", Json(example.pictures)}}; }
+Json json_of(const SplitFigures& split) {
+  Json json = {{"name", split.name}, {"file", split.file}, {"rows", split.rows}, {"classes", written(split.classes)}};
+  json["texts"] = Json::array();
+  for (const TextFigures& figures : split.texts) json["texts"].push_back(json_of(figures));
+  if (split.values) json["values"] = written(*split.values);
+  if (split.pictures) json["pictures"] = written(*split.pictures);
+  return json;
+}
 
 Json json_of(const Finding& finding) {
-  Json examples = Json::array();
-  for (std::size_t i = 0; i < std::min(kMostExamples, finding.examples.size()); ++i)
-    examples.push_back(json_of(finding.examples[i]));
+  const std::size_t shown = std::min(kMostExamples, finding.examples.size());
+  const std::vector<Example> examples(finding.examples.begin(),
+                                      finding.examples.begin() + static_cast<std::ptrdiff_t>(shown));
   return {{"level", level_name(finding.level)}, {"check", finding.check}, {"what", finding.what},
-          {"what_to_do", finding.what_to_do},   {"count", finding.count}, {"examples", examples}};
+          {"what_to_do", finding.what_to_do},   {"count", finding.count}, {"examples", written(examples)}};
 }
 
 Json json_of(const TimeFigures& time) {
@@ -78,49 +92,6 @@ Json json_of(const TimeFigures& time) {
 
 // Each line of a list begins so.
 constexpr char kListBegin[] = "{\"check\":\"";
-
-}  // namespace
-
-std::string diagnosis_list(const Diagnosis& diagnosis) {
-  std::string list;
-  for (const Finding& finding : diagnosis.findings) {
-    for (const Example& example : finding.examples) {
-      Json line = json_of(example);
-      line["check"] = finding.check;
-      line["level"] = level_name(finding.level);
-      list += json_text(line, -1) + "\n";
-    }
-  }
-  return list;
-}
-
-bool is_diagnosis_list(const std::string& file) {
-  char begin[sizeof kListBegin - 1] = {};
-  std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
-  return std::string_view(begin, sizeof begin) == kListBegin;
-}
-
-std::string diagnosis_json(const Diagnosis& diagnosis) {
-  Json splits = Json::array(), findings = Json::array();
-  for (const SplitFigures& split : diagnosis.splits) splits.push_back(json_of(split));
-  for (const Finding& finding : diagnosis.findings) findings.push_back(json_of(finding));
-  Json document = {{"settings_file", diagnosis.settings_file},
-                   {"splits", splits},
-                   {"findings", findings},
-                   {"exit_code", diagnosis.exit_code}};
-  if (diagnosis.batches) {
-    const BatchFigures& batches = *diagnosis.batches;
-    document["false_negatives"] = {{"batch", batches.batch},
-                                   {"rows", batches.rows},
-                                   {"equal_pairs", batches.equal_pairs},
-                                   {"rows_in_pairs", batches.rows_in_pairs},
-                                   {"loss_floor", batches.loss_floor}};
-  }
-  if (diagnosis.time) document["training"] = json_of(*diagnosis.time);
-  return json_text(document, 2) + "\n";
-}
-
-namespace {
 
 constexpr std::size_t kShownExamples = 3, kShownClasses = 8;
 
@@ -174,6 +145,55 @@ void add_time(const TimeFigures& time, std::vector<NamedText>* lines) {
 }
 
 }  // namespace
+
+std::string count_text(std::int64_t count) { return readable_count(count); }
+
+std::string counted(std::int64_t count, const std::string& noun) {
+  return count_text(count) + " " + noun_for(count, noun);
+}
+
+std::string share_text(std::int64_t part, std::int64_t all) {
+  if (all == 0 || part == 0) return "0 %";
+  const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(all);
+  return part == all ? "100 %" : formatted(percent < 10.0 ? "%.2g %%" : "%.1f %%", percent);
+}
+
+const char* level_name(Level level) {
+  constexpr const char* kNames[] = {"fails", "warning", "note"};
+  return kNames[static_cast<int>(level)];
+}
+
+std::string diagnosis_list(const Diagnosis& diagnosis) {
+  std::string list;
+  for (const Finding& finding : diagnosis.findings) {
+    for (const Example& example : finding.examples) {
+      Json line = written(example);
+      line["check"] = finding.check;
+      line["level"] = level_name(finding.level);
+      list += json_text(line, -1) + "\n";
+    }
+  }
+  return list;
+}
+
+bool is_diagnosis_list(const std::string& file) {
+  char begin[sizeof kListBegin - 1] = {};
+  std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
+  return std::string_view(begin, sizeof begin) == kListBegin;
+}
+
+std::string diagnosis_json(const Diagnosis& diagnosis) {
+  Json splits = Json::array(), findings = Json::array();
+  for (const SplitFigures& split : diagnosis.splits) splits.push_back(json_of(split));
+  for (const Finding& finding : diagnosis.findings) findings.push_back(json_of(finding));
+  Json document = {{"settings_file", diagnosis.settings_file},
+                   {"splits", splits},
+                   {"findings", findings},
+                   {"exit_code", diagnosis.exit_code}};
+  if (diagnosis.batches) document["false_negatives"] = written(*diagnosis.batches);
+  if (diagnosis.time) document["training"] = json_of(*diagnosis.time);
+  return json_text(document, 2) + "\n";
+}
 
 std::vector<NamedText> lines_of(const SplitFigures& split) {
   std::vector<NamedText> lines;

@@ -2,9 +2,10 @@
 #include "src/doctor/equal_rows.h"
 
 #include <algorithm>
+#include <map>
 
 #include "src/base/digest.h"
-#include "src/doctor/finding.h"
+#include "src/base/elementary.h"
 
 namespace bascule {
 namespace {
@@ -14,6 +15,89 @@ struct Key {
   RowOfSplit row;
 };
 static_assert(sizeof(Key) == 16);
+
+// The examples whose first row comes first are kept.
+bool comes_before(const std::pair<RowOfSplit, RowOfSplit>& a, const std::pair<RowOfSplit, RowOfSplit>& b) {
+  return a.first < b.first;
+}
+
+double pairs_of(std::int64_t rows) { return 0.5 * static_cast<double>(rows) * static_cast<double>(rows - 1); }
+
+// Chances of X = 0, 1, ... among `partners` of a row: sequential, so that no factorial is needed. Each further partner
+// is drawn or not; chances below 1e-300 stay 0.
+class Companions {
+ public:
+  Companions(std::int64_t rows, std::int64_t batch) : rows_(rows - 1), drawn_(batch - 1) {}
+
+  // P(X = 0) for `partners`.
+  double none(std::int64_t partners) const {
+    double chance = 1.0;
+    for (std::int64_t i = 0; i < partners && chance > 0.0; ++i)
+      chance *= static_cast<double>(std::max<std::int64_t>(0, rows_ - drawn_ - i)) / static_cast<double>(rows_ - i);
+    return chance;
+  }
+
+  // E ln(1 + X).
+  double mean_log(std::int64_t partners) const {
+    if (partners == 0 || drawn_ <= 0) return 0.0;
+    // From the likeliest count outwards, by the ratio of neighbouring chances; normalised by their sum.
+    const std::int64_t least = std::max<std::int64_t>(0, drawn_ - (rows_ - partners));
+    const std::int64_t most = std::min(partners, drawn_);
+    const std::int64_t middle =
+        std::clamp(static_cast<std::int64_t>(static_cast<double>(drawn_ + 1) * static_cast<double>(partners + 1) /
+                                             static_cast<double>(rows_ + 2)),
+                   least, most);
+    double all = 1.0, sum = log_of(middle);
+    double chance = 1.0;
+    for (std::int64_t x = middle; x < most && chance > kLeast; ++x)
+      add(chance *= ratio(x, partners), x + 1, &all, &sum);
+    chance = 1.0;
+    for (std::int64_t x = middle; x > least && chance > kLeast; --x)
+      add(chance /= ratio(x - 1, partners), x - 1, &all, &sum);
+    return sum / all;
+  }
+
+ private:
+  static constexpr double kLeast = 1e-18;
+
+  static double log_of(std::int64_t x) { return fixed_log(1.0 + static_cast<double>(x)); }
+  static void add(double chance, std::int64_t x, double* all, double* sum) {
+    *all += chance;
+    *sum += chance * log_of(x);
+  }
+  // P(x + 1) / P(x)
+  double ratio(std::int64_t x, std::int64_t partners) const {
+    return static_cast<double>(partners - x) * static_cast<double>(drawn_ - x) /
+           (static_cast<double>(x + 1) * static_cast<double>(rows_ - partners - drawn_ + x + 1));
+  }
+
+  std::int64_t rows_, drawn_;
+};
+
+// By size: how many groups have it.
+using Sizes = std::map<std::int64_t, std::int64_t>;
+
+// sum over rows of h(n).
+double sum_of_logs(const Sizes& sizes, const Companions& companions) {
+  double sum = 0.0;
+  for (const auto& [size, groups] : sizes) sum += static_cast<double>(groups * size) * companions.mean_log(size - 1);
+  return sum;
+}
+
+double sum_of_pairs(const Sizes& sizes) {
+  double sum = 0.0;
+  for (const auto& [size, groups] : sizes) sum += static_cast<double>(groups) * pairs_of(size);
+  return sum;
+}
+
+// A row's partners: of its caption, of its picture, less those that are both.
+std::vector<std::int64_t> size_of_each(const RowDigests& digests) {
+  std::vector<std::int64_t> sizes(digests.size(), 1);
+  find_equal_rows({&digests}, [&](const std::vector<RowOfSplit>& group) {
+    for (const RowOfSplit& row : group) sizes[row.row] = static_cast<std::int64_t>(group.size());
+  });
+  return sizes;
+}
 
 }  // namespace
 
@@ -47,25 +131,16 @@ void find_equal_rows(const std::vector<const RowDigests*>& by_split, const SeeGr
   }
 }
 
-std::vector<std::int64_t> group_sizes(RowDigests digests) {
-  std::sort(digests.begin(), digests.end());
-  std::vector<std::int64_t> sizes;
-  for (std::size_t first = 0, end = 0; first < digests.size(); first = end) {
-    while (end < digests.size() && digests[end] == digests[first] && (end == first || digests[first] != kNoContent))
-      ++end;
-    sizes.push_back(static_cast<std::int64_t>(end - first));
-  }
+std::map<std::int64_t, std::int64_t> group_sizes(const RowDigests& digests) {
+  std::map<std::int64_t, std::int64_t> sizes;
+  std::int64_t single = static_cast<std::int64_t>(digests.size());
+  find_equal_rows({&digests}, [&](const std::vector<RowOfSplit>& group) {
+    ++sizes[static_cast<std::int64_t>(group.size())];
+    single -= static_cast<std::int64_t>(group.size());
+  });
+  if (single > 0) sizes[1] = single;
   return sizes;
 }
-
-namespace {
-
-// The examples whose first row comes first are kept.
-bool comes_before(const std::pair<RowOfSplit, RowOfSplit>& a, const std::pair<RowOfSplit, RowOfSplit>& b) {
-  return a.first < b.first;
-}
-
-}  // namespace
 
 EqualContentCounter::EqualContentCounter(std::size_t splits, std::size_t most)
     : splits_(splits), most_(most), cells_(splits * splits) {
@@ -108,6 +183,34 @@ EqualContent equal_content(const std::vector<const RowDigests*>& by_split, std::
   EqualContentCounter counter(by_split.size(), most);
   find_equal_rows(by_split, [&](const std::vector<RowOfSplit>& group) { counter.add(group); });
   return counter.content();
+}
+
+BatchFigures batch_figures(const RowDigests& captions, const RowDigests& pictures, std::int64_t batch) {
+  BatchFigures figures;
+  figures.rows = static_cast<std::int64_t>(captions.size());
+  figures.batch = std::min(batch, figures.rows);
+  if (figures.batch < 2) return figures;
+  const Companions companions(figures.rows, figures.batch);
+  RowDigests both(captions.size());
+  for (std::size_t row = 0; row < captions.size(); ++row) both[row] = digest_of_both(captions[row], pictures[row]);
+  const Sizes of_captions = group_sizes(captions), of_pictures = group_sizes(pictures), of_both = group_sizes(both);
+  const double rows = static_cast<double>(figures.rows), drawn = static_cast<double>(figures.batch);
+  figures.loss_floor = (2.0 * sum_of_logs(of_captions, companions) + 2.0 * sum_of_logs(of_pictures, companions) -
+                        sum_of_logs(of_both, companions)) /
+                       (3.0 * rows);
+  figures.equal_pairs = (sum_of_pairs(of_captions) + sum_of_pairs(of_pictures) - sum_of_pairs(of_both)) *
+                        (drawn / rows) * ((drawn - 1.0) / (rows - 1.0));
+  std::map<std::int64_t, std::int64_t> rows_with_partners;
+  {
+    std::vector<std::int64_t> partners = size_of_each(captions);
+    const std::vector<std::int64_t> with_picture = size_of_each(pictures), with_both = size_of_each(both);
+    for (std::size_t row = 0; row < partners.size(); ++row)
+      ++rows_with_partners[partners[row] + with_picture[row] - with_both[row] - 1];
+  }
+  for (const auto& [partners, count] : rows_with_partners)
+    figures.rows_in_pairs += static_cast<double>(count) * (1.0 - companions.none(partners));
+  figures.rows_in_pairs *= drawn / rows;
+  return figures;
 }
 
 }  // namespace bascule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings and the diagnosis made of them.
+// Findings, the diagnosis made of them, and its forms: JSON, text and a page.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "src/answer/page.h"
+
 namespace bascule {
 
-// Words for findings: "12 of 1,583 captions", "1 picture", "0.76 %".
-
+// Words for findings.
 std::string count_text(std::int64_t count);  // "1,583"
 // "1 picture", "1,583 pictures".
 std::string counted(std::int64_t count, const std::string& noun);
@@ -22,10 +23,8 @@ std::string share_text(std::int64_t part, std::int64_t all);  // "0.76 %", of no
 inline const char* verb_of(std::int64_t count) { return count == 1 ? "is" : "are"; }
 inline const char* has_of(std::int64_t count) { return count == 1 ? "has" : "have"; }
 
-// Keeps the first of many, in an order that they do not come in: examples of a finding. Of equal ones those that came
-// first.
-
-// In order, and no more than that.
+// Keeps the first of many, in an order that they do not come in, and no more than that: examples of a finding. Of equal
+// ones those that came first.
 template <typename T, typename Before>
 void keep_first(std::vector<T>* list, std::size_t most, const Before& before) {
   std::stable_sort(list->begin(), list->end(), before);
@@ -38,8 +37,6 @@ void add_one(std::vector<T>* list, T one, std::size_t most, const Before& before
   list->push_back(std::move(one));
   if (list->size() / 2 >= most) keep_first(list, most, before);
 }
-
-// Findings of `bascule doctor`: one line each, with examples.
 
 enum class Level {
   kFails,    // training would end with an error
@@ -66,8 +63,8 @@ struct Finding {
   std::vector<Example> examples = {};
 };
 
-// All that `bascule doctor` says: figures of the data, findings, and what training would take. document.h
-// shows it. The same for the same data on every machine, but for TimeFacts.
+// All that `bascule doctor` says: figures of the data, findings, and what training would take. The same for the same
+// data on every machine, but for TimeFigures.
 
 // The lengths in tokens of one kind of text of a split.
 struct TextFigures {
@@ -112,7 +109,7 @@ struct SplitFigures {
   std::optional<PictureFigures> pictures;
 };
 
-// False negatives of contrastive training: batches.h.
+// False negatives of contrastive training: equal_rows.h.
 struct BatchFigures {
   std::int64_t batch = 0, rows = 0;
   double equal_pairs = 0.0;    // expected in a batch: pairs of rows with the same picture or the same caption
@@ -139,5 +136,33 @@ struct Diagnosis {
   std::vector<Finding> findings;  // the gravest first, then in the order of the checks
   int exit_code = 0;
 };
+
+// The JSON document that `bascule doctor --json` prints, and the lines of `--list`. README.md of this folder lists the
+// keys.
+std::string diagnosis_json(const Diagnosis& diagnosis);
+
+// A line for each example of each finding: all rows, where the diagnosis was made with room for them.
+std::string diagnosis_list(const Diagnosis& diagnosis);
+// Whether a file is such a list: nothing else is written over.
+bool is_diagnosis_list(const std::string& file);
+
+// A diagnosis as text, and what the page has too: lines of a split and of the training.
+std::vector<NamedText> lines_of(const SplitFigures& split);
+std::vector<NamedText> lines_of(const Diagnosis& diagnosis);
+// How many texts of the split are how long, and which of them are cut.
+Table lengths_of(const TextFigures& figures, const SplitFigures& split);
+// "0 would stop training, 2 warnings, 5 notes"
+std::string verdict_of(const Diagnosis& diagnosis);
+
+std::string diagnosis_text(const Diagnosis& diagnosis);
+
+// A diagnosis as a page: `bascule doctor --html`. One file that loads nothing; pictures of examples are in it, scaled
+// down.
+
+// Whether a file is such a page: nothing else is written over.
+bool is_diagnosis_page(const std::string& file);
+
+// Reads the pictures of examples; one that cannot be decoded has none.
+std::string diagnosis_html(const Diagnosis& diagnosis);
 
 }  // namespace bascule

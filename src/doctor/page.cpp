@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/doctor/document.h"
+#include "src/doctor/finding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,11 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/answer/html_text.h"
-#include "src/answer/table.h"
 #include "src/base/paths.h"
-#include "src/doctor/finding.h"
-#include "src/doctor/texts.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/png_file.h"
 

@@ -4,10 +4,11 @@
 #include <functional>
 #include <system_error>
 
+#include "src/base/messages.h"
 #include "src/base/paths.h"
+#include "src/doctor/data.h"
 #include "src/doctor/equal_rows.h"
 #include "src/doctor/finding.h"
-#include "src/doctor/pictures.h"
 #include "src/files/input_file.h"
 #include "src/loader/media.h"
 #include "src/text/nfc.h"
@@ -24,13 +25,13 @@ std::string location(const OpenedData& opened, std::size_t split, std::int64_t p
   return opened.data().splits[split].manifest->picture_location(picture);
 }
 
-std::string size_text(const PictureRecord& record) {
-  return std::to_string(record.width) + " x " + std::to_string(record.height);
-}
-
-std::string reason_text(std::int64_t reason) {
-  if (-reason == EISDIR || -reason == kNotAFile) return "not a file";
-  return reason < 0 ? std::generic_category().message(static_cast<int>(-reason)) : picture_reason_text(reason);
+// What is wrong with it, or its size.
+std::string state_text(const PictureRecord& record) {
+  if (record.reason == 0) return formatted("%u x %u pixels", record.width, record.height);
+  if (record.reason == -ENOENT) return "the file is missing";
+  if (-record.reason == EISDIR || -record.reason == kNotAFile) return "not a file";
+  return record.reason < 0 ? std::generic_category().message(static_cast<int>(-record.reason))
+                           : picture_reason_text(record.reason);
 }
 
 // A finding about the pictures that `is_one` chooses.
@@ -38,8 +39,7 @@ struct PictureCheck {
   Level level = Level::kWarning;
   const char* check = "";
   std::function<bool(const PictureRecord& record)> is_one;
-  std::function<std::string(const PictureRecord& record)> says;  // of an example
-  std::function<std::string(std::int64_t count)> what;           // behind "3 of 9 pictures"
+  std::string one, many;  // behind "1 of 9 pictures" and behind "3 of 9 pictures"
   const char* what_to_do = "";
 };
 
@@ -53,13 +53,13 @@ void find_those(const OpenedData& opened, const SplitPictures& pictures, const P
     if (finding.examples.size() >= opened.most_examples()) continue;
     const std::string place = location(opened, pictures.split, static_cast<std::int64_t>(picture));
     const std::string note = record.reason == -ENOENT ? note_on_other_form(place) : "";
-    finding.examples.push_back({shown_path(place) + ": " + check.says(record) + note, {}});
+    finding.examples.push_back({shown_path(place) + ": " + state_text(record) + note, {}});
     if (record.width > 0) finding.examples.back().pictures.push_back(place);
   }
   if (finding.count == 0) return;
   finding.what = opened.name(pictures.split) + ": " + count_text(finding.count) + " of " +
                  counted(static_cast<std::int64_t>(pictures.records.size()), "picture") + " " +
-                 check.what(finding.count);
+                 (finding.count == 1 ? check.one : check.many);
   findings->push_back(std::move(finding));
 }
 
@@ -67,19 +67,16 @@ void find_those(const OpenedData& opened, const SplitPictures& pictures, const P
 std::vector<PictureCheck> checks_of_files(bool stops) {
   const Level level = stops ? Level::kFails : Level::kWarning;
   return {{level, "missing_pictures", [](const PictureRecord& record) { return record.reason == -ENOENT; },
-           [](const PictureRecord&) { return std::string("the file is missing"); },
-           [](std::int64_t count) { return std::string(verb_of(count)) + " missing"; },
+           "is missing", "are missing",
            stops ? "correct the paths, remove the rows, or set data.on_bad_sample = \"skip\""
                  : "correct the paths, or remove the rows, which the run skips"},
           {Level::kFails, "unreadable_pictures",
-           [](const PictureRecord& record) { return record.reason < 0 && record.reason != -ENOENT; },
-           [](const PictureRecord& record) { return reason_text(record.reason); },
-           [](std::int64_t) { return std::string("cannot be read"); },
+           [](const PictureRecord& record) { return record.reason < 0 && record.reason != -ENOENT; }, "cannot be read",
+           "cannot be read",
            "put pictures in their place, or remove the rows: data.on_bad_sample = \"skip\" skips only files that are "
            "missing or cannot be decoded"},
-          {level, "damaged_pictures", [](const PictureRecord& record) { return record.reason > 0; },
-           [](const PictureRecord& record) { return reason_text(record.reason); },
-           [](std::int64_t) { return std::string("cannot be used"); },
+          {level, "damaged_pictures", [](const PictureRecord& record) { return record.reason > 0; }, "cannot be used",
+           "cannot be used",
            stops ? "repair them, remove the rows, or set data.on_bad_sample = \"skip\""
                  : "repair them, or remove the rows, which the run skips"}};
 }
@@ -87,8 +84,10 @@ std::vector<PictureCheck> checks_of_files(bool stops) {
 // side: of the pictures that the model reads.
 std::vector<PictureCheck> checks_of_sizes(std::int64_t side) {
   const auto is_usable = [](const PictureRecord& record) { return record.reason == 0 && record.width > 0; };
-  const auto says_size = [](const PictureRecord& record) { return size_text(record) + " pixels"; };
   const std::string square = std::to_string(side) + " x " + std::to_string(side);
+  const std::string grey = " of 16 bits, of which every value above 255 is read as white, as by Transformers",
+                    huge = " more than 256 times the pixels of the " + square + " that the model reads",
+                    tiny = " less than a quarter as large as the " + square + " pixels that the model reads";
   const auto is_huge = [=](const PictureRecord& record) {
     const double pixels = static_cast<double>(record.width) * static_cast<double>(record.height);
     return is_usable(record) && pixels > kHugePixels && pixels > kHugeTimes * static_cast<double>(side * side);
@@ -101,28 +100,14 @@ std::vector<PictureCheck> checks_of_sizes(std::int64_t side) {
            std::max(record.width, record.height) > kElongatedTimes * std::min(record.width, record.height);
   };
   const auto is_grey_16 = [=](const PictureRecord& record) { return is_usable(record) && record.is_grey_16; };
-  return {{Level::kWarning, "grey_16_bit_pictures", is_grey_16, says_size,
-           [](std::int64_t count) {
-             return std::string(count == 1 ? "is a grey PNG" : "are grey PNGs") +
-                    " of 16 bits, of which every value above 255 is read as white, as by Transformers";
-           },
+  return {{Level::kWarning, "grey_16_bit_pictures", is_grey_16, "is a grey PNG" + grey, "are grey PNGs" + grey,
            "convert them to 8 bits"},
-          {Level::kWarning, "huge_pictures", is_huge, says_size,
-           [=](std::int64_t count) {
-             return has_of(count) + (" more than 256 times the pixels of the " + square) + " that the model reads";
-           },
+          {Level::kWarning, "huge_pictures", is_huge, "has" + huge, "have" + huge,
            "scale them down once: every epoch decodes them anew"},
-          {Level::kWarning, "tiny_pictures", is_tiny, says_size,
-           [=](std::int64_t count) {
-             return verb_of(count) + (" less than a quarter as large as the " + square) +
-                    " pixels that the model reads";
-           },
+          {Level::kWarning, "tiny_pictures", is_tiny, "is" + tiny, "are" + tiny,
            "find larger ones: scaled up, they show little"},
-          {Level::kWarning, "elongated_pictures", is_elongated, says_size,
-           [](std::int64_t count) {
-             return std::string(verb_of(count)) + " more than four times as long as " +
-                    (count == 1 ? "it is" : "they are") + " wide";
-           },
+          {Level::kWarning, "elongated_pictures", is_elongated, "is more than four times as long as it is wide",
+           "are more than four times as long as they are wide",
            "cut them: the model reads a square, which has a part of them or squeezes them"}};
 }
 

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/doctor/pictures.h"
-
-#include <time.h>
+#include "src/doctor/data.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/digest.h"
-#include "src/base/error.h"
 #include "src/base/span.h"
 #include "src/bringup/workbench.h"
 #include "src/index/picture_folder.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/media.h"
+#include "src/pictures/picture_decoder.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {
@@ -28,14 +25,14 @@ namespace {
 // Means of quarters are put into steps of this width, in each table shifted by a part of it.
 constexpr int kStep = 32, kTables = 4;
 constexpr std::size_t kNeighbours = 64;
-constexpr int kHalf = kThumbnailSide / 2;
+constexpr int kHalf = kSquareSide / 2;
 
 // The sums of the four quarters of each colour.
 std::array<int, 12> quarters_of(const Thumbnail& thumbnail) {
   std::array<int, 12> sums{};
   for (std::size_t i = 0; i < thumbnail.size(); ++i) {
-    const std::size_t plane = i / (kThumbnailSide * kThumbnailSide);
-    const std::size_t y = i / kThumbnailSide % kThumbnailSide, x = i % kThumbnailSide;
+    const std::size_t plane = i / (kSquareSide * kSquareSide);
+    const std::size_t y = i / kSquareSide % kSquareSide, x = i % kSquareSide;
     sums[4 * plane + 2 * (y / kHalf) + x / kHalf] += thumbnail[i];
   }
   return sums;
@@ -91,18 +88,107 @@ void join_in_table(const std::vector<Thumbnail>& thumbnails, int table, Groups* 
   }
 }
 
+double thread_seconds() { return 1e-9 * static_cast<double>(thread_cpu_ns()); }
+
+// By the first chunk of a PNG file, its header.
+bool is_grey_16(Span<const std::uint8_t> file) {
+  constexpr std::uint8_t kSignature[] = {0x89, 'P', 'N', 'G'};
+  constexpr std::size_t kBits = 24, kColor = 25;
+  return file.size() > kColor && std::equal(std::begin(kSignature), std::end(kSignature), file.data()) &&
+         file[kBits] == 16 && file[kColor] == 0;
+}
+
+MediaSettings of_one_thread(MediaSettings settings) {
+  settings.polling_threads = settings.queue_depth = 1;
+  settings.options.clear();
+  return settings;
+}
+
+// The decoder of one thread: the host's, with the limits of the run's.
+class Reader {
+ public:
+  Reader(const MediaSettings& settings, std::size_t largest_file, bool has_random_crops)
+      : encoded_(largest_file + 1),
+        pixels_(static_cast<std::size_t>(3 * settings.image_side * settings.image_side)),
+        side_(settings.image_side),
+        has_random_crops_(has_random_crops),
+        decoder_(of_one_thread(settings), true) {}
+
+  void read(const PictureFolder& folder, std::int64_t image_id, SplitPictures* pictures) {
+    const double began = thread_seconds();
+    const std::size_t at = static_cast<std::size_t>(image_id);
+    PictureRecord& record = pictures->records[at];
+    std::size_t bytes = 0;
+    const int problem = folder.read_picture(image_id, Span<std::uint8_t>(encoded_.data(), encoded_.size()), &bytes);
+    if (problem != 0) {
+      record.reason = -problem;
+      return;
+    }
+    pictures->digests[at] = picture_digest(encoded_.data(), bytes);
+    record.is_grey_16 = is_grey_16({encoded_.data(), bytes});
+    record.has_thumbnail = decode(bytes, &record);
+    if (record.has_thumbnail) pictures->thumbnails[at] = thumbnail_of(pixels_.data(), side_);
+    seconds_ += thread_seconds() - began;
+  }
+  double seconds() const { return seconds_; }
+
+ private:
+  bool decode(std::size_t bytes, PictureRecord* record) {
+    media_engine_completion completion = {};
+    const media_engine_status status = decoder_.decode({encoded_.data(), bytes}, pixels_.data(), &completion);
+    BASCULE_CHECK(status == MEDIA_ENGINE_OK || media_engine_is_bad_picture(status) != 0);  // the host's decoder
+    record->width = completion.width;
+    record->height = completion.height;
+    if (status == MEDIA_ENGINE_OK) return true;
+    // A random crop takes a part of any picture.
+    if (status != MEDIA_ENGINE_PICTURE_TOO_ELONGATED || !has_random_crops_) record->reason = picture_reason(completion);
+    return false;
+  }
+
+  std::vector<std::uint8_t> encoded_;
+  std::vector<float> pixels_;
+  std::int64_t side_;
+  bool has_random_crops_;
+  double seconds_ = 0.0;
+  PictureDecoder decoder_;
+};
+
+SplitPictures read_split(const OpenedData& opened, std::size_t split, Threads& threads) {
+  const RunData& data = opened.data();
+  const RecordedSplit& recorded = data.splits[split];
+  const Manifest& manifest = *recorded.manifest;
+  SplitPictures pictures;
+  pictures.split = split;
+  const std::size_t count = static_cast<std::size_t>(manifest.pictures());
+  pictures.records.resize(count);
+  pictures.digests.resize(count, kNoContent);
+  pictures.thumbnails.resize(count);
+  const bool has_random_crops = recorded.split == Split::kTrain && opened.settings().data.augment != Augment::kNone;
+  std::vector<std::unique_ptr<Reader>> readers;
+  readers.reserve(static_cast<std::size_t>(threads.count()));
+  for (int thread = 0; thread < threads.count(); ++thread)
+    readers.push_back(
+        std::make_unique<Reader>(media_settings(data.loader), manifest.largest_picture_bytes(), has_random_crops));
+  const PictureFolder folder(manifest);
+  share_work(threads, manifest.pictures(), [&](std::int64_t picture, int thread) {
+    readers[static_cast<std::size_t>(thread)]->read(folder, picture, &pictures);
+  });
+  for (const std::unique_ptr<Reader>& reader : readers) pictures.seconds += reader->seconds();
+  return pictures;
+}
+
 }  // namespace
 
 Thumbnail thumbnail_of(const float* pixels, std::int64_t side) {
   Thumbnail thumbnail{};
   std::size_t place = 0;
   for (std::int64_t plane = 0; plane < 3; ++plane) {
-    for (std::int64_t row = 0; row < kThumbnailSide; ++row) {
-      for (std::int64_t column = 0; column < kThumbnailSide; ++column) {
+    for (std::int64_t row = 0; row < kSquareSide; ++row) {
+      for (std::int64_t column = 0; column < kSquareSide; ++column) {
         // A picture with fewer pixels than squares: some squares show the same pixel.
-        const std::int64_t top = row * side / kThumbnailSide, left = column * side / kThumbnailSide;
-        const std::int64_t bottom = std::max(top + 1, (row + 1) * side / kThumbnailSide);
-        const std::int64_t right = std::max(left + 1, (column + 1) * side / kThumbnailSide);
+        const std::int64_t top = row * side / kSquareSide, left = column * side / kSquareSide;
+        const std::int64_t bottom = std::max(top + 1, (row + 1) * side / kSquareSide);
+        const std::int64_t right = std::max(left + 1, (column + 1) * side / kSquareSide);
         double sum = 0.0;
         for (std::int64_t y = top; y < bottom; ++y) {
           for (std::int64_t x = left; x < right; ++x) sum += static_cast<double>(pixels[(plane * side + y) * side + x]);
@@ -140,115 +226,6 @@ std::vector<std::vector<std::uint32_t>> find_alike(const std::vector<Thumbnail>&
   std::sort(members.begin(), members.end());
   return members;
 }
-
-namespace {
-
-double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-// By the first chunk of a PNG file, its header.
-bool is_grey_16(Span<const std::uint8_t> file) {
-  constexpr std::uint8_t kSignature[] = {0x89, 'P', 'N', 'G'};
-  constexpr std::size_t kBits = 24, kColor = 25;
-  return file.size() > kColor && std::equal(std::begin(kSignature), std::end(kSignature), file.data()) &&
-         file[kBits] == 16 && file[kColor] == 0;
-}
-
-// The decoder of one thread: the host's, with the limits of the run's.
-class Reader {
- public:
-  Reader(MediaSettings settings, std::size_t largest_file, bool has_random_crops)
-      : encoded_(largest_file + 1),
-        pixels_(static_cast<std::size_t>(3 * settings.image_side * settings.image_side)),
-        side_(settings.image_side),
-        has_random_crops_(has_random_crops) {
-    settings.polling_threads = settings.queue_depth = 1;
-    settings.options.clear();
-    const media_engine_config config = media_config(settings);
-    const std::size_t bytes = align_up(media_engine_memory_needed(&config), kCacheLine);
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes)));
-    if (memory_ == nullptr) throw Error(ErrorKind::kMemory, "media engine", "out of memory");
-    media_ = std::make_unique<Media>(settings, Span<std::byte>(memory_.get(), bytes));
-  }
-
-  void read(const PictureFolder& folder, std::int64_t image_id, SplitPictures* pictures) {
-    const double began = thread_seconds();
-    const std::size_t at = static_cast<std::size_t>(image_id);
-    PictureRecord& record = pictures->records[at];
-    std::size_t bytes = 0;
-    const int problem = folder.read_picture(image_id, Span<std::uint8_t>(encoded_.data(), encoded_.size()), &bytes);
-    if (problem != 0) {
-      record.reason = -problem;
-      return;
-    }
-    pictures->digests[at] = picture_digest(encoded_.data(), bytes);
-    record.is_grey_16 = is_grey_16({encoded_.data(), bytes});
-    record.has_thumbnail = decode(bytes, &record);
-    if (record.has_thumbnail) pictures->thumbnails[at] = thumbnail_of(pixels_.data(), side_);
-    seconds_ += thread_seconds() - began;
-  }
-  double seconds() const { return seconds_; }
-
- private:
-  bool decode(std::size_t bytes, PictureRecord* record) {
-    media_engine_job job = media_->job_form();
-    job.raw = 1;
-    job.encoded = encoded_.data();
-    job.encoded_bytes = bytes;
-    job.pixels = pixels_.data();
-    media_engine_completion completion = {};
-    media_engine_status status = media_engine_submit(media_->engine(), &job);
-    if (status == MEDIA_ENGINE_OK) status = media_engine_poll(media_->engine(), &completion);
-    BASCULE_CHECK(status == MEDIA_ENGINE_OK);  // the host's decoder works in poll
-    record->width = completion.width;
-    record->height = completion.height;
-    if (completion.status == MEDIA_ENGINE_OK) return true;
-    // A random crop takes a part of any picture.
-    if (completion.status != MEDIA_ENGINE_PICTURE_TOO_ELONGATED || !has_random_crops_)
-      record->reason = picture_reason(completion);
-    return false;
-  }
-
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::vector<std::uint8_t> encoded_;
-  std::vector<float> pixels_;
-  std::int64_t side_;
-  bool has_random_crops_;
-  double seconds_ = 0.0;
-  std::unique_ptr<std::byte, Free> memory_;  // the engine's: released after it
-  std::unique_ptr<Media> media_;
-};
-
-SplitPictures read_split(const OpenedData& opened, std::size_t split, Threads& threads) {
-  const RunData& data = opened.data();
-  const RecordedSplit& recorded = data.splits[split];
-  const Manifest& manifest = *recorded.manifest;
-  SplitPictures pictures;
-  pictures.split = split;
-  const std::size_t count = static_cast<std::size_t>(manifest.pictures());
-  pictures.records.resize(count);
-  pictures.digests.resize(count, kNoContent);
-  pictures.thumbnails.resize(count);
-  const bool has_random_crops = recorded.split == Split::kTrain && opened.settings().data.augment != Augment::kNone;
-  std::vector<std::unique_ptr<Reader>> readers;
-  readers.reserve(static_cast<std::size_t>(threads.count()));
-  for (int thread = 0; thread < threads.count(); ++thread)
-    readers.push_back(
-        std::make_unique<Reader>(media_settings(data.loader), manifest.largest_picture_bytes(), has_random_crops));
-  const PictureFolder folder(manifest);
-  share_work(threads, manifest.pictures(), [&](std::int64_t picture, int thread) {
-    readers[static_cast<std::size_t>(thread)]->read(folder, picture, &pictures);
-  });
-  for (const std::unique_ptr<Reader>& reader : readers) pictures.seconds += reader->seconds();
-  return pictures;
-}
-
-}  // namespace
 
 std::vector<SplitPictures> read_pictures(const OpenedData& opened, int threads) {
   std::vector<SplitPictures> pictures;

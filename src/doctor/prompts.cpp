@@ -9,7 +9,6 @@
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/doctor/finding.h"
-#include "src/doctor/training_time.h"
 #include "src/record/check_fits.h"
 #include "src/record/recorded_draw_run.h"
 #include "src/record/recorded_run.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/doctor/texts.h"
+#include "src/doctor/data.h"
 
 #include <algorithm>
 #include <string>
@@ -24,67 +24,6 @@ std::int64_t width_for(std::int64_t first, std::int64_t last) {
     }
   }
 }
-
-}  // namespace
-
-std::vector<LengthBar> length_bars(const TextFigures& figures) {
-  std::vector<LengthBar> bars;
-  const auto is_used = [](std::int64_t count) { return count > 0; };
-  const auto first_used = std::find_if(figures.counts.begin(), figures.counts.end(), is_used);
-  if (first_used == figures.counts.end()) return bars;
-  const std::int64_t first = first_used - figures.counts.begin();
-  const std::int64_t last = static_cast<std::int64_t>(figures.counts.size()) - 1;
-  const std::int64_t width = width_for(first, last);
-  for (std::int64_t from = first / width * width; from <= last; from += width) {
-    LengthBar bar{from, from + width - 1, 0};
-    for (std::int64_t length = from; length <= std::min(last, bar.to); ++length) {
-      const std::int64_t texts = figures.counts[static_cast<std::size_t>(length)];
-      bar.texts += texts;
-      if (figures.limit > 0 && length > figures.limit) bar.cut += texts;
-    }
-    if (bar.to >= last && figures.longest > last) bar.to = figures.longest;
-    bars.push_back(bar);
-  }
-  return bars;
-}
-
-std::int64_t TextFigures::quantile(double share) const {
-  const double wanted = share * static_cast<double>(texts);
-  std::int64_t so_far = 0;
-  for (std::size_t length = 0; length < counts.size(); ++length) {
-    so_far += counts[length];
-    if (so_far > 0 && static_cast<double>(so_far) >= wanted)
-      return length + 1 == counts.size() ? longest : static_cast<std::int64_t>(length);
-  }
-  return 0;
-}
-
-TextCounter::Text TextCounter::add(Span<const std::int32_t> ids, bool is_blank) {
-  Text text;
-  const std::int64_t tokens = static_cast<std::int64_t>(ids.size());
-  if (unknown_id_ >= 0) text.unknown = std::count(ids.begin(), ids.end(), unknown_id_);
-  text.is_empty = is_blank || tokens <= special_;
-  text.is_cut = figures_.limit > 0 && tokens > figures_.limit;
-  text.is_all_unknown = text.unknown > 0 && text.unknown == tokens - special_;
-  ++figures_.texts;
-  figures_.tokens += tokens;
-  figures_.longest = std::max(figures_.longest, tokens);
-  figures_.empty_texts += text.is_empty ? 1 : 0;
-  figures_.read_tokens += text.is_cut ? figures_.limit : tokens;
-  if (text.is_cut) {
-    ++figures_.cut_texts;
-    figures_.cut_tokens += tokens - figures_.limit;
-  }
-  figures_.unknown_tokens += text.unknown;
-  figures_.texts_with_unknown += text.unknown > 0 ? 1 : 0;
-  figures_.texts_all_unknown += text.is_all_unknown ? 1 : 0;
-  const std::size_t place = static_cast<std::size_t>(std::min(tokens, kLongestCounted));
-  if (figures_.counts.size() <= place) figures_.counts.resize(place + 1);
-  ++figures_.counts[place];
-  return text;
-}
-
-namespace {
 
 // More tokens than this are not counted: a text of a million tokens is cut in any case.
 constexpr std::size_t kMostTokensCounted = std::size_t{1} << 20;
@@ -231,6 +170,63 @@ std::string shortened(std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<LengthBar> length_bars(const TextFigures& figures) {
+  std::vector<LengthBar> bars;
+  const auto is_used = [](std::int64_t count) { return count > 0; };
+  const auto first_used = std::find_if(figures.counts.begin(), figures.counts.end(), is_used);
+  if (first_used == figures.counts.end()) return bars;
+  const std::int64_t first = first_used - figures.counts.begin();
+  const std::int64_t last = static_cast<std::int64_t>(figures.counts.size()) - 1;
+  const std::int64_t width = width_for(first, last);
+  for (std::int64_t from = first / width * width; from <= last; from += width) {
+    LengthBar bar{from, from + width - 1, 0};
+    for (std::int64_t length = from; length <= std::min(last, bar.to); ++length) {
+      const std::int64_t texts = figures.counts[static_cast<std::size_t>(length)];
+      bar.texts += texts;
+      if (figures.limit > 0 && length > figures.limit) bar.cut += texts;
+    }
+    if (bar.to >= last && figures.longest > last) bar.to = figures.longest;
+    bars.push_back(bar);
+  }
+  return bars;
+}
+
+std::int64_t TextFigures::quantile(double share) const {
+  const double wanted = share * static_cast<double>(texts);
+  std::int64_t so_far = 0;
+  for (std::size_t length = 0; length < counts.size(); ++length) {
+    so_far += counts[length];
+    if (so_far > 0 && static_cast<double>(so_far) >= wanted)
+      return length + 1 == counts.size() ? longest : static_cast<std::int64_t>(length);
+  }
+  return 0;
+}
+
+TextCounter::Text TextCounter::add(Span<const std::int32_t> ids, bool is_blank) {
+  Text text;
+  const std::int64_t tokens = static_cast<std::int64_t>(ids.size());
+  if (unknown_id_ >= 0) text.unknown = std::count(ids.begin(), ids.end(), unknown_id_);
+  text.is_empty = is_blank || tokens <= special_;
+  text.is_cut = figures_.limit > 0 && tokens > figures_.limit;
+  text.is_all_unknown = text.unknown > 0 && text.unknown == tokens - special_;
+  ++figures_.texts;
+  figures_.tokens += tokens;
+  figures_.longest = std::max(figures_.longest, tokens);
+  figures_.empty_texts += text.is_empty ? 1 : 0;
+  figures_.read_tokens += text.is_cut ? figures_.limit : tokens;
+  if (text.is_cut) {
+    ++figures_.cut_texts;
+    figures_.cut_tokens += tokens - figures_.limit;
+  }
+  figures_.unknown_tokens += text.unknown;
+  figures_.texts_with_unknown += text.unknown > 0 ? 1 : 0;
+  figures_.texts_all_unknown += text.is_all_unknown ? 1 : 0;
+  const std::size_t place = static_cast<std::size_t>(std::min(tokens, kLongestCounted));
+  if (figures_.counts.size() <= place) figures_.counts.resize(place + 1);
+  ++figures_.counts[place];
+  return text;
+}
 
 std::vector<SplitTexts> read_texts(const OpenedData& opened) {
   std::vector<SplitTexts> texts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/doctor/training_time.h"
+#include "src/doctor/doctor.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
-#include "src/answer/table.h"
+#include "src/answer/page.h"
 #include "src/base/messages.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
@@ -144,19 +143,8 @@ DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, co
   page.figures = figures_of(run, results);
   for (const std::string& note : short_notes(run.notes)) page.figures.push_back({"note", note});
   BatchCounts counts = run.session.graph(run.recorded.noise).bounds();
-  std::map<std::string, PageOperation> by_kind;
-  for (const NodeTime& node : calls.node_times(counts)) {
-    PageOperation& one = by_kind[node.kind];
-    one.kind = node.kind;
-    one.seconds += node.seconds;
-    const double replays = static_cast<double>(results.replays);
-    one.flops += node.flops * replays;
-    if (results.limits.gigabytes_per_second > 0.0)
-      one.limit_seconds += replays * seconds_at_limits(node.flops, node.bytes, node.bf16_products, results.limits);
-  }
-  for (const auto& [kind, operation] : by_kind) page.operations.push_back(operation);
-  std::sort(page.operations.begin(), page.operations.end(),
-            [](const PageOperation& a, const PageOperation& b) { return a.seconds > b.seconds; });
+  page.operations = times_by_kind(calls.node_times(counts), static_cast<double>(results.replays),
+                                  results.limits.gigabytes_per_second > 0.0 ? &results.limits : nullptr);
   const std::size_t pictures = run.list.pictures.size();
   ThumbnailMaker maker(std::min({kShownSide, run.options.width, run.options.height}), CopyKind::kSqueezed);
   page.width = run.options.width;

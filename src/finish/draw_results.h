@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/answer/draw_page.h"
+#include "src/answer/result_pages.h"
 #include "src/bringup/machine_limits.h"
 #include "src/record/recorded_draw_run.h"
 #include "src/replay/draw_loop.h"

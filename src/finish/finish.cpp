@@ -12,14 +12,14 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "src/answer/results.h"
+#include "src/answer/report.h"
 #include "src/base/error.h"
 #include "src/base/messages.h"
+#include "src/bringup/machine_limits.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
@@ -142,25 +142,13 @@ void add_operations(Report* report, SealedRun& sealed) {
   const double replays = static_cast<double>(count);
   BatchCounts mean;
   for (int i = 0; i < kMaxStreams; ++i) mean[i] = times.rows[i] / count;
-  std::map<std::string, OperationTime> by_kind;
   const double pieces = std::max(1.0, static_cast<double>(times.pieces) / replays);
-  for (const NodeTime& node : training_nodes(run, mean, pieces)) {
-    OperationTime& kind = by_kind[node.kind];
-    kind.name = node.kind;
-    kind.calls += std::llround(node.replays * replays);
-    kind.seconds += node.seconds;
-    kind.gflops_per_second += node.flops * replays * 1e-9;
-    if (run.settings.report.profile) {
-      report->trace.push_back({node.scope, node.kind, node.seconds / replays,
-                               node.seconds > 0.0 ? node.flops * replays * 1e-9 / node.seconds : 0.0});
-    }
-  }
-  for (auto& [name, kind] : by_kind) {
-    kind.gflops_per_second = kind.seconds > 0.0 ? kind.gflops_per_second / kind.seconds : 0.0;
-    report->operations.push_back(kind);
-  }
-  std::stable_sort(report->operations.begin(), report->operations.end(),
-                   [](const OperationTime& a, const OperationTime& b) { return a.seconds > b.seconds; });
+  const std::vector<NodeTime> nodes = training_nodes(run, mean, pieces);
+  report->operations = times_by_kind(nodes, replays, nullptr);
+  if (!run.settings.report.profile) return;
+  for (const NodeTime& node : nodes)
+    report->trace.push_back({node.scope, node.kind, node.seconds / replays,
+                             node.seconds > 0.0 ? node.flops * replays * 1e-9 / node.seconds : 0.0});
 }
 
 void add_memory(Report* report, const RecordedRun& run, const SealedFigures& figures) {

@@ -147,35 +147,27 @@ struct Judged {
   std::vector<std::int64_t> pictures;  // the first place of each distinct picture
 };
 
-CaptionExample search_by_caption(const Judged& judged, std::int64_t place, PictureShelf& shelf) {
-  CaptionExample example;
-  example.caption = judged.caption(place);
-  std::int64_t rank = 0;
-  for (const Neighbour& answer : nearest(judged.embedding(judged.of.text, place), judged.of.image, judged.pictures)) {
-    const bool right = judged.picture(answer.row) == judged.picture(place);
-    if (++rank > kAnswers && !right) continue;
-    const PictureHit hit{shelf.add(judged.row(answer.row)), answer.score, right};
-    if (rank <= kAnswers) example.hits.push_back(hit);
-    if (right) {
-      example.right_hit = hit;
-      example.right_rank = rank;
-    }
+// Finds pictures by a caption, or captions by a picture.
+RetrievalExample search(const Judged& judged, std::int64_t place, bool by_picture, PictureShelf& shelf) {
+  RetrievalExample example;
+  if (by_picture) {
+    example.picture = shelf.add(judged.row(place));
+  } else {
+    example.text = judged.caption(place);
   }
-  return example;
-}
-
-PictureExample search_by_picture(const Judged& judged, std::int64_t place, PictureShelf& shelf) {
-  PictureExample example;
-  example.picture = shelf.add(judged.row(place));
+  const float* const from = by_picture ? judged.of.image : judged.of.text;
   std::int64_t rank = 0;
-  for (const Neighbour& answer : nearest(judged.embedding(judged.of.image, place), judged.of.text, judged.captions)) {
+  for (const Neighbour& answer : nearest(judged.embedding(from, place), by_picture ? judged.of.text : judged.of.image,
+                                         by_picture ? judged.captions : judged.pictures)) {
     const bool right = judged.picture(answer.row) == judged.picture(place);
-    const CaptionHit hit{judged.caption(answer.row), answer.score, right};
-    if (++rank <= kAnswers) example.hits.push_back(hit);
-    if (right && example.right_rank == 0) {
-      example.right_hit = hit;
-      example.right_rank = rank;
-    }
+    const bool is_best = right && example.right_rank == 0;
+    if (++rank > kAnswers && !is_best) continue;
+    const RetrievalHit hit{by_picture ? kNoPicture : shelf.add(judged.row(answer.row)),
+                           by_picture ? judged.caption(answer.row) : "", answer.score, right};
+    if (rank <= kAnswers) example.hits.push_back(hit);
+    if (!is_best) continue;
+    example.right_hit = hit;
+    example.right_rank = rank;
   }
   return example;
 }
@@ -186,9 +178,9 @@ void add_retrieval_examples(Report* report, const RowEmbeddings& embeddings, con
   const Judged judged(embeddings, manifest);
   PictureShelf shelf(report, manifest);
   for (const std::int64_t place : evenly_spaced(judged.captions, kExamples))
-    report->caption_examples.push_back(search_by_caption(judged, place, shelf));
+    report->caption_examples.push_back(search(judged, place, false, shelf));
   for (const std::int64_t place : evenly_spaced(judged.pictures, kExamples))
-    report->picture_examples.push_back(search_by_picture(judged, place, shelf));
+    report->picture_examples.push_back(search(judged, place, true, shelf));
 }
 
 void add_embedding_map(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest) {

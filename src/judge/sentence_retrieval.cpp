@@ -87,14 +87,14 @@ class SentenceRetrieval final : public Judge {
     for (const std::int64_t query : evenly_spaced(queries, kQueryExamples)) {
       const Span<const std::int32_t> right = relevance.relevant_of(query);
       const float* const asked = table_ + (first_query(relevance.documents) + query) * width_;
-      QueryExample example;
-      example.query = text_at(relevance.documents + query);
+      RetrievalExample example;
+      example.text = text_at(relevance.documents + query);
       std::int64_t rank = 0;
       for (const Neighbour& one : nearest({asked, static_cast<std::size_t>(width_)}, table_, documents)) {
         const bool is_right = std::binary_search(right.begin(), right.end(), static_cast<std::int32_t>(one.row));
         ++rank;
         if (rank > kExampleHits && !is_right) continue;
-        const CaptionHit hit{text_at(one.row), one.score, is_right};
+        const RetrievalHit hit{kNoPicture, text_at(one.row), one.score, is_right};
         if (is_right && example.right_rank == 0) {
           example.right_hit = hit;
           example.right_rank = rank;

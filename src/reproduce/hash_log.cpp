@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/reproduce/hash_log.h"
+#include "src/reproduce/judge_repeat.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/reproduce/record_check.h"
+#include "src/reproduce/run_record.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -19,7 +19,6 @@
 #include "src/pictures/picture_log.h"
 #include "src/record/opened_model.h"
 #include "src/record/recorded_draw_run.h"
-#include "src/reproduce/run_record.h"
 #include "src/runtime/loaded_files.h"
 #include "src/settings/absolute_paths.h"
 #include "src/settings/command_line_keys.h"

@@ -16,6 +16,7 @@
 #include "src/files/input_file.h"
 #include "src/files/model_file_names.h"
 #include "src/json/json.h"
+#include "src/json/members.h"
 #include "src/judge/predictions.h"
 #include "src/machine/machine_json.h"
 #include "src/pictures/preprocessor.h"
@@ -25,6 +26,22 @@
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {
+
+constexpr auto members_of(const SummedFile*) {
+  return std::make_tuple(named("path", &SummedFile::path), named("sha256", &SummedFile::sha256));
+}
+constexpr auto members_of(const RecordedPace*) {
+  using P = RecordedPace;
+  return std::make_tuple(named("whole_run", &P::whole), named("least", &P::least), named("most", &P::most));
+}
+constexpr auto members_of(const RunRecord*) {
+  using R = RunRecord;
+  return std::make_tuple(named("settings", &R::settings), named("model_folder", &R::model_folder),
+                         named("settings_file", &R::settings_file), named("program", &R::program),
+                         named("libraries", &R::libraries), named("model_files", &R::model_files),
+                         named("results", &R::results), named("samples_per_second", &R::pace));
+}
+
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 16;
@@ -33,6 +50,73 @@ constexpr std::size_t kDigits = 16;
 [[noreturn]] void refuse(const std::string& path, std::int64_t line) {
   throw Error(ErrorKind::kData, path + ":" + std::to_string(line), "is not a line of a picture list",
               "restore the file");
+}
+
+constexpr char kOwnSum[] = "sha256";
+
+std::string bits_of(double number) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &number, sizeof bits);
+  return std::string(DigestText(bits).text());
+}
+
+// A file that is gone by now is no reason to lose a finished run: it is recorded without a sum.
+SummedFile summed(const std::string& path, const std::string& read_from) {
+  try {
+    return {path, sha256_of_file(read_from)};
+  } catch (const Error&) {
+    return {path, ""};
+  }
+}
+SummedFile summed(const std::string& path) { return summed(path, path); }
+
+std::vector<SummedFile> model_files(const SealedRun& sealed, const RecordedRun& run) {
+  std::vector<std::string> paths = {run.opened.config_path};
+  const ModelSettings& model = run.settings.model;
+  if (run.opened.inputs.image_side > 0) paths.push_back(processor_file_of(model.model_name_or_path.resolved));
+  if (run.graphs.texts) paths.push_back(model.model_name_or_path.resolved + "/" + kGenerationFiles[0]);
+  if (run.opened.tokenizer) {
+    for (const char* name : kTokenizerFiles) paths.push_back(model.tokenizer_name.resolved + "/" + name);
+  }
+  if (run.opened.sentence) {
+    for (const std::string& file : run.opened.sentence->files)
+      paths.push_back(model.model_name_or_path.resolved + "/" + file);
+  }
+  for (const InputFile& file : sealed.weights_source().files()) paths.push_back(file.path());
+  std::vector<SummedFile> files;
+  for (const std::string& path : paths) {
+    if (std::filesystem::is_regular_file(path)) files.push_back(summed(path));
+  }
+  return files;
+}
+
+std::string sum_of(const Json& json) {
+  const std::string text = json_text(json);
+  Sha256 sum;
+  sum.add(text.data(), text.size());
+  return sum.hex();
+}
+
+// oneDNN is loaded with the program; our own products call nothing in it, and its 40 MB take longest to sum.
+bool runs_code_of(const std::string& library, const MachineSettings& machine) {
+  return machine.products == Products::kOnednn ||
+         std::filesystem::path(library).filename().string().rfind("libdnnl.", 0) != 0;
+}
+
+// The common part of the records of all runs: settings, program, machine.
+RunRecord begin_record(const Settings& settings) {
+  RunRecord record;
+  record.settings = print_settings(with_absolute_paths(settings));
+  record.model_folder = settings.model.model_name_or_path.resolved;
+  if (sealed_settings() == nullptr)
+    record.settings_file = summed(std::filesystem::absolute(settings.origin.file).lexically_normal().string());
+  record.settings_keys = command_line_keys(settings);
+  record.machine = lasting_facts();
+  record.program = running_program();
+  for (const std::string& library : loaded_libraries()) {
+    if (runs_code_of(library, settings.machine)) record.libraries.push_back(summed(library));
+  }
+  return record;
 }
 
 }  // namespace
@@ -89,93 +173,6 @@ std::vector<ReadPicture> read_picture_list(const std::string& folder) {
   return pictures;
 }
 
-namespace {
-
-constexpr char kOwnSum[] = "sha256";
-
-std::string bits_of(double number) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &number, sizeof bits);
-  return std::string(DigestText(bits).text());
-}
-
-// A file that is gone by now is no reason to lose a finished run: it is recorded without a sum.
-SummedFile summed(const std::string& path, const std::string& read_from) {
-  try {
-    return {path, sha256_of_file(read_from)};
-  } catch (const Error&) {
-    return {path, ""};
-  }
-}
-SummedFile summed(const std::string& path) { return summed(path, path); }
-
-std::vector<SummedFile> model_files(const SealedRun& sealed, const RecordedRun& run) {
-  std::vector<std::string> paths = {run.opened.config_path};
-  const ModelSettings& model = run.settings.model;
-  if (run.opened.inputs.image_side > 0) paths.push_back(processor_file_of(model.model_name_or_path.resolved));
-  if (run.graphs.texts) paths.push_back(model.model_name_or_path.resolved + "/" + kGenerationFiles[0]);
-  if (run.opened.tokenizer) {
-    for (const char* name : kTokenizerFiles) paths.push_back(model.tokenizer_name.resolved + "/" + name);
-  }
-  if (run.opened.sentence) {
-    for (const std::string& file : run.opened.sentence->files)
-      paths.push_back(model.model_name_or_path.resolved + "/" + file);
-  }
-  for (const InputFile& file : sealed.weights_source().files()) paths.push_back(file.path());
-  std::vector<SummedFile> files;
-  for (const std::string& path : paths) {
-    if (std::filesystem::is_regular_file(path)) files.push_back(summed(path));
-  }
-  return files;
-}
-
-Json files_json(const std::vector<SummedFile>& files) {
-  Json json = Json::array();
-  for (const SummedFile& file : files) json.push_back({{"path", file.path}, {"sha256", file.sha256}});
-  return json;
-}
-
-SummedFile file_of(const Json& json, const std::string& where) {
-  return {get_string(json, "path", where), get_string(json, "sha256", where)};
-}
-
-std::vector<SummedFile> files_of(const Json& json, const std::string& key, const std::string& where) {
-  std::vector<SummedFile> files;
-  for (const Json& file : get_array(json, key, where)) files.push_back(file_of(file, where));
-  return files;
-}
-
-std::string sum_of(const Json& json) {
-  const std::string text = json_text(json);
-  Sha256 sum;
-  sum.add(text.data(), text.size());
-  return sum.hex();
-}
-
-// oneDNN is loaded with the program; our own products call nothing in it, and its 40 MB take longest to sum.
-bool runs_code_of(const std::string& library, const MachineSettings& machine) {
-  return machine.products == Products::kOnednn ||
-         std::filesystem::path(library).filename().string().rfind("libdnnl.", 0) != 0;
-}
-
-// The common part of the records of all runs: settings, program, machine.
-RunRecord begin_record(const Settings& settings) {
-  RunRecord record;
-  record.settings = print_settings(with_absolute_paths(settings));
-  record.model_folder = settings.model.model_name_or_path.resolved;
-  if (sealed_settings() == nullptr)
-    record.settings_file = summed(std::filesystem::absolute(settings.origin.file).lexically_normal().string());
-  record.settings_keys = command_line_keys(settings);
-  record.machine = lasting_facts();
-  record.program = running_program();
-  for (const std::string& library : loaded_libraries()) {
-    if (runs_code_of(library, settings.machine)) record.libraries.push_back(summed(library));
-  }
-  return record;
-}
-
-}  // namespace
-
 SummedFile running_program() {
   const std::string path = program_file(), own = "/proc/self/exe";  // which a new build does not replace
   return summed(path, std::filesystem::exists(own) ? own : path);
@@ -217,17 +214,17 @@ RunRecord make_record(SealedRun& sealed, const Report& report) {
   const RecordedRun& run = sealed.run();
   RunRecord record = begin_record(run.settings);
   record.model_files = model_files(sealed, run);
-  for (std::size_t i = 0; sealed.final_model() != nullptr && i < sealed.final_model()->shards().size(); ++i) {
-    const std::string& name = sealed.final_model()->shards()[i].name;
+  const auto add_result = [&](const std::string& name) {
     record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
-  }
-  for (std::size_t i = 0; sealed.averaged_model() != nullptr && i < sealed.averaged_model()->shards().size(); ++i) {
-    const std::string name = std::string(kAveragedFolder) + "/" + sealed.averaged_model()->shards()[i].name;
-    record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
-  }
+  };
+  const auto add_shards = [&](const auto* model, const std::string& folder) {
+    for (std::size_t i = 0; model != nullptr && i < model->shards().size(); ++i)
+      add_result(folder + model->shards()[i].name);
+  };
+  add_shards(sealed.final_model(), "");
+  add_shards(sealed.averaged_model(), std::string(kAveragedFolder) + "/");
   if (run.graphs.texts && run.data.find(Split::kTest) != nullptr) {
-    for (const char* name : {kPredictionsFile, kGeneratedTextsFile})
-      record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
+    for (const char* name : {kPredictionsFile, kGeneratedTextsFile}) add_result(name);
   }
   for (const RecordedSplit& split : run.data.splits)
     record.data.push_back({split_name(split.split), std::string(DigestText(split.manifest->data_digest()).text())});
@@ -267,33 +264,19 @@ RunRecord make_record(const RecordedDrawRun& run, const DrawResults& results) {
 }
 
 Json record_json(const RunRecord& record) {
-  Json steps = Json::array(), evaluations = Json::array();
-  for (const LoggedBits& step : record.steps) steps.push_back(Json::array({step.step, step.loss, step.norm}));
+  Json json = written(record);
+  json["format"] = kRecordFormat;
+  json["machine"] = machine_json(record.machine);
+  json["settings_keys"] = record.settings_keys;
+  json["data"] = Json::object();
+  for (const NamedText& split : record.data) json["data"][split.name] = split.value;
+  json["pictures"] = {
+      {"list_sha256", record.picture_list_sha256}, {"listed", record.pictures_listed}, {"pictures", record.pictures}};
+  json["steps"] = json["evaluations"] = Json::array();
+  for (const LoggedBits& step : record.steps) json["steps"].push_back(Json::array({step.step, step.loss, step.norm}));
   for (const EvaluatedBits& one : record.evaluations)
-    evaluations.push_back(Json::array({one.split, one.step, one.loss}));
-  Json data = Json::object(), keys = Json::array();
-  for (const std::string& key : record.settings_keys) keys.push_back(key);
-  for (const NamedText& split : record.data) data[split.name] = split.value;
-  Json json = {{"format", kRecordFormat},
-               {"settings", record.settings},
-               {"model_folder", record.model_folder},
-               {"machine", machine_json(record.machine)},
-               {"settings_file", Json(files_json({record.settings_file})[0])},
-               {"settings_keys", keys},
-               {"program", Json(files_json({record.program})[0])},
-               {"libraries", files_json(record.libraries)},
-               {"model_files", files_json(record.model_files)},
-               {"results", files_json(record.results)},
-               {"data", data},
-               {"pictures",
-                {{"list_sha256", record.picture_list_sha256},
-                 {"listed", record.pictures_listed},
-                 {"pictures", record.pictures}}},
-               {"steps", steps},
-               {"evaluations", evaluations},
-               {"train_loss", record.train_loss},
-               {"samples_per_second",
-                {{"whole_run", record.pace.whole}, {"least", record.pace.least}, {"most", record.pace.most}}}};
+    json["evaluations"].push_back(Json::array({one.split, one.step, one.loss}));
+  json["train_loss"] = record.train_loss;
   if (record.ended_at > 0)
     json["ended_early"] = {{"update", record.ended_at}, {"schedule_steps", record.schedule_steps}};
   json[kOwnSum] = sum_of(json);
@@ -313,17 +296,9 @@ RunRecord read_record(const Json& json, const std::string& where) {
   if (sum_of(content) != get_string(json, kOwnSum, where))
     throw Error(ErrorKind::kData, where, "is damaged: its record does not match its checksum", "restore it");
   RunRecord record;
-  record.settings = get_string(json, "settings", where);
-  record.model_folder = get_string(json, "model_folder", where);
+  read_members(json, {where, "record", true}, &record);
   record.machine = machine_from(get_object(json, "machine", where), where);
-  record.settings_file = file_of(get_object(json, "settings_file", where), where);
-  if (json.contains("settings_keys")) {
-    for (const Json& key : get_array(json, "settings_keys", where)) record.settings_keys.push_back(key.string());
-  }
-  record.program = file_of(get_object(json, "program", where), where);
-  record.libraries = files_of(json, "libraries", where);
-  record.model_files = files_of(json, "model_files", where);
-  record.results = files_of(json, "results", where);
+  if (json.contains("settings_keys")) record.settings_keys = get_strings(json, "settings_keys", where);
   const Json& data = get_object(json, "data", where);
   for (const auto& [split, digest] : data.items()) record.data.push_back({split, digest.string()});
   const Json& pictures = get_object(json, "pictures", where);
@@ -341,9 +316,6 @@ RunRecord read_record(const Json& json, const std::string& where) {
   }
   // Null where no update had a loss.
   record.train_loss = get_number(json, "train_loss", where, std::numeric_limits<double>::quiet_NaN());
-  const Json& pace = get_object(json, "samples_per_second", where);
-  record.pace = {get_number(pace, "whole_run", where), get_number(pace, "least", where),
-                 get_number(pace, "most", where)};
   return record;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of a finished run, and its list of picture digests.
+// The record of a finished run, its list of picture digests, and what differs from it. Not sealed; throws Error.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "src/machine/machine.h"
 #include "src/record/recorded_run.h"
 #include "src/seal/sealed_run.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -102,5 +103,45 @@ RunRecord make_record(const RecordedDrawRun& run, const DrawResults& results);
 Json record_json(const RunRecord& record);
 // where: the file, for messages. Throws Error{kData} where it is damaged or of another format.
 RunRecord read_record(const Json& json, const std::string& where);
+
+// Finds what differs from a record: program, libraries, settings, model, rows, pictures, results. Compares without
+// running anything.
+
+// How a run of now compares with the recorded one.
+enum class Promise {
+  kNothing,  // it has another input
+  kFigures,  // it computes the same, not always to the same bits
+  kBits,
+};
+
+struct Difference {
+  std::string what;  // "library /usr/lib/libm.so.6: its content differs"
+  Promise promise = Promise::kNothing;
+};
+
+struct RecordedFolder {
+  std::string folder;
+  Settings settings;  // of the recorded run, with absolute paths
+  Settings written;   // the same as they were written, paths not resolved
+  RunRecord record;
+  bool draws() const { return settings.draw.is_given; }
+  std::vector<std::string> changes;     // of settings while it ran: "after update 8: training.max_steps from 8 to 13"
+  Promise of_changes = Promise::kBits;  // in spite of them: a repetition has the last settings from its first update on
+};
+
+// path: a finished run's folder, or its bascule.json. Throws Error{kData} where there is no record of a finished run.
+RecordedFolder open_record(const std::string& path);
+
+// By rank 0, before a finished run is evaluated again. Throws Error kData where its weights, or their average, are not
+// those of its record, or a checkpoint that they come from does not have its checksums. Files that are missing, and
+// records of before there were any, are left to others.
+void check_finished_weights(const std::string& output_dir, const FinishedWeights& finished);
+
+// In the order above.
+std::vector<Difference> check_record(const RecordedFolder& recorded);
+
+// Throws Error kData where the list of a run's pictures is not the recorded one any more, so that none can be compared
+// with it.
+void check_picture_log(const RecordedFolder& recorded);
 
 }  // namespace bascule

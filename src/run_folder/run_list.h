@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/answer/runs_page.h"
+#include "src/answer/result_pages.h"
 #include "src/logs/readable.h"
 
 namespace bascule {

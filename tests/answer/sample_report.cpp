@@ -73,11 +73,11 @@ void add_memory_and_time(Report& report) {
   report.machine_bytes = 15360 * mib;
   report.recomputation = "recomputed in 12 of 15 layers";
   report.arena_svg = "<svg viewBox=\"0 0 10 10\"></svg>\n";
-  report.operations = {{"matrix product, forward", 48800, 24.1, 187.0},
-                       {"matrix product, gradient of the input", 46400, 23.7, 181.0},
-                       {"matrix product, gradient of the weight", 46400, 26.9, 164.2},
-                       {"attention, forward", 4800, 3.9, 71.3},
-                       {"attention, backward", 4800, 8.8, 78.0},
+  report.operations = {{"matrix product, forward", 48800, 24.1, 4.5067e+12},
+                       {"matrix product, gradient of the input", 46400, 23.7, 4.2897e+12},
+                       {"matrix product, gradient of the weight", 46400, 26.9, 4.41698e+12},
+                       {"attention, forward", 4800, 3.9, 2.7807e+11},
+                       {"attention, backward", 4800, 8.8, 6.864e+11},
                        {"GELU", 9600, 1.9, 0.0},
                        {"layer norm", 21600, 1.5, 0.0},
                        {"embeddings", 800, 0.2, 0.0},
@@ -146,19 +146,18 @@ void add_retrieval(Report& report) {
                                {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
   }
   for (std::size_t query = 0; query < 4; ++query) {
-    CaptionExample texts;
-    PictureExample pictures;
-    texts.caption = kPictures[query].caption;
-    texts.right_hit = {query, 0.1234, true};
+    RetrievalExample texts, pictures;
+    texts.text = kPictures[query].caption;
+    texts.right_hit = {query, "", 0.1234, true};
     pictures.picture = query;
-    pictures.right_hit = {kPictures[query].caption, 0.1234, true};
+    pictures.right_hit = {kNoPicture, kPictures[query].caption, 0.1234, true};
     const std::size_t right = query == 2 ? 16 : query % 2;  // one of them is not among the first five
     texts.right_rank = pictures.right_rank = static_cast<std::int64_t>(right) + 1;
     for (std::size_t rank = 0; rank < 5; ++rank) {
       const std::size_t other = rank == right ? query : (query + 1 + rank) % count;
       const double score = 0.71 - 0.09 * static_cast<double>(rank);
-      texts.hits.push_back({other, score, rank == right});
-      pictures.hits.push_back({kPictures[other].caption, score, rank == right});
+      texts.hits.push_back({other, "", score, rank == right});
+      pictures.hits.push_back({kNoPicture, kPictures[other].caption, score, rank == right});
     }
     report.caption_examples.push_back(texts);
     report.picture_examples.push_back(pictures);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/draw_page.h"
+#include "src/answer/result_pages.h"
 
 #include <string>
 
@@ -10,12 +10,12 @@ namespace {
 
 TEST(DrawPage, OperationsStandBesideTheirLimitsWhereTheseAreMeasured) {
   DrawPage page;
-  page.operations = {{"linear", 4.0, 100e9, 3.0}, {"scale", 0.0, 0.0, 0.0}};
+  page.operations = {{"linear", 50, 4.0, 100e9, 0.0, 3.0}, {"scale", 50, 0.0, 0.0, 0.0, 0.0}};
   const std::string with = draw_html(page);
   EXPECT_NE(with.find("<th scope=\"col\" class=\"n\">of its limit</th>"), std::string::npos);
-  EXPECT_NE(with.find("<th scope=\"row\">linear</th><td class=\"n\">4.00 s</td><td class=\"n\">100.0 %</td><td "
-                      "class=\"n\">25.00</td><td "
-                      "class=\"n\">75.0 %</td>"),
+  EXPECT_NE(with.find("<th scope=\"row\">linear</th><td class=\"n\">50</td><td class=\"n\">4.00 s</td><td "
+                      "class=\"n\">100.0 %</td><td class=\"bar\"><span style=\"width:100%\"></span></td><td "
+                      "class=\"n\">25</td><td class=\"n\">75.0 %</td>"),
             std::string::npos)
       << with.substr(with.find("<th scope=\"row\">linear"), 200);
   EXPECT_NE(with.find("measured before the run"), std::string::npos);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/results.h"
+#include "src/answer/report.h"
 
 #include <cmath>
 #include <limits>
@@ -9,9 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/answer/html_text.h"
-#include "src/answer/svg_chart.h"
-#include "src/answer/table.h"
+#include "src/answer/page.h"
 #include "tests/answer/sample_report.h"
 #include "tests/logs/sample_metrics.h"
 
@@ -91,8 +89,8 @@ TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
   report.facts.push_back({evil, evil, {{evil, evil}}});
   const std::size_t picture = report.pictures.size();
   report.pictures.push_back({evil, evil, {0xff, 0xd8}});
-  report.caption_examples.push_back({evil, {{picture, 0.5, false}}, {picture, 0.1, true}, 7});
-  report.picture_examples.push_back({picture, {{evil, 0.5, false}}, {evil, 0.1, true}, 7});
+  report.caption_examples.push_back({kNoPicture, evil, {{picture, "", 0.5, false}}, {picture, "", 0.1, true}, 7});
+  report.picture_examples.push_back({picture, "", {{kNoPicture, evil, 0.5, false}}, {kNoPicture, evil, 0.1, true}, 7});
   report.class_accuracies.push_back({evil, 2, 1});
   report.confusions.push_back({evil, evil, 1});
   report.class_examples.push_back({picture, evil, {{evil, 0.5, false}, {evil, 0.25, true}}});
@@ -121,9 +119,10 @@ TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
   Report report = test::sample_report();
   report.map = {};
   report.pictures.assign(5, {"a.jpg", "a cat", {0xff, 0xd8, 0xff}});
-  report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, {0, 0.9, true}, 1},
-                             {"y", {{1, 0.9, false}, {0, 0.8, false}}, {3, 0.1, true}, 12}};
-  report.picture_examples = {{2, {{"x", 0.5, false}}, {"the right caption", 0.1, true}, 1234}};
+  report.caption_examples = {{kNoPicture, "x", {{0, "", 0.9, true}, {1, "", 0.8, false}}, {0, "", 0.9, true}, 1},
+                             {kNoPicture, "y", {{1, "", 0.9, false}, {0, "", 0.8, false}}, {3, "", 0.1, true}, 12}};
+  report.picture_examples = {
+      {2, "", {{kNoPicture, "x", 0.5, false}}, {kNoPicture, "the right caption", 0.1, true}, 1234}};
   report.class_examples = {{2, "a", {}}};
   const std::string html = report_html(report);
   EXPECT_EQ(count(html, "data:image/jpeg;base64,/9j/"), 4u);
@@ -136,9 +135,10 @@ TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
 TEST(Html, TheRightOneFollowsWithItsRankWhereItIsNotAmongTheHits) {
   Report report;
   report.pictures.assign(3, {"a.jpg", "a cat", {0xff, 0xd8, 0xff}});
-  report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, {0, 0.9, true}, 1},
-                             {"y", {{1, 0.9, false}, {0, 0.8, false}}, {2, 0.125, true}, 12}};
-  report.picture_examples = {{2, {{"x", 0.5, false}}, {"the right caption", 0.25, true}, 1234}};
+  report.caption_examples = {{kNoPicture, "x", {{0, "", 0.9, true}, {1, "", 0.8, false}}, {0, "", 0.9, true}, 1},
+                             {kNoPicture, "y", {{1, "", 0.9, false}, {0, "", 0.8, false}}, {2, "", 0.125, true}, 12}};
+  report.picture_examples = {
+      {2, "", {{kNoPicture, "x", 0.5, false}}, {kNoPicture, "the right caption", 0.25, true}, 1234}};
   const std::string html = report_html(report);
   EXPECT_EQ(count(html, "rank "), 2u);
   EXPECT_TRUE(contains(html,
@@ -311,7 +311,7 @@ TEST(Html, ContractsThatARunDoesNotJudgeAreCountedApart) {
 
 TEST(Html, AHitThatNamesNoPictureIsAnEmptyFrame) {
   Report report;
-  report.caption_examples = {{"x", {{99, 0.9, true}}, {99, 0.9, true}, 1}};
+  report.caption_examples = {{kNoPicture, "x", {{99, "", 0.9, true}}, {99, "", 0.9, true}, 1}};
   EXPECT_EQ(unbalanced(report_html(report)), "");
 }
 

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "src/answer/html_parts.h"
-#include "src/answer/results.h"
-#include "src/answer/search_page.h"
+#include "src/answer/embedding_map.h"
+#include "src/answer/report.h"
+#include "src/answer/result_pages.h"
 #include "tests/answer/sample_report.h"
 
 namespace bascule::test_html_map {

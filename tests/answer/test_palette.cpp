@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/answer/html_text.h"
+#include "src/answer/page.h"
 
 namespace bascule {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/results.h"
+#include "src/answer/report.h"
 
 #include <filesystem>
 #include <limits>

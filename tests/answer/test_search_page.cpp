@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/answer/search_page.h"
+#include "src/answer/result_pages.h"
 
 #include <string>
 

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "src/answer/results.h"
-#include "src/answer/runs_page.h"
+#include "src/answer/report.h"
+#include "src/answer/result_pages.h"
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
 #include "src/logs/tensorboard.h"
@@ -21,10 +21,10 @@ Report odd_report() {
   const std::string long_word(3000, 'x');
   report.steps.resize(1);
   report.title = report.model_name = report.dataset = std::string(200, 'y');
-  for (CaptionExample& example : report.caption_examples) example.caption = long_word;
-  for (PictureExample& example : report.picture_examples) {
-    example.hits.front().caption = long_word;
-    example.right_hit.caption = long_word;
+  for (RetrievalExample& example : report.caption_examples) example.text = long_word;
+  for (RetrievalExample& example : report.picture_examples) {
+    example.hits.front().text = long_word;
+    example.right_hit.text = long_word;
   }
   report.all_settings.push_back({"report." + std::string(100, 'z'), long_word});
   report.facts.push_back({std::string(100, 'w'), long_word, {{long_word, long_word}}});

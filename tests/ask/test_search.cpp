@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "src/answer/html_text.h"
+#include "src/answer/page.h"
 #include "src/ask/search_model.h"
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"

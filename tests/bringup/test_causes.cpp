@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every cause on a tree of files: named where the tree has the evidence, and it alone.
-#include "src/bringup/causes.h"
+#include "src/bringup/profile.h"
 
 #include <algorithm>
 #include <functional>

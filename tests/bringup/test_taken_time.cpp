@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/bringup/rounds.h"
+#include "src/bringup/workbench.h"
 
 #include <gtest/gtest.h>
 

@@ -40,7 +40,7 @@ TEST(BenchDrawing, APictureTakesItsShareOfAllCallsAndItsDecoding) {
   EXPECT_DOUBLE_EQ(column.pictures_per_second(), 4.0 / (5.0 * 2.0 + 4.0 * 5.0));
   EXPECT_DOUBLE_EQ(column.ceiling(), 4.0 / (5.0 * 1.0 + 4.0 * 2.0));
   ASSERT_EQ(column.call.operations.size(), 1u);
-  EXPECT_DOUBLE_EQ(column.call.operations.front().time.seconds, 2.0);  // of one replay
+  EXPECT_DOUBLE_EQ(column.call.operations.front().seconds, 2.0);  // of one replay
   EXPECT_DOUBLE_EQ(column.decode.flops(), 200e9);
   EXPECT_EQ(column.planned_bytes, run->plan.peak_bytes());
 

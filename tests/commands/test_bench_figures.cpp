@@ -66,8 +66,8 @@ TEST(BenchFigures, ProductsAreHeldToTheLimitOfTheirType) {
   }
   const BenchColumn column = figures_of(steps, *run, limits);
   ASSERT_EQ(column.operations.size(), 2u);
-  for (const BenchOperation& operation : column.operations)
-    EXPECT_DOUBLE_EQ(operation.time.limit_seconds, operation.name == "linear" ? 2.0 : 0.5) << operation.name;
+  for (const OperationTime& operation : column.operations)
+    EXPECT_DOUBLE_EQ(operation.limit_seconds, operation.name == "linear" ? 2.0 : 0.5) << operation.name;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/doctor/batches.h"
+#include "src/doctor/equal_rows.h"
 
 namespace bascule {
 namespace {

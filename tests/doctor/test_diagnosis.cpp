@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/doctor/document.h"
+#include "src/doctor/finding.h"
 #include "src/json/json.h"
 #include "src/pictures/png_file.h"
 #include "tests/support/temporary_folder.h"

@@ -9,8 +9,6 @@
 
 #include "src/base/error.h"
 #include "src/doctor/data.h"
-#include "src/doctor/pictures.h"
-#include "src/doctor/texts.h"
 #include "src/pictures/png_file.h"
 #include "src/record/opened_model.h"
 #include "tests/support/temporary_folder.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "src/doctor/texts.h"
+#include "src/doctor/data.h"
 
 namespace bascule {
 namespace {

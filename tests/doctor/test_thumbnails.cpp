@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "src/doctor/pictures.h"
+#include "src/doctor/data.h"
 
 namespace bascule {
 namespace {

@@ -42,13 +42,13 @@ TEST(DrawResults, OperationsOfTheReportHaveTheirLimits) {
   const Tape& calls = drawing.sealed.tape(drawing.run->recorded.noise);
   DrawResults results;
   results.replays = static_cast<std::int64_t>(drawing.run->program.calls.size());
-  for (const PageOperation& one : draw_page_of(*drawing.run, results, calls).operations)
-    EXPECT_EQ(one.limit_seconds, 0.0) << one.kind;
+  for (const OperationTime& one : draw_page_of(*drawing.run, results, calls).operations)
+    EXPECT_EQ(one.limit_seconds, 0.0) << one.name;
   results.limits.float32_gflops_per_second = 1e-6;  // slower than any memory
   results.limits.gigabytes_per_second = 1e6;
-  for (const PageOperation& one : draw_page_of(*drawing.run, results, calls).operations) {
-    if (one.kind != "linear" && one.kind != "convolution") continue;
-    EXPECT_NEAR(one.limit_seconds, one.flops / 1e3, 1e-9 * one.flops) << one.kind;
+  for (const OperationTime& one : draw_page_of(*drawing.run, results, calls).operations) {
+    if (one.name != "linear" && one.name != "convolution") continue;
+    EXPECT_NEAR(one.limit_seconds, one.flops / 1e3, 1e-9 * one.flops) << one.name;
   }
 }
 

@@ -36,7 +36,7 @@ TEST(RetrievalExamples, TheRightPictureIsShownWithItsScoreAndRankWhereItIsMissed
   const Report report = report_of(6.25);
   ASSERT_EQ(report.caption_examples.size(), 8U);
   // Caption 0 looks near picture 6: nearest are 6, 7, 5, 4, 3, 2, 1 and 0.
-  const CaptionExample& missed = report.caption_examples[0];
+  const RetrievalExample& missed = report.caption_examples[0];
   ASSERT_EQ(missed.hits.size(), 5U);
   EXPECT_EQ(report.pictures[missed.hits[0].picture].name, "g.jpg");
   EXPECT_EQ(missed.right_rank, 8);
@@ -49,14 +49,14 @@ TEST(RetrievalExamples, TheRightCaptionIsShownWithItsScoreAndRankWhereItIsMissed
   const Report report = report_of(6.25);
   ASSERT_EQ(report.picture_examples.size(), 8U);
   // Picture 0: captions 7, 6, 5 and 4, which look furthest, come round to it again; its own is the next.
-  const PictureExample& example = report.picture_examples[0];
+  const RetrievalExample& example = report.picture_examples[0];
   EXPECT_EQ(report.pictures[example.picture].name, "a.jpg");
-  EXPECT_EQ(example.right_hit.caption, "c0");
+  EXPECT_EQ(example.right_hit.text, "c0");
   EXPECT_NEAR(example.right_hit.score, std::cos(6.25 * 3.141592653589793 / 8), 1e-6);
   EXPECT_EQ(example.right_rank, 5);
-  const PictureExample& missed = report.picture_examples[7];  // caption 1 looks near it, its own furthest away
-  EXPECT_EQ(missed.hits[0].caption, "c1");
-  EXPECT_EQ(missed.right_hit.caption, "c7");
+  const RetrievalExample& missed = report.picture_examples[7];  // caption 1 looks near it, its own furthest away
+  EXPECT_EQ(missed.hits[0].text, "c1");
+  EXPECT_EQ(missed.right_hit.text, "c7");
   EXPECT_EQ(missed.right_rank, 8);
 }
 
@@ -82,10 +82,10 @@ TEST(RetrievalExamples, OfSeveralRightCaptionsTheBestIsShown) {
   const TemporaryFolder folder;
   const Report report = judging.write(folder.path());
   ASSERT_EQ(report.picture_examples.size(), 3U);
-  const PictureExample& example = report.picture_examples[0];  // nearest are captions 1, 4, 0, 2 and 3
+  const RetrievalExample& example = report.picture_examples[0];  // nearest are captions 1, 4, 0, 2 and 3
   ASSERT_EQ(example.hits.size(), 5U);
   EXPECT_TRUE(example.hits[0].right && example.hits[2].right && example.hits[4].right);
-  EXPECT_EQ(example.right_hit.caption, "c1");
+  EXPECT_EQ(example.right_hit.text, "c1");
   EXPECT_EQ(example.right_hit.score, 1.0);
   EXPECT_EQ(example.right_rank, 1);
 }
@@ -114,10 +114,10 @@ TEST(RetrievalExamples, TheMapHasEveryCaptionBesideItsPicture) {
 
 TEST(RetrievalExamples, AnswersAmongTheFiveAreMarkedAndPicturesHaveTheirCaptions) {
   const Report report = report_of(0);
-  for (const CaptionExample& example : report.caption_examples) {
+  for (const RetrievalExample& example : report.caption_examples) {
     EXPECT_TRUE(example.hits[0].right);
     EXPECT_EQ(example.right_rank, 1);
-    EXPECT_EQ(report.pictures[example.hits[0].picture].caption, example.caption) << "the alternative text";
+    EXPECT_EQ(report.pictures[example.hits[0].picture].caption, example.text) << "the alternative text";
   }
 }
 

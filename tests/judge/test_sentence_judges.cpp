@@ -130,10 +130,10 @@ TEST(SentenceJudges, RanksDocumentsByCosineAndTiesById) {
     }
     const Report report = judged.write(folder.path());
     ASSERT_EQ(report.query_examples.size(), 2u);
-    EXPECT_EQ(report.query_examples[0].query, "query a");
-    EXPECT_EQ(report.query_examples[0].hits[0].caption, "document d1");
+    EXPECT_EQ(report.query_examples[0].text, "query a");
+    EXPECT_EQ(report.query_examples[0].hits[0].text, "document d1");
     EXPECT_EQ(report.query_examples[0].right_rank, 3);
-    EXPECT_EQ(report.query_examples[1].right_hit.caption, "document d3");
+    EXPECT_EQ(report.query_examples[1].right_hit.text, "document d3");
   }
 }
 

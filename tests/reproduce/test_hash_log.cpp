@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hand-made logs of two runs of one tensor, which is trained.
-#include "src/reproduce/hash_log.h"
+#include "src/reproduce/judge_repeat.h"
 
 #include <gtest/gtest.h>
 

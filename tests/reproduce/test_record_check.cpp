@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differences from a record that was made by this very program on this machine, but for one thing.
-#include "src/reproduce/record_check.h"
+#include "src/reproduce/run_record.h"
 
 #include <gtest/gtest.h>
 

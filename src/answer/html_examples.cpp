@@ -1,21 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows what a model predicted for single rows: classes of pictures and texts, values of texts, masked tokens.
+// Examples of report.html: what the model finds, predicts and writes for single rows.
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "src/answer/html_parts.h"
-#include "src/answer/html_text.h"
-#include "src/answer/table.h"
+#include "src/answer/report.h"
 #include "src/base/messages.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {
 
+// A picture of the report as an element; an empty frame where there is none. The pictures are backgrounds of classes
+// p0, p1, ..., so that each is embedded once however often it is shown: picture_styles().
+std::string picture_element(const Report& report, std::size_t index, const char* extra_class) {
+  if (index >= report.pictures.size()) return std::string("<div class=\"picture ") + extra_class + "\"></div>";
+  const ReportPicture& shown = report.pictures[index];
+  const std::string alternative = shown.caption.empty() ? shown.name : shown.caption;
+  return std::string("<div class=\"picture ") + extra_class + " p" + std::to_string(index) +
+         "\" role=\"img\" aria-label=\"" + html_escape(alternative) + "\" title=\"" + html_escape(shown.name) +
+         "\"></div>";
+}
+
+// A hit, with a note behind its score.
+std::string hit_item(const Report& report, const RetrievalHit& hit, const std::string& note) {
+  const std::string score = score_text(hit.score), begin = hit.right ? "<li class=\"right\">" : "<li>";
+  if (hit.picture != kNoPicture)
+    return begin + picture_element(report, hit.picture, "small") + "<span>" + score + (hit.right ? " ✓" : "") + note +
+           "</span></li>\n";
+  return begin + "<span class=\"score\">" + score + note + "</span><span class=\"clamped\" dir=\"auto\">" +
+         html_escape(hit.text) + "</span>" + (hit.right ? "<b>✓</b>" : "") + "</li>\n";
+}
+
+// Whether the right one must be shown behind the hits, with its rank.
+bool is_missed(const RetrievalExample& example) {
+  return example.right_rank > 0 &&
+         std::none_of(example.hits.begin(), example.hits.end(), [](const RetrievalHit& hit) { return hit.right; });
+}
+
+std::string retrieval(const Report& report, const std::vector<RetrievalExample>& examples, const char* lead) {
+  std::string out = std::string("<p class=\"lead\">") + lead + "</p>\n<div class=\"queries\">\n";
+  for (const RetrievalExample& example : examples) {
+    const bool is_picture = example.picture != kNoPicture, finds_pictures = example.right_hit.picture != kNoPicture;
+    out += is_picture
+               ? "<article class=\"query from-picture\">" + picture_element(report, example.picture, "large") +
+                     "<div><ol>\n"
+               : "<article class=\"query\"><blockquote class=\"clamped\" dir=\"auto\">" + html_escape(example.text) +
+                     "</blockquote><ol" + (finds_pictures ? " class=\"hits\">\n" : ">\n");
+    for (const RetrievalHit& hit : example.hits) out += hit_item(report, hit, "");
+    if (is_missed(example))
+      out += hit_item(report, example.right_hit, std::string("<br>rank ") + readable_count(example.right_rank));
+    out += is_picture ? "</ol></div></article>\n" : "</ol></article>\n";
+  }
+  return examples.empty() ? "" : out + "</div>\n";
+}
+
 std::string share_of(std::int64_t part, std::int64_t whole) {
-  return percent(static_cast<double>(part) / static_cast<double>(whole));
+  return readable_percent(static_cast<double>(part) / static_cast<double>(whole));
 }
 
 std::string accuracy_table(const Report& report) {
@@ -34,7 +76,7 @@ std::string confusion_table(const Report& report) {
 }
 
 std::string guess_text(const Guess& guess) {
-  const std::string text = "<b>" + html_escape(guess.name) + "</b> " + percent(guess.probability);
+  const std::string text = "<b>" + html_escape(guess.name) + "</b> " + readable_percent(guess.probability);
   return guess.right ? "<span class=\"right\">" + text + " ✓</span>" : text;
 }
 
@@ -49,14 +91,10 @@ std::string verdict(const SentenceExample& example) {
   const bool is_right = example.follows == example.predicted_to_follow;
   return std::string("<p class=\"note") + (is_right ? " right" : "") + "\">The second text " +
          follows(example.follows) + " the first one; the model: " + follows(example.predicted_to_follow) + ", " +
-         percent(example.probability) + (is_right ? " ✓" : "") + "</p>\n";
+         readable_percent(example.probability) + (is_right ? " ✓" : "") + "</p>\n";
 }
 
-}  // namespace
-
-std::string classes_section(const Report& report) { return accuracy_table(report) + confusion_table(report); }
-
-std::string class_examples_section(const Report& report) {
+std::string class_examples(const Report& report) {
   if (report.class_examples.empty()) return "";
   std::string out =
       "<p class=\"lead\">Pictures of the split, evenly spaced, with their class and the five most probable ones.</p>\n"
@@ -70,7 +108,7 @@ std::string class_examples_section(const Report& report) {
   return out + "</div>\n";
 }
 
-std::string text_mistakes_section(const Report& report) {
+std::string text_mistakes(const Report& report) {
   const bool are_classes = !report.text_mistakes.empty();
   const ColumnKind kind = are_classes ? ColumnKind::kText : ColumnKind::kNumber;
   Table table{"Worst mistakes", {{"text", ColumnKind::kHtml}, {"label", kind}, {"predicted", kind}}};
@@ -94,7 +132,7 @@ std::string text_mistakes_section(const Report& report) {
          "</p>\n" + html_of(table);
 }
 
-std::string text_examples_section(const Report& report) {
+std::string text_examples(const Report& report) {
   if (report.text_examples.empty()) return "";
   Table table{"Generated texts",
               {{"source", ColumnKind::kProse},
@@ -113,7 +151,7 @@ std::string text_examples_section(const Report& report) {
          html_of(table);
 }
 
-std::string sentence_examples_section(const Report& report) {
+std::string sentence_examples(const Report& report) {
   if (report.sentence_examples.empty()) return "";
   std::string out =
       "<p class=\"lead\">Texts of the split, evenly spaced, as tokens. The framed ones were to be predicted; below are "
@@ -135,17 +173,13 @@ std::string sentence_examples_section(const Report& report) {
   return out + "</div>\n";
 }
 
-// Shows what a model found in words with tags: the figures of each type of entity, and texts with marked entities.
-
-namespace {
-
 std::string figures_table(const Report& report) {
   Table table{"Figures of each type",
               {"type", number("F1"), number("precision, of predicted"), number("recall, of labelled"),
                number("labelled"), number("predicted")}};
   for (const EntityFigures& one : report.entity_figures)
-    table.rows.push_back({one.type, percent(one.f1), percent(one.precision), percent(one.recall),
-                          readable_count(one.labelled), readable_count(one.predicted)});
+    table.rows.push_back({one.type, readable_percent(one.f1), readable_percent(one.precision),
+                          readable_percent(one.recall), readable_count(one.labelled), readable_count(one.predicted)});
   return "<div class=\"card\">" + html_with_heading(table) + "</div>\n";
 }
 
@@ -171,9 +205,7 @@ std::string marked_words(const std::vector<std::string>& words, const std::vecto
   return out;
 }
 
-}  // namespace
-
-std::string entities_section(const Report& report) {
+std::string entities(const Report& report) {
   if (report.tagged_texts.empty()) return "";
   std::string out = report.entity_figures.empty() ? "" : figures_table(report);
   out +=
@@ -184,6 +216,51 @@ std::string entities_section(const Report& report) {
            "</p><p class=\"tokens\" dir=\"auto\">" + marked_words(text.words, text.predicted) + "</p></article>\n";
   }
   return out + "</div>\n";
+}
+
+}  // namespace
+
+std::vector<HtmlSection> example_sections(const Report& report) {
+  return {{"Retrieval: caption to picture",
+           retrieval(report, report.caption_examples,
+                     "For each caption, the five nearest pictures of the split with their scores. The correct one is "
+                     "framed; if it is not among the five, it follows with its rank."),
+           false, "captions", "Captions"},
+          {"Retrieval: picture to caption",
+           retrieval(report, report.picture_examples,
+                     "For each picture, the five nearest captions of the split with their scores. Correct ones are "
+                     "marked; if none is among the five, the best of them follows with its rank."),
+           false, "pictures", "Pictures"},
+          {"Retrieval: query to texts",
+           retrieval(report, report.query_examples,
+                     "For queries of the split, evenly spaced, the five nearest texts with their scores. Relevant ones "
+                     "are marked; if none is among the five, the best of them follows with its rank."),
+           false, "queries", "Queries"},
+          {"Map of the embeddings", embedding_map_section(report.map), true, "map", "Map"},
+          {"Classes", accuracy_table(report) + confusion_table(report), true, "classes", "Classes"},
+          {"Pictures and predictions", class_examples(report), false, "class-examples", "Predictions"},
+          {"Worst mistakes", text_mistakes(report), true, "text-mistakes", "Mistakes"},
+          {"Entities", entities(report), false, "entities", "Entities"},
+          {"Masked tokens", sentence_examples(report), false, "sentences", "Tokens"},
+          {"Generated texts", text_examples(report), true, "texts", "Texts"}};
+}
+
+std::string picture_styles(const Report& report) {
+  std::set<std::size_t> shown;
+  for (const auto* const examples : {&report.caption_examples, &report.picture_examples, &report.query_examples}) {
+    for (const RetrievalExample& example : *examples) {
+      shown.insert(example.picture);
+      for (const RetrievalHit& hit : example.hits) shown.insert(hit.picture);
+      if (is_missed(example)) shown.insert(example.right_hit.picture);
+    }
+  }
+  for (const ClassExample& example : report.class_examples) shown.insert(example.picture);
+  std::string out;
+  for (const std::size_t i : shown) {
+    if (i < report.pictures.size())
+      out += ".p" + std::to_string(i) + "{background-image:url(" + picture_url(report.pictures[i].file) + ")}\n";
+  }
+  return out;
 }
 
 }  // namespace bascule
