@@ -13,7 +13,7 @@
 #include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/base/utf8.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"

@@ -9,7 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/digest.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
 

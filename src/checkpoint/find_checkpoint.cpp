@@ -12,7 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/paths.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/tensor_source.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"

@@ -121,8 +121,8 @@ Status HfFolderPlan::write_file(std::size_t index, const char* path, WriteProgre
   return write_synced(path, config_json_, digest);
 }
 
-Status HfFolderPlan::write_into(const char* folder, WriteProgress progress,
-                                Span<std::uint64_t> digests) const noexcept {
+Status HfFolderPlan::write_all_into(const char* folder, bool durably, WriteProgress progress,
+                                    Span<std::uint64_t> digests) const noexcept {
   BASCULE_CHECK(digests.empty() || digests.size() == files_.size());
   PathBuffer path(folder);
   const std::size_t start = path.length();
@@ -131,35 +131,22 @@ Status HfFolderPlan::write_into(const char* folder, WriteProgress progress,
     const std::string_view name = enter_folder(&path, files_[i].name);
     const std::size_t end = path.length();
     if (end > start) BASCULE_TRY(make_folder(path.c_str()));
-    path.append("/").append(name);
-    BASCULE_TRY(write_file(i, path.c_str(), progress, digests.empty() ? nullptr : &digests[i]));
+    path.append("/").append(durably ? kTemporaryPrefix : "").append(name);
+    const Status written = write_file(i, path.c_str(), progress, digests.empty() ? nullptr : &digests[i]);
+    if (!written.ok() && durably) ::unlink(path.c_str());
+    BASCULE_TRY(written);
     path.cut(end);
-    if (end > start) BASCULE_TRY(sync_folder(path.c_str()));
+    if (durably) BASCULE_TRY(publish_file(path.c_str(), name));
+    if (!durably && end > start) BASCULE_TRY(sync_folder(path.c_str()));
   }
   return ok_status();
 }
 
 Status HfFolderPlan::write_durably_into(const char* folder, WriteProgress progress) const noexcept {
-  PathBuffer path(folder);
-  const std::size_t start = path.length();
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    path.cut(start);
-    const std::string_view name = enter_folder(&path, files_[i].name);
-    const std::size_t end = path.length();
-    if (end > start) BASCULE_TRY(make_folder(path.c_str()));
-    const Status written =
-        write_file(i, path.append("/").append(kTemporaryPrefix).append(name).c_str(), progress, nullptr);
-    if (!written.ok()) {
-      ::unlink(path.c_str());
-      return written;
-    }
-    path.cut(end);
-    BASCULE_TRY(publish_file(path.c_str(), name));
-  }
+  BASCULE_TRY(write_all_into(folder, true, progress, {}));
   if (shards_.size() == 1) return ok_status();
   // An undivided file of an earlier run would be preferred to the shards.
-  path.cut(start);
-  return ::unlink(path.append("/model.safetensors").c_str()) == 0 || errno == ENOENT
+  return ::unlink(PathBuffer(folder).append("/model.safetensors").c_str()) == 0 || errno == ENOENT
              ? ok_status()
              : Status{StatusCode::kDiskFailed, {errno, 0}};
 }

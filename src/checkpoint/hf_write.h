@@ -55,7 +55,9 @@ class HfFolderPlan {
 
   // Into a folder that exists, each file at its final name and synced; for folders that are published as a whole.
   // digests: one for each of files(), or none are wanted.
-  Status write_into(const char* folder, WriteProgress progress = {}, Span<std::uint64_t> digests = {}) const noexcept;
+  Status write_into(const char* folder, WriteProgress progress = {}, Span<std::uint64_t> digests = {}) const noexcept {
+    return write_all_into(folder, false, progress, digests);
+  }
   // Into a folder in use: each file beside, then renamed; weights first, config.json last.
   Status write_durably_into(const char* folder, WriteProgress progress = {}) const noexcept;
 
@@ -65,6 +67,8 @@ class HfFolderPlan {
     InputFile file;
   };
 
+  Status write_all_into(const char* folder, bool durably, WriteProgress progress,
+                        Span<std::uint64_t> digests) const noexcept;
   // Writes the file `index` of files() at `path` and syncs it. digest: may be null.
   Status write_file(std::size_t index, const char* path, WriteProgress progress, std::uint64_t* digest) const noexcept;
 

@@ -11,7 +11,7 @@
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/files/input_file.h"
 #include "src/files/model_file_names.h"
 #include "src/index/data_files.h"

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/digest.h"
@@ -73,39 +74,39 @@ std::uint64_t digest_of_part(std::uint64_t whole, const TextPart& part) {
   return digest.value();
 }
 
-bool PartReader::is_ours(const std::string& text) {
-  const bool is_ours = is_held_out(digest_of(text.data(), text.size()), part_.share) == part_.is_held_out;
-  if (!is_ours) ++others_;
-  return is_ours;
-}
-
-void PartReader::end_document() {
-  if (!sentences_.empty() && is_ours(text_)) {
-    std::size_t begin = 0;
-    for (const auto& [end, line] : sentences_) {
-      next_.sentence(std::string_view(text_).substr(begin, end - 1 - begin), line);
-      begin = end;
-    }
-  }
-  text_.clear();
-  sentences_.clear();
-  next_.end_document();
-}
-
-TextVisitor PartReader::visitor() {
-  TextVisitor visitor;
-  visitor.sentence = [this](std::string_view sentence, std::int64_t line) {
-    text_.append(sentence).push_back('\n');
-    if (!part_.by_line) {
-      sentences_.emplace_back(text_.size(), line);
+std::uint64_t read_part(const DataFiles& files, const TextPart& part, const TextVisitor& visitor,
+                        std::int64_t* others) {
+  std::string text;                                             // of the document, each sentence with a line break
+  std::vector<std::pair<std::size_t, std::int64_t>> sentences;  // end in it, with its line break; line
+  const auto is_ours = [&] {
+    const bool ours = is_held_out(digest_of(text.data(), text.size()), part.share) == part.is_held_out;
+    if (!ours) ++*others;
+    return ours;
+  };
+  TextVisitor all;
+  all.sentence = [&](std::string_view sentence, std::int64_t line) {
+    text.append(sentence).push_back('\n');
+    if (!part.by_line) {
+      sentences.emplace_back(text.size(), line);
       return;
     }
-    if (is_ours(text_)) next_.sentence(sentence, line);
-    text_.clear();
+    if (is_ours()) visitor.sentence(sentence, line);
+    text.clear();
   };
-  visitor.end_document = [this] { end_document(); };
-  visitor.end_file = next_.end_file;
-  return visitor;
+  all.end_document = [&] {
+    if (!sentences.empty() && is_ours()) {
+      std::size_t begin = 0;
+      for (const auto& [end, line] : sentences) {
+        visitor.sentence(std::string_view(text).substr(begin, end - 1 - begin), line);
+        begin = end;
+      }
+    }
+    text.clear();
+    sentences.clear();
+    visitor.end_document();
+  };
+  all.end_file = visitor.end_file;
+  return digest_of_part(read_text(files, all), part);
 }
 
 }  // namespace bascule

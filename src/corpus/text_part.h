@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a corpus: read by documents, and a part of them.
+// The text of a corpus: read by documents, and a part of them. Before the seal.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "src/index/data_files.h"
 
 namespace bascule {
 
-// Reads the text of a corpus: UTF-8, one sentence a line, an empty line between documents. A line of white space alone
-// is empty, and the end of a file ends a document. Lines end as src/base/utf8.h says. Before the seal.
+// A text is UTF-8, one sentence a line, an empty line between documents. A line of white space alone is empty, and the
+// end of a file ends a document. Lines end as src/base/utf8.h says.
 
 // The longest line, in bytes: a file without line breaks is not one sentence a line.
 inline constexpr std::size_t kLongestLine = std::size_t{1} << 20;
@@ -32,7 +29,7 @@ struct TextVisitor {
 std::uint64_t read_text(const DataFiles& files, const TextVisitor& visitor);
 
 // A part of a text corpus: the documents that are held out for validation, or the others. A document is held out by the
-// digest of its text (src/index/manifest_part.h), so the parts are the same for every tokenizer. Before the seal.
+// digest of its text (is_held_out()), so the parts are the same for every tokenizer. Before the seal.
 
 struct TextPart {
   double share = 0.0;        // of the documents, held out
@@ -43,26 +40,8 @@ struct TextPart {
 // A digest that differs from that of the whole and of every other part.
 std::uint64_t digest_of_part(std::uint64_t whole, const TextPart& part);
 
-// Passes on the sentences of one part. Holds one document in memory, unless lines are held out.
-class PartReader {
- public:
-  PartReader(const TextPart& part, TextVisitor next) : part_(part), next_(std::move(next)) {}
-
-  // For read_text().
-  TextVisitor visitor();
-  // Documents with text, or lines, that were not passed on.
-  std::int64_t others() const noexcept { return others_; }
-
- private:
-  bool is_ours(const std::string& text);
-  void end_document();
-
-  const TextPart part_;
-  const TextVisitor next_;
-  std::int64_t others_ = 0;
-  // The document, each sentence with a line break.
-  std::string text_;
-  std::vector<std::pair<std::size_t, std::int64_t>> sentences_;  // end in text_, with its line break; line
-};
+// As read_text(), of a part: the documents of others are empty. others: counts the documents with text, or lines, that
+// were not passed on. Returns the digest_of_part(). Holds one document in memory, unless lines are held out.
+std::uint64_t read_part(const DataFiles& files, const TextPart& part, const TextVisitor& visitor, std::int64_t* others);
 
 }  // namespace bascule

@@ -50,6 +50,115 @@ std::uint64_t state_of(const DataFiles& files) {
   return digest.value();
 }
 
+// The file of a token store: ids, then the tables of ends and lines, then a trailer that says what it is. All of it is
+// appended, as the text is read.
+
+// Raised whenever the layout changes, or what is made of the same text.
+constexpr std::uint64_t kTokenStoreFormat = 4;
+
+// The text and the tokenizer that a store was made from.
+struct TokenSource {
+  std::uint64_t state = 0;  // size, time of change and inode of every file
+  std::uint64_t tokenizer = 0;
+  bool operator==(const TokenSource& other) const { return state == other.state && tokenizer == other.tokenizer; }
+};
+
+struct TokenStoreTrailer {
+  char magic[8] = {'B', 'A', 'S', 'C', 'T', 'O', 'K', '\n'};
+  std::uint64_t format = kTokenStoreFormat;
+  TokenSource source;
+  std::uint64_t text_digest = 0;
+  std::uint64_t id_bytes = 0;
+  std::uint64_t tokens = 0, sentences = 0, documents = 0, files = 0;
+  std::uint64_t longest_sentence = 0;
+  std::uint64_t others = 0;           // TokenStore::others()
+  std::uint64_t contents_digest = 0;  // XXH3 of everything before the trailer
+  std::uint64_t own_digest = 0;       // of everything before this
+};
+
+// Throws Error (kDisk).
+class TokenStoreWriter {
+ public:
+  // shown: the file's path for messages.
+  TokenStoreWriter(OutputFile& file, bool is_wide, std::string shown) : file_(file), shown_(std::move(shown)) {
+    trailer_.id_bytes = is_wide ? sizeof(std::uint32_t) : sizeof(std::uint16_t);
+  }
+
+  // Nothing may be added to a document after its end. Empty sentences and documents leave nothing.
+  void add_sentence(Span<const std::int32_t> ids, std::int64_t line) {
+    if (ids.empty()) return;
+    for (const std::int32_t id : ids) {
+      if (trailer_.id_bytes == sizeof(std::uint16_t)) {
+        narrow_.push_back(static_cast<std::uint16_t>(id));
+      } else {
+        wide_.push_back(static_cast<std::uint32_t>(id));
+      }
+    }
+    trailer_.tokens += ids.size();
+    trailer_.longest_sentence = std::max<std::uint64_t>(trailer_.longest_sentence, ids.size());
+    sentence_end_.push_back(trailer_.tokens);
+    line_.push_back(static_cast<std::uint32_t>(line));
+    if (std::max(narrow_.size(), wide_.size()) >= kBlockIds) write_ids();
+  }
+  void end_document() {
+    const std::uint64_t before = document_end_.empty() ? 0 : document_end_.back();
+    if (sentence_end_.size() > before) document_end_.push_back(sentence_end_.size());
+  }
+  void end_file() { file_end_.push_back(sentence_end_.size()); }
+
+  // Completes and syncs the file. Returns its trailer.
+  TokenStoreTrailer finish(const TokenSource& source, std::uint64_t text_digest, std::int64_t others) {
+    write_ids();
+    fill_up(trailer_.tokens * trailer_.id_bytes);
+    write_table(sentence_end_);
+    write_table(document_end_);
+    write_table(file_end_);
+    write_table(line_);
+    trailer_.source = source;
+    trailer_.text_digest = text_digest;
+    trailer_.sentences = sentence_end_.size();
+    trailer_.documents = document_end_.size();
+    trailer_.files = file_end_.size();
+    trailer_.others = static_cast<std::uint64_t>(others);
+    trailer_.contents_digest = file_.digest();
+    trailer_.own_digest = digest_of(&trailer_, offsetof(TokenStoreTrailer, own_digest));
+    write(&trailer_, sizeof trailer_);
+    throw_if_failed(file_.sync_and_close(), shown_, "syncing the tokens of the corpus");
+    return trailer_;
+  }
+
+ private:
+  static constexpr std::size_t kBlockIds = std::size_t{1} << 19;
+
+  void write(const void* data, std::size_t bytes) {
+    throw_if_failed(file_.write(data, bytes), shown_, "writing the tokens of the corpus");
+  }
+  // Each table begins on a bound of eight bytes.
+  void fill_up(std::size_t written) {
+    static constexpr char kZeros[sizeof(std::uint64_t)] = {};
+    write(kZeros, align_up(written, sizeof kZeros) - written);
+  }
+  template <typename T>
+  void write_table(const std::vector<T>& table) {
+    write(table.data(), table.size() * sizeof(T));
+    fill_up(table.size() * sizeof(T));
+  }
+  void write_ids() {
+    write(narrow_.data(), narrow_.size() * sizeof narrow_[0]);
+    write(wide_.data(), wide_.size() * sizeof wide_[0]);
+    narrow_.clear();
+    wide_.clear();
+  }
+
+  OutputFile& file_;
+  const std::string shown_;
+  TokenStoreTrailer trailer_;
+  std::vector<std::uint16_t> narrow_;  // ids that are not written yet: here or in wide_
+  std::vector<std::uint32_t> wide_;
+  std::vector<std::uint64_t> sentence_end_, document_end_, file_end_;
+  std::vector<std::uint32_t> line_;
+};
+
 struct TokenText {
   const DataFiles& files;
   const std::optional<TextPart>& part;
@@ -88,9 +197,9 @@ TokenStoreTrailer write_tokens(OutputFile& file, const std::string& shown, const
   visitor.end_document = [&] { writer.end_document(); };
   visitor.end_file = [&] { writer.end_file(); };
   if (!text.part) return writer.finish(text.source, read_text(text.files, visitor), 0);
-  PartReader part(*text.part, std::move(visitor));
-  const std::uint64_t whole = read_text(text.files, part.visitor());
-  return writer.finish(text.source, digest_of_part(whole, *text.part), part.others());
+  std::int64_t others = 0;
+  const std::uint64_t digest = read_part(text.files, *text.part, visitor, &others);
+  return writer.finish(text.source, digest, others);
 }
 
 }  // namespace
@@ -266,83 +375,6 @@ OpenedTokens open_tokens(const DataFiles& files, const Tokenizer& tokenizer, con
   const TokenText text{files, part, {part ? digest_of_part(state, *part) : state, tokenizer.digest()}};
   if (std::unique_ptr<const TokenStore> store = find_store(folder, text.source)) return {std::move(store), "", ""};
   return keeps ? make_in_folder(text, tokenizer, folder) : make_in_memory(text, tokenizer);
-}
-
-namespace {
-
-constexpr std::size_t kBlockIds = std::size_t{1} << 19;
-
-}  // namespace
-
-TokenStoreWriter::TokenStoreWriter(OutputFile& file, bool is_wide, std::string shown)
-    : file_(file), shown_(std::move(shown)) {
-  trailer_.id_bytes = is_wide ? sizeof(std::uint32_t) : sizeof(std::uint16_t);
-}
-
-void TokenStoreWriter::write(const void* data, std::size_t bytes) {
-  throw_if_failed(file_.write(data, bytes), shown_, "writing the tokens of the corpus");
-}
-
-// Each table begins on a bound of eight bytes.
-void TokenStoreWriter::fill_up(std::size_t written) {
-  static constexpr char kZeros[sizeof(std::uint64_t)] = {};
-  write(kZeros, align_up(written, sizeof kZeros) - written);
-}
-
-template <typename T>
-void TokenStoreWriter::write_table(const std::vector<T>& table) {
-  write(table.data(), table.size() * sizeof(T));
-  fill_up(table.size() * sizeof(T));
-}
-
-void TokenStoreWriter::write_ids() {
-  write(narrow_.data(), narrow_.size() * sizeof narrow_[0]);
-  write(wide_.data(), wide_.size() * sizeof wide_[0]);
-  narrow_.clear();
-  wide_.clear();
-}
-
-void TokenStoreWriter::add_sentence(Span<const std::int32_t> ids, std::int64_t line) {
-  if (ids.empty()) return;
-  for (const std::int32_t id : ids) {
-    if (trailer_.id_bytes == sizeof(std::uint16_t)) {
-      narrow_.push_back(static_cast<std::uint16_t>(id));
-    } else {
-      wide_.push_back(static_cast<std::uint32_t>(id));
-    }
-  }
-  trailer_.tokens += ids.size();
-  trailer_.longest_sentence = std::max<std::uint64_t>(trailer_.longest_sentence, ids.size());
-  sentence_end_.push_back(trailer_.tokens);
-  line_.push_back(static_cast<std::uint32_t>(line));
-  if (std::max(narrow_.size(), wide_.size()) >= kBlockIds) write_ids();
-}
-
-void TokenStoreWriter::end_document() {
-  const std::uint64_t before = document_end_.empty() ? 0 : document_end_.back();
-  if (sentence_end_.size() > before) document_end_.push_back(sentence_end_.size());
-}
-
-void TokenStoreWriter::end_file() { file_end_.push_back(sentence_end_.size()); }
-
-TokenStoreTrailer TokenStoreWriter::finish(const TokenSource& source, std::uint64_t text_digest, std::int64_t others) {
-  write_ids();
-  fill_up(trailer_.tokens * trailer_.id_bytes);
-  write_table(sentence_end_);
-  write_table(document_end_);
-  write_table(file_end_);
-  write_table(line_);
-  trailer_.source = source;
-  trailer_.text_digest = text_digest;
-  trailer_.sentences = sentence_end_.size();
-  trailer_.documents = document_end_.size();
-  trailer_.files = file_end_.size();
-  trailer_.others = static_cast<std::uint64_t>(others);
-  trailer_.contents_digest = file_.digest();
-  trailer_.own_digest = digest_of(&trailer_, offsetof(TokenStoreTrailer, own_digest));
-  write(&trailer_, sizeof trailer_);
-  throw_if_failed(file_.sync_and_close(), shown_, "syncing the tokens of the corpus");
-  return trailer_;
 }
 
 }  // namespace bascule

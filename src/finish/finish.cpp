@@ -20,7 +20,7 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/bringup/machine_limits.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
 #include "src/finish/contracts.h"

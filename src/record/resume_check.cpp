@@ -14,7 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/paths.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/index/row_digests.h"
 #include "src/json/json.h"

@@ -11,7 +11,7 @@
 #include "firmware_shims/media_engine.h"
 #include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/files/model_file_names.h"
 #include "src/logs/readable.h"

@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/base/paths.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/files/input_file.h"
 #include "src/index/picture_folder.h"

@@ -11,7 +11,7 @@
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/paths.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/files/durable_write.h"
 #include "src/files/input_file.h"
 #include "src/files/model_file_names.h"

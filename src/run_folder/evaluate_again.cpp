@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/record/resume_check.h"

@@ -16,7 +16,7 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/paths.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/distributed/agreement.h"
 #include "src/files/durable_write.h"

@@ -14,7 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/messages.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/logs/readable.h"
 #include "src/machine/machine.h"
 #include "src/record/plan_control.h"

@@ -6,7 +6,7 @@
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/tensor_source.h"
 #include "src/json/json.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/files/input_file.h"
 #include "src/runtime/choose_isa.h"
 #include "src/seal/model_folder.h"

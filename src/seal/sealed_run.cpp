@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "src/base/paths.h"
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/distributed/group.h"
 #include "src/seal/same_files.h"
 

@@ -8,7 +8,6 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/checkpoint_names.h"
 #include "src/distributed/group.h"
 #include "src/seal/model_folder.h"
 #include "src/seal/same_files.h"

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/checkpoint_names.h"
 #include "src/record/resume_check.h"
 #include "src/replay/loop.h"
 #include "src/seal/disk_demand.h"

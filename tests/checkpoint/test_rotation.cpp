@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <initializer_list>
 
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "tests/checkpoint/files.h"
 #include "tests/support/temporary_folder.h"
 

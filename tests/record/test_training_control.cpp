@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
