@@ -34,7 +34,8 @@ def kernel_table():
     lines = ["| kernel | contract | reference | vector source |", "|---|---|---|---|"]
     for name, arguments in re.findall(r"^BASCULE_(?:BF16_)?KERNEL\((\w+), (\w+)\)", (ROOT / "kernels/kernels.inc").read_text(), re.M):
         contract = file_that(rf"^(struct {arguments} {{|using {arguments} = )", "kernels")
-        reference = file_that(rf"^(inline )?[\w:]+ {name}\(", "kernels/reference")
+        # A reference may be that of several kernels with the same arguments.
+        reference = file_that(rf"^(inline )?[\w:]+ {name}\(|^ .*const {arguments}& a\) {{", "kernels/reference")
         vectors = file_that(rf"^void {name}\(const {arguments}& \w*\) {{", "kernels/simd")
         lines.append(f"| `{name}` | {contract} | {reference} | {vectors} |")
     return "\n".join(lines)
