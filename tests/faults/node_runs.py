@@ -13,16 +13,16 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, has_mpi, patient, run, settings
+from bascule_run import PROGRAM, has_mpi, patient, run
 from namespaces import TwoNodes, is_permitted
-from rank_runs import SEED, processes_of
+from rank_runs import SEED, processes_of, ranks_settings
 
 COMMON = "/var/tmp"  # what both machines see
 
 
 def on_nodes(folder, nodes, ranks, **changes):
     pathlib.Path(folder).mkdir(exist_ok=True)
-    return settings(folder, distributed__world_size=str(ranks), distributed__hostfile=f'"{nodes.hostfile}"', **changes)
+    return ranks_settings(folder, ranks, distributed__hostfile=f'"{nodes.hostfile}"', **changes)
 
 
 def ranks_of(toml):
@@ -78,7 +78,7 @@ class Nodes(unittest.TestCase):
         if batch is not None:
             changes["training__per_device_train_batch_size"] = str(batch)
         if nodes is None:
-            done = run("run", settings(folder, distributed__world_size=str(ranks), **changes))
+            done = run("run", ranks_settings(folder, ranks, **changes))
         else:
             toml = on_nodes(folder, nodes, ranks, **changes)
             done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=patient(300))

@@ -19,8 +19,12 @@ SEED = int(os.environ.get("BASCULE_TEST_SEED", "20261121"))
 VALIDATION = f'"{EMOJI}/validation.jsonl"'
 
 
+# Each rank touches the memory of its media engine, which takes a good part of a run of a moment.
+SMALL_ENGINE = {"media_engine__memory_mib": "16"}
+
+
 def ranks_settings(folder, ranks, **changes):
-    return settings(folder, distributed__world_size=str(ranks), **changes)
+    return settings(folder, **{**SMALL_ENGINE, "distributed__world_size": str(ranks), **changes})
 
 
 STRATEGIES = {

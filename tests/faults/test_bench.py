@@ -134,9 +134,8 @@ class Bench(unittest.TestCase):
             self.assertLess(columns[0]["planned_bytes"], columns[1]["planned_bytes"])
             # A column is the run whose file says so.
             name = {"batch": "training__per_device_train_batch_size", "image_size": "model__image_size", "max_seq_length": "data__max_seq_length"}[key]
-            alone = run("bench", settings(self.folder, **changes, **{name: str(values[1])}) if name not in changes else settings(self.folder, **{**changes, name: str(values[1])}),
-                        "--steps", 2, "--warmup", 1, "--json")
-            self.assertEqual(json.loads(alone.stdout)["planned_bytes"], columns[1]["planned_bytes"], alone.stderr)
+            alone = run("plan", settings(self.folder, **{**changes, name: str(values[1])}), "--json")
+            self.assertEqual(json.loads(alone.stdout)["peak_bytes"], columns[1]["planned_bytes"], alone.stderr)
         mixed = {**pictures, "data__mixup_alpha": "0.8"}
         for option, changes, said in (("--batch=2,3", mixed, "is odd"), ("--max-seq-length=4", {**text, "model__head": '"pretraining"'}, "--max-seq-length: "), ("--batch=0", pictures, "0 samples"), ("--batch=4,x", pictures, "not a list"), ("--image-size=3", pictures, "smaller than patch_size"),
                                       ("--max-seq-length=8", pictures, "reads no text"), ("--image-size=64", text, "--image-size: model.image_size")):

@@ -43,7 +43,7 @@ class Generate(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.model = make_model(cls.folder / "model")
-        done = run("run", make_settings(cls.folder / "base", cls.model, training__max_steps="500", training__save_steps="500"))
+        done = run("run", make_settings(cls.folder / "base", cls.model, training__max_steps="250", training__save_steps="250"))
         assert done.returncode == 0, done.stderr
         cls.run_folder = cls.folder / "base" / "run"
 
@@ -94,7 +94,7 @@ class Generate(unittest.TestCase):
         said = json.loads((self.run_folder / "generation_config.json").read_text())
         self.assertEqual(said, {"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "num_beams": 1, "max_length": 12, "min_length": 0, "length_penalty": 1.0,
                                 "early_stopping": False, "no_repeat_ngram_size": 0})
-        self.assertEqual(json.loads((self.run_folder / "checkpoint-500/generation_config.json").read_text()), said)
+        self.assertEqual(json.loads((self.run_folder / "checkpoint-250/generation_config.json").read_text()), said)
 
     def test_a_text_that_stops_at_a_limit_is_said(self):
         arguments = ["generate", self.run_folder, "red heart", "cat " * 100, "", "--max-new-tokens"]
@@ -165,7 +165,8 @@ class Generate(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"text 1 has \d+ tokens and is cut to 32")
         self.assertEqual(done.stdout, self.generate("cat " * 100, "--max-source-length", 32))
-        self.assertNotEqual(done.stdout, self.generate("cat " * 100, "--max-source-length", 200))
+        cut, whole = (json.loads(self.generate("cat " * 100, "--num-beams", 2, "--max-source-length", length, "--json"))["texts"][0]["score"] for length in (32, 200))
+        self.assertNotEqual(cut, whole)
 
     def test_the_prefix_of_a_folder_of_transformers_is_said(self):
         folder = self.folder / "foreign"
@@ -270,7 +271,7 @@ class Generate(unittest.TestCase):
             whole = self.texts_of(f"whole-{beams}", generation__num_beams=beams)
             for name, other in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}), ("more", {"machine__threads": "4"}),
                                 ("batch", {"training__per_device_eval_batch_size": "7"}),
-                                *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets())):
+                                *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar" or beams == "1")):
                 texts, figures = self.texts_of(f"{name}-{beams}", generation__num_beams=beams, **other)
                 self.assertEqual(texts, whole[0], name)
                 self.assertEqual(figures[:5] + figures[6:11], whole[1][:5] + whole[1][6:11], name)
@@ -362,7 +363,7 @@ class Generate(unittest.TestCase):
         self.assertEqual(run("bench", path, "--new-tokens", "6").returncode, 2)
         epochs = make_settings(self.folder / "bench", self.model, training__max_steps=None, training__num_train_epochs="2", training__save_steps=None, training__save_strategy='"epoch"',
                                training__eval_strategy='"epoch"', training__load_best_model_at_end="true")
-        for arguments in (["--batch", "4,8"], ["--use", "generate", "--batch", "4,8"], ["--max-source-length", "8,16"], ["--use", "evaluate", "--max-target-length", "8"]):
+        for arguments in (["--use", "generate", "--batch", "4,8"], ["--max-source-length", "8,16"], ["--use", "evaluate", "--max-target-length", "8"]):
             done = run("bench", epochs, "--steps", "1", *arguments)
             self.assertEqual(done.returncode, 0, done.stderr)
 

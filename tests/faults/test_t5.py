@@ -75,7 +75,7 @@ class T5(unittest.TestCase):
                 for name, other in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}),
                                     ("more-threads", {"machine__threads": "4", "data__dataloader_num_workers": "0"}),
                                     *((kind, {"training__gradient_checkpointing": f'"{kind}"'}) for kind in ("off", "fit", "full")),
-                                    *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets())):
+                                    *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar" or form == "float32")):
                     self.assertEqual(self.weights(f"{form}-{name}", **common, **other), whole, name)
                 self.weights(f"{form}-parts", **common, training__max_steps="4", training__lr_schedule_steps="9")
                 self.assertEqual(self.weights(f"{form}-parts", **common, training__lr_schedule_steps="9"), whole)
