@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "src/base/paths.h"
-#include "src/pictures/picture_decoder.h"
-#include "src/pictures/png_file.h"
+#include "src/pictures/picture_bytes.h"
 
 namespace bascule {
 namespace {
@@ -31,49 +30,28 @@ constexpr const char* kStyle = R"css(
 // Pictures as small PNG files, each decoded once.
 class Shown {
  public:
-  Shown() : decoder_(settings(), true), pixels_(static_cast<std::size_t>(3 * kShownSide * kShownSide)) {}
-
   // An <img> in the picture's proportions; "" for a picture that cannot be decoded.
   std::string element(const std::string& path) {
-    const auto known = elements_.find(path);
-    return known != elements_.end() ? known->second : elements_[path] = element_of(path);
+    const auto [place, is_new] = elements_.try_emplace(path);
+    if (is_new) place->second = element_of(path);
+    return place->second;
   }
 
  private:
-  static MediaSettings settings() {
-    MediaSettings settings = default_media_settings();
-    settings.driver = media_engine_host();
-    settings.image_side = kShownSide;
-    settings.preprocessing = Preprocessing::kProcessor;
-    settings.processor.makes_squares = true;
-    settings.interpolation = Interpolation::kBilinear;
-    settings.processor.interpolation = Interpolation::kBilinear;
-    return settings;
-  }
-
   std::string element_of(const std::string& path) {
     PictureDecoder::Size size;
-    if (!decoder_.decode(path, pixels_.data(), &size).empty()) return "";
+    const std::vector<std::uint8_t> file = maker_.make(path, &size);
+    if (file.empty()) return "";
     if (size.width == 0) size = {1, 1};  // unknown
-    const std::size_t plane = static_cast<std::size_t>(kShownSide * kShownSide);
-    std::vector<std::uint8_t> bytes(3 * plane);
-    for (std::size_t i = 0; i < plane; ++i) {
-      for (std::size_t color = 0; color < 3; ++color)
-        bytes[3 * i + color] =
-            static_cast<std::uint8_t>(std::clamp(std::nearbyint(pixels_[color * plane + i]), 0.0f, 255.0f));
-    }
-    const std::string file = png_content({bytes.data(), kShownSide, kShownSide});
     const double longest = static_cast<double>(std::max(size.width, size.height));
     const auto pixels = [&](std::int64_t side) {
       return html_number(std::max(1.0, std::round(kElementSide * static_cast<double>(side) / longest))) + "px";
     };
-    return "<img src=\"" + picture_url(std::vector<std::uint8_t>(file.begin(), file.end())) + "\" alt=\"" +
-           html_escape(shown_path(path)) + "\" style=\"width:" + pixels(size.width) + ";height:" + pixels(size.height) +
-           "\">";
+    return "<img src=\"" + picture_url(file) + "\" alt=\"" + html_escape(shown_path(path)) +
+           "\" style=\"width:" + pixels(size.width) + ";height:" + pixels(size.height) + "\">";
   }
 
-  PictureDecoder decoder_;
-  std::vector<float> pixels_;
+  ThumbnailMaker maker_{kShownSide, CopyKind::kSqueezed};
   std::map<std::string, std::string> elements_;
 };
 

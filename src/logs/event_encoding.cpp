@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/logs/event_encoding.h"
+#include "src/logs/tensorboard.h"
 
 #include <array>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/logs/run_status.h"
+#include "src/logs/progress.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -18,7 +18,7 @@
 #include "src/base/error.h"
 #include "src/base/span.h"
 #include "src/files/durable_write.h"
-#include "src/logs/event_encoding.h"
+#include "src/logs/tensorboard.h"
 
 namespace bascule {
 namespace {

@@ -36,8 +36,8 @@ MediaSettings thumbnail_settings(std::int64_t side, CopyKind kind) {
 ThumbnailMaker::ThumbnailMaker(std::int64_t side, CopyKind kind)
     : side_(side), decoder_(thumbnail_settings(side, kind), true), pixels_(static_cast<std::size_t>(3 * side * side)) {}
 
-std::vector<std::uint8_t> ThumbnailMaker::make(const std::string& path) {
-  if (!decoder_.decode(path, pixels_.data(), nullptr).empty()) return {};
+std::vector<std::uint8_t> ThumbnailMaker::make(const std::string& path, PictureDecoder::Size* size) {
+  if (!decoder_.decode(path, pixels_.data(), size).empty()) return {};
   const std::size_t pixels = pixels_.size() / 3;
   std::vector<std::uint8_t> bytes(pixels_.size());
   for (std::size_t i = 0; i < pixels; ++i) {

@@ -27,8 +27,8 @@ class ThumbnailMaker {
  public:
   explicit ThumbnailMaker(std::int64_t side = kThumbnailSide, CopyKind kind = CopyKind::kMiddle);
   // The thumbnail of a file, or of a picture in a shard; at most 8 KB with kThumbnailSide. Empty where it cannot be
-  // read or is refused. Throws Error kData where the media engine fails.
-  std::vector<std::uint8_t> make(const std::string& path);
+  // read or is refused. Throws Error kData where the media engine fails. size: of the picture; may be null.
+  std::vector<std::uint8_t> make(const std::string& path, PictureDecoder::Size* size = nullptr);
 
  private:
   const std::int64_t side_;

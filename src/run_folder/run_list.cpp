@@ -16,7 +16,7 @@
 #include "src/json/json.h"
 #include "src/judge/evaluation_figure.h"
 #include "src/logs/json_log.h"
-#include "src/logs/run_status.h"
+#include "src/logs/progress.h"
 #include "src/pictures/picture_log.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"

@@ -6,7 +6,7 @@
 
 #include "src/distributed/group.h"
 #include "src/logs/mlflow_run.h"
-#include "src/logs/run_status.h"
+#include "src/logs/progress.h"
 #include "src/record/recorded_run.h"
 #include "src/record/training_position.h"
 #include "src/replay/loop.h"

@@ -22,7 +22,7 @@
 #include "kernels/isa.h"
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/hf_write.h"
-#include "src/logs/run_status.h"
+#include "src/logs/progress.h"
 #include "src/ranks/shared_by_ranks.h"
 #include "src/record/recorded_run.h"
 #include "src/replay/loop.h"

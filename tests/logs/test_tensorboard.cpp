@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/error.h"
-#include "src/logs/event_encoding.h"
+#include "src/logs/tensorboard.h"
 
 namespace bascule {
 namespace {
