@@ -53,14 +53,9 @@ struct NormShape {
 const NormShape kNormShapes[] = {{2, 4096, 320}, {2, 1024, 640}, {2, 256, 1280},  {2, 256, 2560},
                                  {2, 64, 1280},  {1, 4096, 512}, {1, 65536, 256}, {1, 262144, 128}};
 
-struct Arguments {
-  int threads = 1, repeats = 0;
-  std::string word;
-};
-
 class Bench {
  public:
-  explicit Bench(const Arguments& arguments) : arguments_(arguments), threads_(arguments.threads, false) {}
+  explicit Bench(const BenchArguments& arguments) : arguments_(arguments), threads_(arguments.threads, false) {}
 
   void run(const Shape& s) {
     const ConvolutionShape& c = s.convolution;
@@ -132,31 +127,15 @@ class Bench {
     return seconds_of(arguments_.threads == 1) - began;
   }
 
-  Arguments arguments_;
+  BenchArguments arguments_;
   Threads threads_;
 };
-
-Arguments read_arguments(int count, char** words) {
-  Arguments arguments;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const auto value = [&] { return i + 1 < count ? words[++i] : ""; };
-    if (word == "--threads") {
-      arguments.threads = std::atoi(value());
-    } else if (word == "--repeats") {
-      arguments.repeats = std::atoi(value());
-    } else {
-      arguments.word = word;
-    }
-  }
-  return arguments;
-}
 
 }  // namespace
 }  // namespace bascule::test
 
 int main(int count, char** words) {
-  bascule::test::Bench bench(bascule::test::read_arguments(count, words));
+  bascule::test::Bench bench({count, words});
   for (const bascule::test::Shape& shape : bascule::test::kShapes) bench.run(shape);
   for (const bascule::test::NormShape& shape : bascule::test::kNormShapes) bench.run(shape);
 }

@@ -37,12 +37,6 @@ constexpr Problem kProblems[] = {
 
 constexpr std::int64_t kProductRows = 4096, kProductCols = 768, kProductDepth = 768;
 
-struct Arguments {
-  Isa isa = best_isa();
-  int threads = 1, repeats = 9;
-  std::string word;
-};
-
 struct Free {
   void operator()(float* block) const { std::free(block); }
 };
@@ -68,7 +62,7 @@ struct Attention {
   Floats out, query, key, value, logsumexp, scratch;
   std::int64_t scratch_each;
 
-  Attention(const Arguments& arguments, const Problem& p)
+  Attention(const BenchArguments& arguments, const Problem& p)
       : kernels(kernels_for(arguments.isa)),
         problem(p),
         out(floats(p.queries * p.heads * p.head_size)),
@@ -122,7 +116,7 @@ struct Product {
 
 class Bench {
  public:
-  explicit Bench(const Arguments& arguments)
+  explicit Bench(const BenchArguments& arguments)
       : arguments_(arguments), threads_(arguments.threads, false), own_(arguments.threads, arguments.isa) {}
 
   void measure(const Problem& p) {
@@ -139,7 +133,7 @@ class Bench {
     const double work = 4.0 * static_cast<double>(p.queries * p.keys * p.head_size * p.heads);
     const double product_work = 2.0 * static_cast<double>(kProductRows * kProductCols * kProductDepth);
     std::vector<double> rates, product_rates, ratios;
-    for (int i = -1; i < arguments_.repeats; ++i) {
+    for (int i = -1; i < (arguments_.repeats > 0 ? arguments_.repeats : 9); ++i) {
       const double rate = rate_of({Attention::run_task, Attention::tasks, &attention, 0}, work);
       const double plain = rate_of({Product::run_task, Product::tasks, &product, 0}, product_work);
       if (i < 0) continue;  // warm-up
@@ -161,36 +155,15 @@ class Bench {
     return work * calls / (seconds_of(arguments_.threads == 1) - began) * 1e-9;
   }
 
-  Arguments arguments_;
+  BenchArguments arguments_;
   Threads threads_;
   test::OwnProducts own_;
 };
-
-Arguments read_arguments(int count, char** words) {
-  Arguments arguments;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const auto value = [&] { return i + 1 < count ? words[++i] : ""; };
-    if (word == "--isa") {
-      const std::string name = value();
-      for (const Isa isa : kAllIsas) {
-        if (name == isa_name(isa)) arguments.isa = isa;
-      }
-    } else if (word == "--threads") {
-      arguments.threads = std::atoi(value());
-    } else if (word == "--repeats") {
-      arguments.repeats = std::atoi(value());
-    } else {
-      arguments.word = word;
-    }
-  }
-  return arguments;
-}
 
 }  // namespace
 }  // namespace bascule
 
 int main(int count, char** words) {
-  bascule::Bench bench(bascule::read_arguments(count, words));
+  bascule::Bench bench({count, words});
   for (const bascule::Problem& problem : bascule::kProblems) bench.measure(problem);
 }

@@ -65,11 +65,15 @@ constexpr Shape kShapes[] = {
 };
 constexpr const char* kKinds[] = {"forward", "input gradient", "weight gradient"};
 
-struct Arguments {
-  Isa isa = best_isa();
-  int threads = 1, repeats = 0;
+struct Arguments : BenchArguments {
   bool bf16 = false, tiles = false;
-  std::string word;
+
+  Arguments(int count, char** words) : BenchArguments(count, words) {
+    for (const std::string& option : others) {
+      bf16 = bf16 || option == "--bf16" || option == "--tiles";
+      tiles = tiles || option == "--tiles";
+    }
+  }
 };
 
 // A product as one step of a tape, whose tasks the threads share.
@@ -292,35 +296,11 @@ class Bench {
   std::vector<Sum> sums_;
 };
 
-Arguments read_arguments(int count, char** words) {
-  Arguments arguments;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const auto value = [&] { return i + 1 < count ? words[++i] : ""; };
-    if (word == "--isa") {
-      const std::string name = value();
-      for (const Isa isa : kAllIsas) {
-        if (name == isa_name(isa)) arguments.isa = isa;
-      }
-    } else if (word == "--threads") {
-      arguments.threads = std::atoi(value());
-    } else if (word == "--repeats") {
-      arguments.repeats = std::atoi(value());
-    } else if (word == "--bf16" || word == "--tiles") {
-      arguments.bf16 = true;
-      arguments.tiles = word == "--tiles";
-    } else {
-      arguments.word = word;
-    }
-  }
-  return arguments;
-}
-
 }  // namespace
 }  // namespace bascule
 
 int main(int count, char** words) {
-  bascule::Bench bench(bascule::read_arguments(count, words));
+  bascule::Bench bench({count, words});
   const char* model = bascule::kShapes[0].model;
   for (const bascule::Shape& shape : bascule::kShapes) {
     if (std::strcmp(model, shape.model) != 0) bench.summarise(model);

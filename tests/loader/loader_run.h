@@ -58,6 +58,21 @@ class LoaderRun {
   std::unique_ptr<Loader> loader_;
 };
 
+// Calls read(batch) with each batch of so many epochs of the first stream, of all its ranks.
+template <typename Read>
+void for_batches(LoaderSettings settings, std::int64_t epochs, Read read) {
+  StreamSettings& stream = settings.streams[0];
+  for (stream.rank = 0; stream.rank < stream.world_size; ++stream.rank) {
+    LoaderRun run(settings);
+    run.stream().start(0, epochs * run.stream().batches_per_epoch());
+    const Batch* batch = nullptr;
+    while (run.stream().next(&batch).ok()) {
+      read(*batch);
+      run.stream().release();
+    }
+  }
+}
+
 // A fingerprint of everything in a batch, byte for byte.
 std::uint64_t fingerprint(const Batch& batch, const LoaderSettings& settings);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RandAugment, colour jitter and random erasing: operations, draws and whole pictures against torchvision's
-// (tools/make_augment_goldens.py); batches against the same batches without them.
+// Random crops, RandAugment, colour jitter and random erasing: by seed, epoch and row, and by nothing else; operations,
+// draws and whole pictures against torchvision's (tools/make_augment_goldens.py); batches against the same batches
+// without them.
 #include "src/loader/augmenting.h"
 
 #include <gtest/gtest.h>
@@ -165,29 +166,26 @@ LoaderSettings changing_settings(const Manifest& manifest) {
   return settings;
 }
 
-Pictures pictures_of(LoaderSettings settings) {
+Pictures pictures_of(const LoaderSettings& settings) {
   Pictures pictures;
-  StreamSettings& stream = settings.streams[0];
-  for (stream.rank = 0; stream.rank < stream.world_size; ++stream.rank) {
-    LoaderRun run(settings);
-    run.stream().start(0, kEpochs * run.stream().batches_per_epoch());
-    const Batch* batch = nullptr;
-    while (run.stream().next(&batch).ok()) {
-      const test::FilledBatch filled(*batch, settings.fields);
-      const std::int64_t pixels = 3 * settings.image_side * settings.image_side;
-      for (std::int64_t b = 0; b < batch->counts.samples(); ++b)
-        pictures[{batch->epoch, batch->rows[b]}].assign(filled.pixels + b * pixels, filled.pixels + (b + 1) * pixels);
-      run.stream().release();
-    }
-  }
+  test::for_batches(settings, kEpochs, [&](const Batch& batch) {
+    const test::FilledBatch filled(batch, settings.fields);
+    const std::int64_t pixels = 3 * settings.image_side * settings.image_side;
+    for (std::int64_t b = 0; b < batch.counts.samples(); ++b)
+      pictures[{batch.epoch, batch.rows[b]}].assign(filled.pixels + b * pixels, filled.pixels + (b + 1) * pixels);
+  });
   return pictures;
 }
 
 Manifest emoji() { return Manifest::load(test::emoji_folder() + "/test.jsonl", ManifestColumns()); }
 
-TEST(Augmenting, DoesNotDependOnBatchRankOrWorkers) {
-  const Manifest manifest = emoji();
-  LoaderSettings settings = changing_settings(manifest);
+LoaderSettings crop_settings(const Manifest& manifest) {
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.random_crops = changing_settings(manifest).random_crops;
+  return settings;
+}
+
+void expect_no_dependence_on_batch_rank_or_workers(LoaderSettings settings, const Manifest& manifest) {
   settings.workers = 0;
   const Pictures expected = pictures_of(settings);
   ASSERT_EQ(expected.size(), static_cast<std::size_t>(kEpochs * manifest.rows()));
@@ -195,10 +193,45 @@ TEST(Augmenting, DoesNotDependOnBatchRankOrWorkers) {
     settings.streams[0].batch_per_rank = batch;
     settings.streams[0].world_size = ranks;
     settings.workers = workers;
-    EXPECT_EQ(pictures_of(settings), expected) << batch << " " << ranks << " " << workers;
+    EXPECT_TRUE(pictures_of(settings) == expected) << batch << " " << ranks << " " << workers;
   }
+}
+
+TEST(RandomCrops, DoNotDependOnBatchRankOrWorkers) {
+  const Manifest manifest = emoji();
+  expect_no_dependence_on_batch_rank_or_workers(crop_settings(manifest), manifest);
+}
+
+TEST(RandomCrops, AreOthersInEachEpochAndForEachSeed) {
+  const Manifest manifest = emoji();
+  LoaderSettings settings = crop_settings(manifest);
+  const Pictures first = pictures_of(settings);
   settings.seed += 1;
-  EXPECT_NE(pictures_of(settings), expected);
+  const Pictures second = pictures_of(settings);
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    EXPECT_NE(first.at({0, row}), first.at({1, row})) << row;
+    EXPECT_NE(first.at({0, row}), second.at({0, row})) << row;
+  }
+}
+
+TEST(RandomCrops, AreNotOfAnEvaluation) {
+  const Manifest manifest = emoji();
+  LoaderSettings settings = crop_settings(manifest);
+  settings.streams[0].shuffled = false;
+  const Pictures crops = pictures_of(settings);
+  settings.random_crops = {};
+  EXPECT_TRUE(pictures_of(settings) == crops);
+  settings.centre_crop_ratio = 0.875;
+  EXPECT_FALSE(pictures_of(settings) == crops);
+}
+
+TEST(Augmenting, DoesNotDependOnBatchRankOrWorkers) {
+  const Manifest manifest = emoji();
+  LoaderSettings settings = changing_settings(manifest);
+  expect_no_dependence_on_batch_rank_or_workers(settings, manifest);
+  const Pictures pictures = pictures_of(settings);
+  settings.seed += 1;
+  EXPECT_NE(pictures_of(settings), pictures);
 }
 
 // A picture without changes, as raw values, is what the changes begin with.

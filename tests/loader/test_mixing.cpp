@@ -20,7 +20,6 @@ namespace bascule::test_mixing {
 namespace {
 
 using test::emoji_settings;
-using test::LoaderRun;
 
 constexpr std::int64_t kClasses = 10, kSide = 32, kPixels = 3 * kSide * kSide;
 constexpr std::int64_t kEpochs = 2;
@@ -67,25 +66,18 @@ LoaderSettings class_settings(const Manifest& manifest, std::int64_t batch) {
   return settings;
 }
 
-Samples samples_of(LoaderSettings settings) {
+Samples samples_of(const LoaderSettings& settings) {
   Samples samples;
-  StreamSettings& stream = settings.streams[0];
-  for (stream.rank = 0; stream.rank < stream.world_size; ++stream.rank) {
-    LoaderRun run(settings);
-    run.stream().start(0, kEpochs * run.stream().batches_per_epoch());
-    const Batch* batch = nullptr;
-    while (run.stream().next(&batch).ok()) {
-      for (std::int64_t b = 0; b < batch->counts.samples(); ++b) {
-        const float* const pixels = batch->field<float>(0) + b * kPixels;
-        samples[{batch->epoch, batch->first_position + b}] = {{pixels, pixels + kPixels},
-                                                              batch->rows[b],
-                                                              batch->field<std::int32_t>(1)[b],
-                                                              batch->field<std::int32_t>(2)[b],
-                                                              batch->field<float>(3)[b]};
-      }
-      run.stream().release();
+  test::for_batches(settings, kEpochs, [&](const Batch& batch) {
+    for (std::int64_t b = 0; b < batch.counts.samples(); ++b) {
+      const float* const pixels = batch.field<float>(0) + b * kPixels;
+      samples[{batch.epoch, batch.first_position + b}] = {{pixels, pixels + kPixels},
+                                                          batch.rows[b],
+                                                          batch.field<std::int32_t>(1)[b],
+                                                          batch.field<std::int32_t>(2)[b],
+                                                          batch.field<float>(3)[b]};
     }
-  }
+  });
   return samples;
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the measuring programs share: a clock, and the median of their repeats.
+// What the measuring programs share: their options, a clock, and the median of their repeats.
 #pragma once
 
 #include <time.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <string>
 #include <vector>
+
+#include "kernels/isa.h"
 
 namespace bascule {
 
@@ -23,5 +27,32 @@ inline double median(std::vector<double> values) {
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
+// [--isa NAME] [--threads N] [--repeats N] [WORD], and options of the program's own.
+struct BenchArguments {
+  Isa isa = best_isa();
+  int threads = 1, repeats = 0;
+  std::string word;
+  std::vector<std::string> others;  // those that begin with "--"
+
+  BenchArguments(int count, char** words) {
+    for (int i = 1; i < count; ++i) {
+      const std::string option = words[i];
+      const auto value = [&] { return i + 1 < count ? words[++i] : ""; };
+      if (option == "--isa") {
+        const std::string name = value();
+        for (const Isa one : kAllIsas) {
+          if (name == isa_name(one)) isa = one;
+        }
+      } else if (option == "--threads") {
+        threads = std::atoi(value());
+      } else if (option == "--repeats") {
+        repeats = std::atoi(value());
+      } else {
+        option.rfind("--", 0) == 0 ? others.push_back(option) : void(word = option);
+      }
+    }
+  }
+};
 
 }  // namespace bascule
