@@ -103,13 +103,13 @@ OURS = [
     ("src/ranks/", [*BASE, *rooms("graph distributed loader")]),
     # The phases of a run: it is recorded, sealed, replayed and finished. The seal makes what replays.
     ("src/record/", RECORDED),
-    ("src/replay/", [*RECORDED, "src/bringup/"]),
+    ("src/replay/", RECORDED),
     ("src/seal/", [*RECORDED, "src/replay/"]),
     ("src/finish/", [*RECORDED, *rooms("bringup answer replay seal")]),
     # Whose a folder is, and whether a run begins, goes on or is over; a table of several runs, from the files in their folders.
     ("src/run_folder/", [*RECORDED, "src/answer/"]),
     # A finished model answers: classes, values, words, texts, the nearest pictures. `draw` is a small run that draws.
-    ("src/ask/draw_command", [*ASKED, "src/ask/", *rooms("record bringup replay")]),
+    ("src/ask/draw_command", [*ASKED, "src/ask/", *rooms("record replay seal")]),
     ("src/ask/", ASKED),
     # The same over HTTP, in memory that is planned.
     ("src/serve/", [*ASKED, *rooms("ask http")]),

@@ -2,7 +2,6 @@
 #include "src/ask/ask.h"
 
 #include <cstdio>
-#include <limits>
 #include <memory>
 
 #include "src/base/clock.h"
@@ -13,8 +12,8 @@
 #include "src/logs/progress.h"
 #include "src/logs/readable.h"
 #include "src/pictures/png_file.h"
-#include "src/replay/sealed_draw_run.h"
 #include "src/runtime/choose_isa.h"
+#include "src/seal/sealed_draw_run.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {
@@ -23,27 +22,6 @@ namespace {
 constexpr char kCommandLine[] = "command line";
 
 void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
-
-// Shows how far the picture is.
-class ShownCalls final : public DrawingWatch {
- public:
-  explicit ShownCalls(const volatile int* stop) : stop_(stop) { progress_.begin("draw", 0, 1, monotonic_seconds()); }
-  ~ShownCalls() override { progress_.end(monotonic_seconds()); }
-  int called(std::int64_t call, std::int64_t calls) noexcept override {
-    ProgressStep step;
-    step.epoch = -1.0;
-    step.loss = std::numeric_limits<double>::quiet_NaN();
-    step.pictures_of_next = 1;
-    step.call = call;
-    step.calls = calls;
-    progress_.step(step, monotonic_seconds());
-    return *stop_;
-  }
-
- private:
-  const volatile int* stop_;
-  Progress progress_ = Progress::on_stderr();
-};
 
 // The settings that a file of a run with these arguments would have. Keys of [draw] are options here.
 Settings settings_of(const DrawArguments& arguments) {
@@ -67,20 +45,25 @@ int draw_command(const DrawArguments& arguments, const volatile int* stop) {
   const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
   run->list.pictures.front().noise = arguments.noise;
   for (const std::string& note : run->notes) say(note);
-  check_drawing_fits(*run, read_process_limits());
+  check_fits(*run, limits_of_plan(settings.machine, read_process_limits()));
   SealedDrawRun sealed(*run, choose_isa("auto"), [](const std::string&) {});
+  BatchDrawer& drawer = sealed.drawer();
+  const std::size_t calls = drawer.calls();
+  Progress progress = Progress::on_stderr();
   const double since = monotonic_seconds();
-  int signal = 0;
-  {
-    ShownCalls watch(stop);
-    const std::int64_t first[] = {0};
-    (void)sealed.draw({first, 1}, &watch, &signal);
+  progress.begin("draw", 0, 1, since);
+  const std::int64_t first[] = {0};
+  (void)drawer.begin({first, 1});
+  for (std::size_t call = 0; call < calls && *stop == 0; ++call) {
+    drawer.call(call);
+    progress.step(drawing_step(0, 1, call + 1, calls), monotonic_seconds());
   }
-  if (signal != 0) {
+  progress.end(monotonic_seconds());
+  if (*stop != 0) {
     say("draw: stopped; no picture was written");
-    return 128 + signal;
+    return 128 + *stop;
   }
-  const std::uint8_t* const pixels = sealed.decode(0);
+  const std::uint8_t* const pixels = drawer.decode(0);
   if (pixels == nullptr)
     throw Error(ErrorKind::kData, arguments.folder, "the picture is not finite",
                 "the weights may be damaged, or --guidance-scale too large");
@@ -99,7 +82,6 @@ int draw_command(const DrawArguments& arguments, const volatile int* stop) {
                             .c_str());
   } else {
     std::printf("%s\n", arguments.output.c_str());
-    const std::size_t calls = run->program.calls.size();
     say("draw: " + count_of(calls, "call") + " of the UNet and the decoder in " + readable_seconds(seconds).c_str());
   }
   return 0;

@@ -13,6 +13,7 @@
 #include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
 #include "src/commands/bench_threads.h"
+#include "src/commands/report_error.h"
 #include "src/loader/loader_parts.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/record/check_fits.h"
@@ -25,7 +26,6 @@
 namespace bascule {
 namespace {
 
-// In the order of BenchAxis.
 struct Axis {
   const char* option;
   const char* key;
@@ -33,6 +33,7 @@ struct Axis {
   std::int64_t least, most;  // as in the settings
   void (*set)(Settings& settings, std::int64_t value);
 };
+// In the order of BenchAxis.
 constexpr Axis kAxes[] = {
     {"--workers", "data.dataloader_num_workers", "worker", 0, 1024,
      [](Settings& s, std::int64_t v) { s.data.dataloader_num_workers = v; }},
@@ -54,8 +55,41 @@ constexpr Axis kAxes[] = {
     {"--num-beams", "generation.num_beams", "beam", 1, 1024,
      [](Settings& s, std::int64_t v) { s.generation.num_beams = v; }},
     {"--threads", "machine.threads", "thread", 1, 1024, [](Settings& s, std::int64_t v) { s.machine.threads = v; }},
-    {"--side", "", "", 0, 0, nullptr},  // refused here: only runs that draw have it
+    // Only runs that draw have it.
+    {"--side", "draw.height", "pixel", 1, 8192, [](Settings& s, std::int64_t v) { s.draw.height = s.draw.width = v; }},
 };
+// Of runs that draw: as many pictures of each prompt, so that a batch is full.
+constexpr Axis kBatchOfPictures = {
+    "--batch", "draw.batch_size", "picture", 1, 1024, [](Settings& settings, std::int64_t value) {
+      DrawSettings& draw = settings.draw;
+      draw.batch_size = value;
+      draw.num_images_per_prompt = std::max(draw.num_images_per_prompt, value);
+    }};
+
+// The settings with a value of the axis. Throws Error for one that they cannot have.
+Settings with_value(Settings settings, const Axis& axis, std::int64_t value) {
+  if (value < axis.least || value > axis.most)
+    throw Error(ErrorKind::kSettings, axis.option, count_of(value, axis.unit),
+                "write numbers from " + std::to_string(axis.least) + " to " + std::to_string(axis.most));
+  axis.set(settings, value);
+  settings.origin.where[axis.key] = axis.option;
+  check_settings(settings);
+  return settings;
+}
+
+MachineLimits limits_with(int threads, const Settings& settings, Isa isa) {
+  const GemmType type = settings.model.precision == Precision::kBf16 ? GemmType::kBf16 : GemmType::kFloat32;
+  return measure_limits(settings.machine.products, type, kernels_for(isa, settings.machine), threads);
+}
+
+// Once it is known that all columns can be measured.
+void begin(const Settings& settings, Isa isa, BenchSubject* bench) {
+  if (settings.distributed.world_size > 1)
+    say("bench: measuring one rank of " + std::to_string(settings.distributed.world_size) + ", alone");
+  bench->settings_file = settings.origin.file;
+  bench->isa = isa_text(isa, settings);
+  bench->is_bf16 = settings.model.precision == Precision::kBf16;
+}
 
 bool trains(const Settings& settings, const BenchArguments& arguments) {
   return arguments.use.empty() ? settings.training.do_train : arguments.use == "train";
@@ -107,14 +141,12 @@ BenchColumn measure(const ColumnSettings& column, const BenchArguments& argument
   const std::int64_t batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
   const bool varies_batch = arguments.axis == BenchAxis::kBatch && !arguments.values.empty();
   const std::string name = varies_batch ? count_of(batch, "sample") : column.name;
-  std::fprintf(stderr, "bascule: bench: %lld + %lld %s with %s, media engine %s%s\n",
-               static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
-               column.settings.training.do_train                ? "steps"
-               : column.settings.training.predict_with_generate ? "batches of texts"
-                                                                : "batches of the evaluation",
-               count_of(column.settings.data.dataloader_num_workers, "worker").c_str(),
-               media_engine_query(column.engine).name,
-               arguments.axis == BenchAxis::kWorkers ? "" : (", " + name).c_str());
+  say("bench: " + std::to_string(arguments.warmup) + " + " + std::to_string(arguments.steps) +
+      (column.settings.training.do_train                ? " steps"
+       : column.settings.training.predict_with_generate ? " batches of texts"
+                                                        : " batches of the evaluation") +
+      " with " + count_of(column.settings.data.dataloader_num_workers, "worker") + ", media engine " +
+      media_engine_query(column.engine).name + (arguments.axis == BenchAxis::kWorkers ? "" : ", " + name));
   const bool simulates = is_simulated(arguments, run->threads);
   MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps, simulates);
   std::vector<LostTime> lost;
@@ -149,17 +181,9 @@ std::vector<ColumnSettings> columns_of(const Settings& settings, const BenchArgu
     columns.push_back({varies_workers ? workers : count_of(value, axis.unit), own, engine,
                        settings.training.do_train ? TrainingLabels::kAreAlwaysRead : TrainingLabels::kAreReadToTrain});
   };
-  for (const std::int64_t value : arguments.values) {
-    if (value < axis.least || value > axis.most) {
-      throw Error(ErrorKind::kSettings, axis.option, count_of(value, axis.unit),
-                  "write numbers from " + std::to_string(axis.least) + " to " + std::to_string(axis.most));
-    }
-    Settings own = with_use(settings, arguments);
-    axis.set(own, value);
-    own.origin.where[axis.key] = axis.option;
-    check_settings(own);
-    add(only_steps(own, arguments), varies_workers ? media_engine_host() : media_engine_builtin(), value);
-  }
+  for (const std::int64_t value : arguments.values)
+    add(only_steps(with_value(with_use(settings, arguments), axis, value), arguments),
+        varies_workers ? media_engine_host() : media_engine_builtin(), value);
   if (arguments.values.empty() || (varies_workers && media_engine_builtin() != media_engine_host()))
     add(only_steps(with_use(settings, arguments), arguments), media_engine_builtin(),
         settings.data.dataloader_num_workers);
@@ -172,7 +196,7 @@ std::vector<ColumnSettings> columns_of(const Settings& settings, const BenchArgu
     if (is_of_targets && !reads_text(run->data.loader, 1))
       throw Error(ErrorKind::kSettings, axis.option, "the model writes no text");
     if (&column == &columns.front() && !is_simulated(arguments, run->threads)) {
-      for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
+      for (const std::string& note : run->notes) say(note);
     }
     const ProcessLimits now = read_process_limits();
     check_fits(*run, now, limits_here(column.settings.machine, now));
@@ -186,6 +210,52 @@ Error nothing_to_evaluate(const DataSettings& data, const std::string& use) {
                                  : data.prediction_file().is_given() ? "set training.do_predict = true"
                                                                      : "set data.validation_file or data.test_file";
   return Error(ErrorKind::kSettings, "--use " + use, "the run evaluates nothing", what_to_do);
+}
+
+int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
+  if (!arguments.use.empty() && arguments.use != "draw")
+    throw Error(ErrorKind::kSettings, "--use " + arguments.use, "the run draws pictures", "leave it out");
+  const bool can_vary = arguments.axis == BenchAxis::kBatch || arguments.axis == BenchAxis::kSide;
+  const char* const option = !arguments.values.empty() && !can_vary ? option_of(arguments.axis)
+                             : arguments.new_tokens > 0             ? "--new-tokens"
+                                                                    : nullptr;
+  if (option != nullptr) throw Error(ErrorKind::kSettings, option, "does not apply to a run that draws");
+  const Isa isa = choose_isa(settings);
+  // The run alone, and without its noise file: noise of another size takes as long.
+  Settings alone = settings;
+  alone.distributed.world_size = 1;
+  alone.draw.latents_file = {};
+  const Axis& axis = arguments.axis == BenchAxis::kSide ? kAxes[static_cast<int>(BenchAxis::kSide)] : kBatchOfPictures;
+  std::vector<Settings> columns;
+  for (const std::int64_t value : arguments.values) columns.push_back(with_value(alone, axis, value));
+  if (columns.empty()) columns.push_back(alone);
+  std::vector<std::string> names;
+  for (const Settings& own : columns) {
+    const std::unique_ptr<RecordedDrawRun> run = record_draw_run(own);
+    check_fits(*run, limits_of_plan(own.machine, read_process_limits()));
+    for (const std::string& note : run->notes) {
+      if (names.empty()) say(note);
+    }
+    names.push_back(arguments.values.empty() ? count_of(run->options.batch, "picture")
+                                             : count_of(arguments.values[names.size()], axis.unit));
+  }
+  BenchDrawing bench;
+  begin(settings, isa, &bench);
+  for (const Settings& own : columns) {
+    const std::unique_ptr<RecordedDrawRun> run = record_draw_run(own);
+    const std::string& name = names[bench.columns.size()];
+    if (bench.columns.empty()) {
+      bench.threads = run->threads;
+      bench.limits = limits_with(run->threads, own, isa);
+    }
+    say("bench: " + std::to_string(arguments.warmup) + " + " + std::to_string(arguments.steps) +
+        " replays of each stage, " + name);
+    const MeasuredDrawing measured = measure_drawing(*run, isa, arguments.warmup, arguments.steps);
+    bench.columns.push_back(drawing_figures_of(measured, *run, bench.limits));
+    bench.columns.back().name = name;
+  }
+  std::fputs((arguments.json ? bench_drawing_json(bench) : bench_drawing_text(bench)).c_str(), stdout);
+  return 0;
 }
 
 }  // namespace
@@ -216,25 +286,15 @@ int bench_command(const BenchArguments& arguments) {
                 "applies only to --use generate");
   const Isa isa = choose_isa(settings);
   const std::vector<ColumnSettings> columns = columns_of(settings, arguments);
-  if (settings.distributed.world_size > 1) {
-    std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",
-                 static_cast<long long>(settings.distributed.world_size));
-  }
   Bench bench;
-  bench.settings_file = settings.origin.file;
-  bench.isa = isa_text(isa, settings);
+  begin(settings, isa, &bench);
   bench.names_engines = arguments.axis == BenchAxis::kWorkers || arguments.values.empty();
-  bench.is_bf16 = settings.model.precision == Precision::kBf16;
   bench.trains = columns.front().settings.training.do_train;
   bench.generates = columns.front().settings.training.predict_with_generate && !bench.trains;
-  const GemmType type = bench.is_bf16 ? GemmType::kBf16 : GemmType::kFloat32;
   std::optional<MachineLimits> one_thread;  // of all columns that are simulated
   const auto limits_of = [&](int threads) {
-    const auto measured = [&](int with) {
-      return measure_limits(settings.machine.products, type, kernels_for(isa, settings.machine), with);
-    };
-    if (!is_simulated(arguments, threads)) return measured(threads);
-    if (!one_thread) one_thread = measured(1);
+    if (!is_simulated(arguments, threads)) return limits_with(threads, settings, isa);
+    if (!one_thread) one_thread = limits_with(1, settings, isa);
     return limits_of_server(*one_thread, threads);
   };
   for (const ColumnSettings& column : columns) {

@@ -8,9 +8,8 @@
 
 #include "src/bringup/machine_limits.h"
 #include "src/commands/bench_figures.h"
-#include "src/commands/commands.h"
-#include "src/replay/measured_drawing.h"
-#include "src/settings/settings.h"
+#include "src/record/recorded_draw_run.h"
+#include "src/seal/measured_steps.h"
 
 namespace bascule {
 
@@ -45,8 +44,5 @@ BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const Rec
                                       const MachineLimits& limits);
 std::string bench_drawing_text(const BenchDrawing& bench);
 std::string bench_drawing_json(const BenchDrawing& bench);
-
-// settings: of a run that draws. As bench_command().
-int bench_drawing(const BenchArguments& arguments, const Settings& settings);
 
 }  // namespace bascule

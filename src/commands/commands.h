@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/error.h"
+#include "kernels/isa.h"
 #include "src/commands/unit.h"
-#include "src/distributed/group.h"
 #include "src/files/input_file.h"
 #include "src/json/value.h"
 #include "src/plan/memory_plan.h"
 #include "src/seal/start_times.h"
+#include "src/session/session.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/settings.h"
 
@@ -163,10 +163,18 @@ struct PlanArguments {
 // Error.
 int plan_command(const PlanArguments& arguments);
 
-// A plan as --json prints it; too_large: why it does not fit.
-Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large);
-
-Json inputs_json(const std::vector<InputFolder>& inputs);
+// What a kind of run answers about its plan.
+struct PlannedAnswer {
+  const Session& session;
+  const MemoryPlan& plan;
+  std::function<void()> check_fits;  // throws Error
+  std::function<std::string()> unit;
+  std::function<std::vector<InputFolder>()> inputs;
+  std::string text;                   // below the plan
+  std::function<void(Json*)> add_to;  // the document; null: nothing
+};
+// Writes the files that are asked for, and prints the plan. Returns the exit code of plan_command().
+int print_plan(const PlanArguments& arguments, const PlannedAnswer& run);
 // This program, the settings file, and the cores that this process may use.
 UnitPlace unit_place(const PlanArguments& arguments);
 
@@ -197,22 +205,10 @@ int reproduce_answer(const ReproduceArguments& arguments);
 int run_command(const SettingsSource& source, bool json);
 // The same with settings that were read from the file, or that differ from those that are sealed in the program.
 int run_settings(Settings settings, const std::string& settings_file, bool json, StartTimes times = {});
-
 // Whether nothing is left to do of a run that trains. Throws Error where its settings were changed since.
 bool is_trained(Settings settings);
-
-// `bascule run FILE` with [draw]: draws the pictures of the list that are not there yet, with one process or several
-// ranks.
-
-// place: from the environment. Prints the summary, or with `json` all_results.json. Returns the exit code: 0 done, 128
-// + the signal where one stopped it: finished pictures are whole, and the same settings go on with the others. Throws
-// Error.
-int run_drawing(const Settings& settings, const RankPlace& place, const std::string& settings_file, bool json);
-
-// `bascule plan FILE` for a run that draws.
-
-// As plan_command(). Options that say nothing of such a run are refused.
-int plan_drawing(const PlanArguments& arguments, const Settings& settings);
+// The line that ends the seal of a run or a service. threads: of each rank.
+std::string seal_line(Isa isa, const Settings& settings, int ranks, int threads);
 
 // `bascule serve FOLDER` or `FILE`: a finished model answers requests over HTTP until a signal stops it.
 

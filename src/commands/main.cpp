@@ -14,7 +14,6 @@
 #include "src/base/float_environment.h"
 #include "src/commands/program.h"
 #include "src/commands/report_error.h"
-#include "src/commands/standard_output.h"
 
 namespace bascule {
 namespace {

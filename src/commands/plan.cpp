@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/paths.h"
+#include "src/base/span.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/commands.h"
 #include "src/commands/plan_answers.h"
@@ -25,6 +26,7 @@
 #include "src/record/opened_model.h"
 #include "src/record/recorded_draw_run.h"
 #include "src/record/recorded_run.h"
+#include "src/record/replayed_graphs.h"
 #include "src/record/run_inputs.h"
 #include "src/record/unread_settings.h"
 #include "src/settings/command_line_keys.h"
@@ -44,22 +46,8 @@ std::vector<int> cores_of_process() {
   return cores;
 }
 
-std::optional<Error> why_too_large(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
-  try {
-    check_fits(run, now, limits);
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
 std::vector<OutputOption> outputs_of(const PlanArguments& arguments) {
   return {{"--svg", arguments.svg}, {"--unit", arguments.unit}};
-}
-
-// Before any work.
-void check_named_files(const PlanArguments& arguments, const Settings& settings) {
-  check_outputs(outputs_of(arguments), named_by_settings(arguments.settings.file, settings));
 }
 
 void check_data_files(const PlanArguments& arguments, const RecordedRun& run) {
@@ -74,8 +62,6 @@ void check_data_files(const PlanArguments& arguments, const RecordedRun& run) {
   }
   check_outputs(outputs_of(arguments), reads);
 }
-
-}  // namespace
 
 Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large) {
   Json categories = Json::object();
@@ -105,9 +91,98 @@ Json inputs_json(const std::vector<InputFolder>& inputs) {
   return json;
 }
 
+void check_no_frontier(const PlanArguments& arguments, const std::string& why) {
+  if (arguments.frontier) throw Error(ErrorKind::kSettings, "--frontier", why, "leave it out");
+}
+
+std::vector<MemoryLimit> limits_of(const PlanArguments& arguments, const Settings& settings, const ProcessLimits& now) {
+  std::vector<MemoryLimit> limits = limits_of_plan(settings.machine, now);
+  if (arguments.memory_gib) limits.front().owner = "--memory-gib";
+  return limits;
+}
+
+std::string samples_text(const RecordedRun& run) {
+  std::string text;
+  for (const RecordedSplit& split : run.data.splits) {
+    const StreamPlan& stream = run.data.plan.streams[split.stream];
+    text += formatted("%-10s at most %s a batch", split_name(split.split),
+                      count_of(stream.bounds.samples(), "sample").c_str());
+    for (int number = 0; number < kMaxTexts; ++number) {
+      if (!reads_text(run.data.loader, number)) continue;
+      const TextPlan& of_text = stream.texts[number];
+      text +=
+          formatted(number == 0 ? " with %s (longest text: %s)" : ", %s of second texts (longest: %s)",
+                    count_of(stream.bounds.samples() * of_text.of_sample(), number == 0 ? "text row" : "row").c_str(),
+                    count_of(of_text.longest, "token").c_str());
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+int plan_training(const PlanArguments& arguments, const Settings& settings) {
+  // Says what is wrong there before anything is read.
+  (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
+  check_output_is_apart(settings);
+  const std::unique_ptr<RecordedRun> run =
+      record_run(settings, planned_place(settings.distributed, settings.origin), media_engine_builtin(), std::nullopt,
+                 NewTokens::kStayInMemory, NewLengths::kAreLimits);
+  for (const std::string& note : run->notes) say(note);
+  check_data_files(arguments, *run);
+  const ProcessLimits now = read_process_limits();
+  const std::vector<MemoryLimit> limits = limits_of(arguments, settings, now);
+  const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
+  return print_plan(arguments,
+                    {run->session, run->plan, [&] { check_fits(*run, now, limits); },
+                     [&] { return unit_text(*run, unit_place(arguments)); }, [&] { return run_inputs(*run); },
+                     answers.text() + samples_text(*run), [&](Json* document) { answers.add_to(document); }});
+}
+
+int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
+  check_no_frontier(arguments, "is not supported for a run that draws");
+  const RankPlace place = planned_place(settings.distributed, settings.origin);
+  const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings, place);
+  for (const std::string& note : run->notes) say(note);
+  const std::string ranks = place.is_alone() ? "" : " on each of " + std::to_string(place.world_size) + " ranks";
+  return print_plan(
+      arguments,
+      {run->session, run->plan, [&] { check_fits(*run, limits_of(arguments, settings, read_process_limits())); },
+       [&] { return unit_text(*run, unit_place(arguments)); }, [&] { return draw_inputs(*run); },
+       formatted("%s of %lld x %lld pixels, %lld at a time%s, %s of the UNet for each picture\n",
+                 count_of(run->list.pictures.size(), "picture").c_str(), static_cast<long long>(run->options.width),
+                 static_cast<long long>(run->options.height), static_cast<long long>(run->options.batch), ranks.c_str(),
+                 count_of(run->program.calls.size(), "call").c_str()),
+       nullptr});
+}
+
+}  // namespace
+
 UnitPlace unit_place(const PlanArguments& arguments) {
   const std::string& file = arguments.settings.file;
   return {program_file(), file.empty() ? "" : std::filesystem::absolute(file).string(), cores_of_process()};
+}
+
+int print_plan(const PlanArguments& arguments, const PlannedAnswer& run) {
+  if (!arguments.svg.empty()) {
+    const std::size_t largest = run.session.largest_workspace();
+    write_output_file(arguments.svg, draw_arena(run.session.graph(largest), run.session.workspace(largest), true));
+  }
+  if (!arguments.unit.empty()) write_output_file(arguments.unit, run.unit());
+  std::optional<Error> too_large;
+  try {
+    run.check_fits();
+  } catch (const Error& error) {
+    too_large = error;
+  }
+  if (arguments.json) {
+    Json document = plan_json(run.plan, too_large);
+    if (run.add_to) run.add_to(&document);
+    if (arguments.inputs) document["inputs"] = inputs_json(run.inputs());
+    std::printf("%s\n", json_text(document, 2).c_str());
+  } else {
+    std::printf("%s%s", print_memory_plan(run.plan).c_str(), run.text.c_str());
+  }
+  return too_large ? report_error(*too_large, false) : 0;
 }
 
 int plan_command(const PlanArguments& arguments) {
@@ -116,7 +191,7 @@ int plan_command(const PlanArguments& arguments) {
     settings.machine.memory_limit_gib = *arguments.memory_gib;
     settings.origin.where.erase("machine.memory_limit_gib");  // errors are not about the file's line
   }
-  check_named_files(arguments, settings);
+  check_outputs(outputs_of(arguments), named_by_settings(arguments.settings.file, settings));  // before any work
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   if (settings.draw.is_given) return plan_drawing(arguments, settings);
@@ -125,88 +200,113 @@ int plan_command(const PlanArguments& arguments) {
     throw Error(ErrorKind::kSettings, "--unit",
                 "a unit has the memory of one plan, and this file trains and then serves",
                 "write a file with [serve] and the trained folder for a unit of its own");
-  // Says what is wrong there before anything is read.
-  (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
-  check_output_is_apart(settings);
-  const std::unique_ptr<RecordedRun> run =
-      record_run(settings, planned_place(settings.distributed, settings.origin), media_engine_builtin(), std::nullopt,
-                 NewTokens::kStayInMemory, NewLengths::kAreLimits);
-  for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
-  check_data_files(arguments, *run);
-  const MemoryPlan& plan = run->plan;
-  const ProcessLimits now = read_process_limits();
-  std::vector<MemoryLimit> limits = limits_of_plan(settings.machine, now);
-  if (arguments.memory_gib) limits.front().owner = "--memory-gib";
-  const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
-  if (!arguments.svg.empty()) {
-    const std::size_t largest = run->session.largest_workspace();
-    write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest), true));
-  }
-  if (!arguments.unit.empty()) write_output_file(arguments.unit, unit_text(*run, unit_place(arguments)));
-  const std::optional<Error> too_large = why_too_large(*run, now, limits);
-  if (arguments.json) {
-    Json document = plan_json(plan, too_large);
-    answers.add_to(&document);
-    if (arguments.inputs) document["inputs"] = inputs_json(run_inputs(*run));
-    std::printf("%s\n", json_text(document, 2).c_str());
-  } else {
-    std::printf("%s%s", print_memory_plan(plan).c_str(), answers.text().c_str());
-    for (const RecordedSplit& split : run->data.splits) {
-      const StreamPlan& stream = run->data.plan.streams[split.stream];
-      std::printf("%-10s at most %s a batch", split_name(split.split),
-                  count_of(stream.bounds.samples(), "sample").c_str());
-      for (int text = 0; text < kMaxTexts; ++text) {
-        if (!reads_text(run->data.loader, text)) continue;
-        std::printf(
-            text == 0 ? " with %s (longest text: %s)" : ", %s of second texts (longest: %s)",
-            count_of(stream.bounds.samples() * stream.texts[text].of_sample(), text == 0 ? "text row" : "row").c_str(),
-            count_of(stream.texts[text].longest, "token").c_str());
-      }
-      std::printf("\n");
-    }
-  }
-  return too_large ? report_error(*too_large, false) : 0;
+  return plan_training(arguments, settings);
 }
 
 namespace {
 
-std::optional<Error> why_too_large(const RecordedDrawRun& run, bool is_asked) {
-  try {
-    check_drawing_fits(run, read_process_limits(), is_asked ? "--memory-gib" : "machine.memory_limit_gib");
-  } catch (const Error& error) {
-    return error;
+constexpr std::size_t kFrontierPoints = 10;
+
+std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
+  Settings settings = run.settings;
+  settings.training.gradient_checkpointing = GradientCheckpointing::kOff;
+  const RunVariant variant(run, std::move(settings));
+  const RecordedRun& off = variant.run();
+  const Graph& graph = off.session.graph(off.graphs[Use::kTrain].number);
+  const double step_flops = flops_of_batch(off);
+  const double replays =
+      static_cast<double>(pieces_of(off, off.session.graph(off.graphs.of_loss().number).bounds().samples()));
+  std::size_t others = 0;
+  for (const auto& [use, recorded] : off.graphs.by_use) {
+    if (use != Use::kTrain) others = std::max(others, off.session.workspace(recorded.number).bytes);
   }
-  return std::nullopt;
+  const auto peak_with = [&](std::size_t workspace) {
+    const std::size_t now = align_up(off.plan["workspace"].bytes, kPage);
+    return off.plan.peak_bytes() - off.plan.ranks * (now - align_up(std::max(workspace, others), kPage));
+  };
+  std::vector<FrontierPoint> points;
+  for (const RecomputePlan& plan : RecomputePlanner(graph, off.session.layout_with_room()).frontier(kFrontierPoints))
+    points.push_back({peak_with(plan.workspace_bytes), plan.flops * replays, plan.flops * replays / step_flops});
+  return points;
 }
+
+// The plan of the same run without training.mini_batch_size.
+std::size_t whole_batch_bytes(RecordedRun& run) {
+  Settings settings = run.settings;
+  settings.training.mini_batch_size = 0;
+  return RunVariant(run, std::move(settings)).run().plan.peak_bytes();
+}
+
+double mib(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
 }  // namespace
 
-int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
-  if (arguments.frontier)
-    throw Error(ErrorKind::kSettings, "--frontier", "is not supported for a run that draws", "leave it out");
-  const RankPlace place = planned_place(settings.distributed, settings.origin);
-  const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings, place);
-  for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
-  if (!arguments.svg.empty()) {
-    const std::size_t largest = run->session.largest_workspace();
-    write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest), true));
+std::string PlanAnswers::text() const {
+  std::string text =
+      formatted("alive at the peak of the workspace, in MiB %34s %9s %9s\n", "forward", "repeated", "backward");
+  for (const AliveLayers& layers : alive) {
+    const std::string name = layers.name + (layers.layers > 1 ? " (" + std::to_string(layers.layers) + ")" : "");
+    text += formatted("  %-64.64s %10.2f %9.2f %9.2f\n", name.c_str(), mib(layers.forward_bytes),
+                      mib(layers.again_bytes), mib(layers.backward_bytes));
   }
-  if (!arguments.unit.empty()) write_output_file(arguments.unit, unit_text(*run, unit_place(arguments)));
-  const std::optional<Error> too_large = why_too_large(*run, arguments.memory_gib.has_value());
-  if (arguments.json) {
-    Json document = plan_json(run->plan, too_large);
-    if (arguments.inputs) document["inputs"] = inputs_json(draw_inputs(*run));
-    std::printf("%s\n", json_text(document, 2).c_str());
-  } else {
-    const std::size_t pictures = run->list.pictures.size();
-    const std::string calls = count_of(run->program.calls.size(), "call");
-    const std::string ranks = place.is_alone() ? "" : " on each of " + std::to_string(place.world_size) + " ranks";
-    std::printf("%s%s of %lld x %lld pixels, %lld at a time%s, %s of the UNet for each picture\n",
-                print_memory_plan(run->plan).c_str(), count_of(pictures, "picture").c_str(),
-                static_cast<long long>(run->options.width), static_cast<long long>(run->options.height),
-                static_cast<long long>(run->options.batch), ranks.c_str(), calls.c_str());
+  if (pieces > 0)
+    text += formatted("a batch in %s: without training.mini_batch_size %34.2f MiB\n", count_of(pieces, "piece").c_str(),
+                      mib(whole_batch_bytes));
+  if (!batches.empty()) text += "largest training batch of a rank that fits\n";
+  for (const Batch& batch : batches) {
+    const std::string samples = batch.largest.samples == 0 ? "none" : std::to_string(batch.largest.samples);
+    text += formatted("  %-8s gradient_checkpointing = %-11s %8s%s\n", batch.precision,
+                      ("\"" + std::string(batch.checkpointing) + "\"").c_str(), samples.c_str(),
+                      batch.largest.is_all_rows ? ", all rows" : "");
   }
-  return too_large ? report_error(*too_large, false) : 0;
+  if (!frontier.empty()) text += "memory against repeated operations\n";
+  for (const FrontierPoint& point : frontier) {
+    text += formatted("  %12.2f MiB %12.3f GFLOP a step  +%.2f %%\n", mib(point.peak_bytes), point.flops * 1e-9,
+                      100.0 * point.share);
+  }
+  return text;
+}
+
+void PlanAnswers::add_to(Json* document) const {
+  Json layers = Json::array(), largest = Json::object(), points = Json::array();
+  for (const AliveLayers& l : alive) {
+    layers.push_back({{"name", l.name},
+                      {"layers", l.layers},
+                      {"forward_bytes", l.forward_bytes},
+                      {"repeated_bytes", l.again_bytes},
+                      {"backward_bytes", l.backward_bytes}});
+  }
+  for (const Batch& batch : batches) largest[batch.precision][batch.checkpointing] = batch.largest.samples;
+  for (const FrontierPoint& point : frontier) {
+    points.push_back(
+        {{"peak_bytes", point.peak_bytes}, {"repeated_flops", point.flops}, {"share_of_step", point.share}});
+  }
+  (*document)["alive_at_peak"] = layers;
+  if (pieces > 0) (*document)["pieces"] = {{"count", pieces}, {"peak_bytes_without", whole_batch_bytes}};
+  if (!batches.empty()) (*document)["largest_batch"] = largest;
+  if (!frontier.empty()) (*document)["frontier"] = points;
+}
+
+PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
+                        bool with_frontier) {
+  PlanAnswers answers;
+  const std::size_t largest = run.session.largest_workspace();
+  answers.alive = alive_at_peak(run.session.graph(largest), run.session.workspace(largest));
+  if (!run.graphs.trains()) return answers;
+  for (const auto& [type, precision] :
+       {std::make_pair("float32", Precision::kFloat32), std::make_pair("bf16", Precision::kBf16)}) {
+    const LargestBatches found = largest_batches_that_fit(run, precision, now, limits);
+    answers.batches.push_back({type, "off", found.off});
+    answers.batches.push_back({type, "selective", found.selective});
+    answers.batches.push_back({type, "fit", found.fit});
+    answers.batches.push_back({type, "full", found.full});
+  }
+  if (run.graphs.has_pieces()) {
+    answers.pieces = pieces_of(run, run.session.graph(run.graphs.of_loss().number).bounds().samples());
+    answers.whole_batch_bytes = whole_batch_bytes(run);
+  }
+  if (with_frontier) answers.frontier = frontier_of(run);
+  return answers;
 }
 
 }  // namespace bascule

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/report_error.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -235,6 +237,24 @@ std::string document_of_exit_code(int code, const std::string& where, const std:
   if (code > 128) return document("stopped", code, where, "stopped by a signal", how_to_resume);
   if (code > exit_code(ErrorKind::kNotAsRecorded)) return document("bug", code, where, what, what_to_do);
   return error_document(Error(static_cast<ErrorKind>(code), where, what, what_to_do));
+}
+
+bool is_reader_gone(int descriptor) {
+  pollfd polled = {descriptor, 0, 0};
+  return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+OutputToError::OutputToError() : kept_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {
+  std::fflush(stdout);
+  if (!kept_.is_open() || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    throw Error(ErrorKind::kDisk, "standard output", std::string("cannot be redirected: ") + std::strerror(errno));
+}
+
+OutputToError::~OutputToError() {
+  std::fflush(stdout);
+  // Standard output's own reader may well be there: that standard error's has gone is no failure of what follows.
+  if (is_reader_gone(STDERR_FILENO)) std::clearerr(stdout);
+  dup2(kept_.number(), STDOUT_FILENO);
 }
 
 }  // namespace bascule

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
 #include "src/distributed/group.h"
 
@@ -64,5 +65,22 @@ std::string document_of_stop(int signal, const std::string& what);
 // how_to_resume: what_to_do of one that a signal stopped.
 std::string document_of_exit_code(int code, const std::string& where, const std::string& what,
                                   const std::string& how_to_resume);
+
+// Where what a command prints goes, and whether anybody reads it.
+
+// Whether whoever read from the other end of a pipe or socket has closed it.
+bool is_reader_gone(int descriptor);
+
+// While it lives, what is printed to standard output goes to standard error, by processes that are started too.
+class OutputToError {
+ public:
+  OutputToError();
+  ~OutputToError();
+  OutputToError(const OutputToError&) = delete;
+  OutputToError& operator=(const OutputToError&) = delete;
+
+ private:
+  Descriptor kept_;
+};
 
 }  // namespace bascule

@@ -12,7 +12,6 @@
 #include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/commands/report_error.h"
-#include "src/commands/standard_output.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"

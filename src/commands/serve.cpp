@@ -5,9 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <memory>
-#include <optional>
 
 #include "src/answer/report.h"
 #include "src/base/error.h"
@@ -21,11 +19,8 @@
 #include "src/distributed/group.h"
 #include "src/files/durable_write.h"
 #include "src/finish/contracts.h"
-#include "src/json/json.h"
 #include "src/logs/readable.h"
-#include "src/plan/draw_arena.h"
 #include "src/record/opened_model.h"
-#include "src/runtime/arena.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/guard.h"
 #include "src/serve/recorded_service.h"
@@ -45,30 +40,6 @@ std::string ready_line(const RecordedService& recorded, const Service& service) 
                 1e-6 * service.row_ns() * static_cast<double>(room.tokens), static_cast<long long>(room.tokens));
   return "bascule: serve: READY: " + recorded.name + " at " + service.address() + ", " + rows + ", " +
          service.digest() + "\n";
-}
-
-std::vector<ContractResult> contracts_of(const RecordedService& recorded) {
-  ContractFigures figures;
-  figures.planned_bytes = recorded.plan.peak_bytes();
-  figures.resident_bytes = resident_bytes();
-  figures.guarded = guard_is_active();
-  ForeignAllocations foreign[64];
-  const std::size_t count = foreign_allocations(foreign, std::size(foreign));
-  for (std::size_t i = 0; i < count; ++i) {
-    figures.foreign_calls += foreign[i].calls;
-    figures.foreign_bytes += foreign[i].bytes;
-  }
-  open_memory();
-  return judge_contracts(figures, ServedRequests{});
-}
-
-std::optional<Error> why_too_large(const RecordedService& service, bool is_asked) {
-  try {
-    check_service_fits(service, read_process_limits(), is_asked ? "--memory-gib" : "machine.memory_limit_gib");
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
 }
 
 // A service's socket unit lies beside the unit of the service.
@@ -153,14 +124,15 @@ int serve_command(const SettingsSource& source) {
   catch_stop_signals(false, kLastWordsOfService);
   const NotifySocket notify = NotifySocket::from_environment();
   Service service(*recorded, isa);
-  say("seal: " + isa_text(isa, settings) + ", " + count_of(recorded->threads, "thread") +
-      "; from here on Bascule allocates nothing, and allocations by libraries are counted");
+  say(seal_line(isa, settings, 1, recorded->threads));
   const std::string ready = ready_line(*recorded, service);
   seal_memory();
   std::fputs(ready.c_str(), stderr);
   service.serve(stop_signal(), notify);
-  const std::vector<ContractResult> contracts = contracts_of(*recorded);
-  std::printf("%s", contract_table(contracts).c_str());
+  ContractFigures figures;
+  static_cast<SealedFigures&>(figures) = measure_sealed(1);
+  figures.planned_bytes = recorded->plan.peak_bytes();
+  std::printf("%s", contract_table(judge_contracts(figures, ServedRequests{})).c_str());
   say("serve: " + count_of(service.answered(), "request") + " answered; batches: " + std::to_string(service.batches()) +
       (service.lost_lines() > 0
            ? "; " + count_of(service.lost_lines(), "line") + " of the access log could not be written"
@@ -175,26 +147,22 @@ int plan_service(const PlanArguments& arguments, const Settings& settings) {
   const std::string socket_file = arguments.unit.empty() ? "" : socket_file_of(arguments.unit);
   check_outputs({{"--unit", socket_file}}, named_by_settings(arguments.settings.file, settings));
   const std::unique_ptr<RecordedService> service = record_service(settings);
-  if (!arguments.svg.empty())
-    write_output_file(arguments.svg, draw_arena(service->session.graph(0), service->session.workspace(0), true));
-  if (!arguments.unit.empty()) {
-    const ServiceUnits units =
+  const auto unit = [&] {
+    ServiceUnits units =
         service_units(*service, unit_place(arguments), std::filesystem::path(socket_file).filename().string());
-    write_output_file(arguments.unit, units.service);
     write_output_file(socket_file, units.socket);
-  }
-  const std::optional<Error> too_large = why_too_large(*service, arguments.memory_gib.has_value());
-  if (arguments.json) {
-    Json document = plan_json(service->plan, too_large);
-    if (arguments.inputs) document["inputs"] = inputs_json(service_inputs(*service));
-    std::printf("%s\n", json_text(document, 2).c_str());
-  } else {
-    std::printf("%sbatches of at most %lld rows of %lld inputs; inputs of at most %lld tokens, %lld at a time\n",
-                print_memory_plan(service->plan).c_str(), static_cast<long long>(service->room.tokens),
-                static_cast<long long>(service->room.texts), static_cast<long long>(service->model->longest()),
-                static_cast<long long>(settings.serve.max_concurrent_requests));
-  }
-  return too_large ? report_error(*too_large, false) : 0;
+    return units.service;
+  };
+  const char* const own_limit = arguments.memory_gib ? "--memory-gib" : "machine.memory_limit_gib";
+  return print_plan(
+      arguments,
+      {service->session, service->plan, [&] { check_service_fits(*service, read_process_limits(), own_limit); }, unit,
+       [&] { return service_inputs(*service); },
+       formatted("batches of at most %lld rows of %lld inputs; inputs of at most %lld tokens, %lld at a time\n",
+                 static_cast<long long>(service->room.tokens), static_cast<long long>(service->room.texts),
+                 static_cast<long long>(service->model->longest()),
+                 static_cast<long long>(settings.serve.max_concurrent_requests)),
+       nullptr});
 }
 
 }  // namespace bascule

@@ -106,7 +106,7 @@ void diagnose_prompts(const Settings& settings, const DoctorOptions& options, Di
   time.batch = settings.draw.batch_size;
   diagnosis->time = time;
   try {
-    check_drawing_fits(*run, now);
+    check_fits(*run, limits_of_plan(settings.machine, now));
   } catch (const Error& error) {
     diagnosis->findings.push_back({Level::kFails, "too_large", error.problem(), error.what_to_do(), 1});
     diagnosis->exit_code = exit_code(error.kind());

@@ -235,16 +235,6 @@ void Drawer::call(std::size_t number, Span<const DrawnPrompt> prompts, Threads& 
   noise_->replay(threads, replay);
 }
 
-int Drawer::draw(Span<const DrawnPrompt> prompts, Threads& threads, DrawingWatch* watch) noexcept {
-  const std::int64_t calls = static_cast<std::int64_t>(program_.calls.size());
-  for (std::int64_t c = 0; c < calls; ++c) {
-    call(static_cast<std::size_t>(c), prompts, threads);
-    const int signal = watch != nullptr ? watch->called(c + 1, calls) : 0;
-    if (signal != 0) return signal;
-  }
-  return 0;
-}
-
 void Drawer::decode(std::int64_t picture, Threads& threads) noexcept {
   decode_latents(latents(program_.calls.back().next, picture), threads);
 }

@@ -79,20 +79,11 @@ void write_time_embedding(float* out, const UnetConfig& config, double timestep)
 //   Drawer drawer(pipeline, recorded, program); drawer.bytes()          plan
 //   drawer.seal(memory, session)                                        seal
 //   drawer.keep_prompt(0, ids, threads); ...                            replay: allocates nothing
-//   drawer.set_noise(picture, noise); ... drawer.draw(prompts, threads); drawer.decode(picture, threads)
+//   drawer.set_noise(picture, noise); ... drawer.call(0, prompts, threads); ... drawer.decode(picture, threads)
 
 // The places of kept prompts that one picture is drawn with.
 struct DrawnPrompt {
   std::int32_t negative = 0, prompt = 0;  // negative: only with guidance
-};
-
-// Follows a drawing, which may take minutes.
-class DrawingWatch {
- public:
-  virtual ~DrawingWatch() = default;
-  // After each call of the sampler, of so many. Returns 0, or the number of a signal for which drawing ends at once.
-  // Sealed.
-  virtual int called(std::int64_t call, std::int64_t calls) noexcept = 0;
 };
 
 class Drawer {
@@ -113,12 +104,9 @@ class Drawer {
   void set_noise(std::int64_t picture, const float* noise) noexcept;
   // The same, drawn by (seed, number): fill_normal_latents().
   void draw_noise(std::int64_t picture, std::uint64_t seed, std::uint64_t number) noexcept;
-  // The batch's pictures; at most DrawingOptions::batch. watch: null: nobody follows. Returns 0, or the signal that the
-  // watch gave; then nothing was drawn.
-  int draw(Span<const DrawnPrompt> prompts, Threads& threads, DrawingWatch* watch = nullptr) noexcept;
-  // One call of the program alone, of the pictures that draw() would draw.
+  // One call of the program for the batch's pictures, of which there are at most DrawingOptions::batch.
   void call(std::size_t number, Span<const DrawnPrompt> prompts, Threads& threads) noexcept;
-  // After draw(). picture() is then (height, width, 3), about -1 to 1.
+  // After the last call. picture() is then (height, width, 3), about -1 to 1.
   void decode(std::int64_t picture, Threads& threads) noexcept;
   // The same for latents (pixels, channels) of the caller's.
   void decode_latents(const float* latents, Threads& threads) noexcept;

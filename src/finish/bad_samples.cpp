@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/finish/bad_samples.h"
+#include "src/finish/finish.h"
 
 #include <set>
 #include <utility>

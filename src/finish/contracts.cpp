@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/finish/contracts.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <iterator>
 #include <string>
 
 #include "src/base/messages.h"
-#include "src/logs/readable.h"
+#include "src/base/span.h"
+#include "src/runtime/arena.h"
+#include "src/runtime/guard.h"
 
 namespace bascule {
 namespace {
@@ -123,6 +127,40 @@ const char* bits(Products products) {
 }
 
 }  // namespace
+
+SealedFigures measure_sealed(int processes) {
+  SealedFigures figures;
+  figures.guarded = guard_is_active();
+  ForeignAllocations foreign[64];
+  const std::size_t count = foreign_allocations(foreign, std::size(foreign));
+  figures.resident_bytes = resident_bytes(processes);
+  open_memory();
+  for (const ForeignAllocations& one : Span<const ForeignAllocations>(foreign, count)) {
+    figures.foreign_calls += one.calls;
+    figures.foreign_bytes += one.bytes;
+    figures.foreign_allocations.push_back(
+        {one.library, count_of(one.calls, "call") + ", " + readable_bytes(one.bytes).c_str()});
+  }
+  return figures;
+}
+
+bool sum_of_machine(Group& group, std::initializer_list<std::uint64_t*> counts,
+                    std::initializer_list<double*> seconds) {
+  std::vector<double> own;
+  for (const std::uint64_t* count : counts) own.push_back(static_cast<double>(*count));
+  for (const double* number : seconds) own.push_back(*number);
+  std::vector<double> all(own.size() * static_cast<std::size_t>(group.size()));
+  if (!group.exchange(Span<const double>(own), Span<double>(all))) return false;
+  std::fill(own.begin(), own.end(), 0.0);
+  const double* next = all.data() + static_cast<std::size_t>(group.node() * group.local_size()) * own.size();
+  for (int rank = 0; rank < group.local_size(); ++rank) {
+    for (double& sum : own) sum += *next++;
+  }
+  next = own.data();
+  for (std::uint64_t* count : counts) *count = static_cast<std::uint64_t>(*next++);
+  for (double* number : seconds) *number = *next++;
+  return true;
+}
 
 std::uint64_t memory_tolerance(std::uint64_t planned_bytes, std::size_t processes) {
   return static_cast<std::uint64_t>(kMemoryShare * static_cast<double>(planned_bytes) +

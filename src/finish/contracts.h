@@ -1,26 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contracts of a run, and its memory as the report lists it.
+// The contracts of a run, the figures by which it judges them at its end, and its memory as the report lists it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "src/answer/report.h"
+#include "src/distributed/group.h"
+#include "src/logs/readable.h"
 #include "src/plan/memory_plan.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
 
-// The contracts that a run can judge of itself at its end, from plain figures. Finish phase.
+// Figures of sealed memory.
+struct SealedFigures {
+  std::uint64_t resident_bytes = 0;                    // 0: unknown
+  bool guarded = false;                                // allocations were watched
+  std::uint64_t foreign_calls = 0, foreign_bytes = 0;  // allocations by libraries after the seal
+  std::vector<NamedText> foreign_allocations;          // library -> "n calls, m bytes"
+  std::uint64_t sent_bytes = 0, received_bytes = 0;    // of gradients
+};
 
-struct ContractFigures {
-  // Memory. resident_bytes 0: unknown.
-  std::uint64_t planned_bytes = 0, resident_bytes = 0;
-  // Sealed.
-  bool guarded = false;
-  std::uint64_t foreign_calls = 0, foreign_bytes = 0;  // by libraries after the seal
+// Of this process, which shares memory with so many others, itself among them. Opens memory again.
+SealedFigures measure_sealed(int processes);
+// By all ranks together: makes of each number the sum over the ranks of this machine. False: another rank failed.
+[[nodiscard]] bool sum_of_machine(Group& group, std::initializer_list<std::uint64_t*> counts,
+                                  std::initializer_list<double*> seconds = {});
+
+struct ContractFigures : SealedFigures {
+  // Memory.
+  std::uint64_t planned_bytes = 0;
   // Bits: whose matrix products the run computed with.
   Products products = Products::kOurs;
   // Durability.
@@ -42,6 +55,8 @@ struct DrawnPictures {
   std::int64_t missing = 0;                       // from the folder
   std::int64_t timed = 0;                         // that throughput counts
 };
+
+// The contracts that a run can judge of itself, from plain figures. Finish phase.
 
 // In the order of the contracts; those that no run can judge of itself are not checked.
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "src/answer/page.h"
 #include "src/base/messages.h"
 #include "src/base/utf8.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/logs/readable.h"
 #include "src/pictures/picture_bytes.h"
@@ -86,7 +88,7 @@ std::vector<NamedText> figures_of(const RecordedDrawRun& run, const DrawResults&
   if (results.timed_pictures > 0)
     figures.push_back({"throughput", readable_number(per(timed, results.timed_seconds)) + " pictures/s, with" +
                                          (run.settings.draw.throughput_warmup_batches > 0 ? "out" : "") + " warm-up"});
-  figures.push_back({"memory", "planned " + readable_bytes(results.planned_bytes) + ", resident " +
+  figures.push_back({"memory", "planned " + readable_bytes(run.plan.peak_bytes()) + ", resident " +
                                    readable_bytes(results.resident_bytes)});
   if (results.guarded)
     figures.push_back({"allocations after the seal",
@@ -113,6 +115,30 @@ MachineLimits limits_for_report(const RecordedDrawRun& run, std::int64_t missing
   return measure_limits(run.settings.machine.products, type, kernels_for(isa, run.settings.machine), run.threads);
 }
 
+bool add_figures(const DrawTimes& times, SealedFigures figures, Group& group, DrawResults* results) {
+  static_cast<DrawTimes&>(*results) = times;
+  static_cast<SealedFigures&>(*results) = std::move(figures);
+  DrawingSeconds& stages = results->stages;
+  const std::initializer_list<double*> seconds = {&stages.prompts, &stages.calls, &stages.decoding,
+                                                  &results->writing_seconds};
+  std::uint64_t texts = static_cast<std::uint64_t>(times.encoded_texts);
+  if (!sum_of_machine(group, {&results->resident_bytes, &results->foreign_calls, &results->foreign_bytes, &texts},
+                      seconds))
+    return false;
+  results->encoded_texts = static_cast<std::int64_t>(texts);
+  for (double* stage : seconds) *stage /= group.size();
+  return true;
+}
+
+std::vector<ContractResult> contracts_of(const RecordedDrawRun& run, const DrawResults& results) {
+  ContractFigures figures;
+  static_cast<SealedFigures&>(figures) = results;
+  figures.planned_bytes = run.plan.peak_bytes();
+  figures.products = run.settings.machine.products;
+  return judge_contracts(figures, {static_cast<std::int64_t>(run.list.pictures.size()), results.found, results.pictures,
+                                   static_cast<std::int64_t>(run.files->missing().size()), results.timed_pictures});
+}
+
 std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results) {
   const double drawn = static_cast<double>(results.pictures), timed = static_cast<double>(results.timed_pictures);
   Json json = {{"pictures", results.pictures + results.found},
@@ -126,7 +152,7 @@ std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& res
                {"denoising_seconds", results.stages.calls},
                {"decoding_seconds", results.stages.decoding},
                {"writing_seconds", results.writing_seconds},
-               {"planned_bytes", static_cast<std::int64_t>(results.planned_bytes)},
+               {"planned_bytes", static_cast<std::int64_t>(run.plan.peak_bytes())},
                {"resident_bytes", static_cast<std::int64_t>(results.resident_bytes)},
                {"library_allocations", static_cast<std::int64_t>(results.foreign_calls)}};
   if (results.timed_pictures > 0) json["draw_pictures_per_second"] = per(timed, results.timed_seconds);
@@ -162,6 +188,14 @@ DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, co
   page.all_pictures = pictures;
   for (const auto& [key, value] : printed_keys(run.settings)) page.settings.push_back({key, value});
   return page;
+}
+
+void write_drawing(const RecordedDrawRun& run, const DrawResults& results, const Tape& calls) {
+  const std::string& folder = run.settings.run.output_dir.resolved;
+  write_output_file(folder + "/all_results.json", draw_results_json(run, results));
+  write_output_file(folder + "/README.md", draw_card(run));
+  if (run.settings.report.html)
+    write_output_file(folder + "/report.html", draw_html(draw_page_of(run, results, calls)));
 }
 
 }  // namespace bascule

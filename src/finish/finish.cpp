@@ -23,7 +23,6 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
-#include "src/finish/contracts.h"
 #include "src/json/json.h"
 #include "src/judge/predictions.h"
 #include "src/logs/readable.h"
@@ -167,11 +166,8 @@ void add_memory(Report* report, const RecordedRun& run, const SealedFigures& fig
 void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& sealed_figures) {
   const TrainingTimes& times = sealed.loop().times();
   ContractFigures figures;
+  static_cast<SealedFigures&>(figures) = sealed_figures;
   figures.planned_bytes = report->planned_bytes;
-  figures.resident_bytes = sealed_figures.resident_bytes;
-  figures.guarded = sealed_figures.guarded;
-  figures.foreign_calls = sealed_figures.foreign_calls;
-  figures.foreign_bytes = sealed_figures.foreign_bytes;
   figures.products = sealed.run().settings.machine.products;
   figures.checkpoints = times.checkpoints;
   figures.newest_is_in_place =

@@ -8,21 +8,33 @@
 #include <vector>
 
 #include "src/answer/report.h"
-#include "src/finish/bad_samples.h"
+#include "src/finish/contracts.h"
+#include "src/loader/stream.h"
+#include "src/record/recorded_run.h"
 #include "src/record/run_inputs.h"
 #include "src/seal/sealed_run.h"
 
 namespace bascule {
 
-// Figures measured before memory is opened again.
-struct SealedFigures {
-  std::uint64_t resident_bytes = 0;                  // of all ranks
-  std::uint64_t sent_bytes = 0, received_bytes = 0;  // of gradients, by all ranks of this machine
-  bool guarded = false;
-  std::uint64_t foreign_calls = 0, foreign_bytes = 0;  // allocations by libraries in this process after the seal
-  std::vector<NamedText> foreign_allocations;          // library -> "n calls, m bytes"
+// Samples that were skipped because their picture is bad: in training another row was taken in place of each, in an
+// evaluation it was left out. None goes unsaid. After the last step.
+
+// The samples of one split that any rank skipped.
+struct SkippedSamples {
+  const RecordedSplit* split = nullptr;
+  std::vector<ReplacedSample> listed;
+  std::int64_t count = 0;      // may be more: the list has an end
+  std::int64_t list_room = 0;  // of the list
 };
 
+// All ranks call it together; rank 0 gets the answer.
+std::vector<SkippedSamples> gather_skipped(SealedRun& sealed, Group& group);
+// Lists them in the report, whose evaluations are there already, and in a table of it.
+void add_bad_samples(Report* report, const std::vector<SkippedSamples>& skipped);
+// One line for standard error; empty where nothing was skipped.
+std::string bad_samples_note(const Report& report);
+
+// figures: those of several ranks summed, but for allocations by libraries, which are this process's.
 Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped);
 
 // Writes the judge's results of the split that was evaluated last: its file in output_dir, and examples in the report.

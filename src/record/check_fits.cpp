@@ -84,20 +84,6 @@ std::int64_t guess_between(std::int64_t small, std::size_t small_bytes, std::int
 
 std::string size_text(std::size_t bytes) { return readable_bytes(bytes).c_str(); }
 
-std::string problem_of(const RecordedRun& run, const MemoryLimit& limit, std::size_t needed) {
-  const bool is_least = run.settings.training.gradient_checkpointing == GradientCheckpointing::kFit;
-  const char* const who = limit.kind != LimitKind::kMemory ? "a process" : is_least ? "the smallest plan" : "the plan";
-  const char* const what = limit.kind == LimitKind::kAddresses ? " of address space"
-                           : limit.kind == LimitKind::kData    ? " of data"
-                                                               : "";
-  std::string needs = size_text(needed), allowed = size_text(limit.bytes);
-  if (needs == allowed) {
-    needs = std::to_string(needed) + " bytes";
-    allowed = std::to_string(limit.bytes) + " bytes";
-  }
-  return std::string(who) + " needs " + needs + what + ", but " + limit.owner + " allows " + allowed;
-}
-
 // The keys with which a run of these settings would fit, its batches as they are: recomputation, which changes no bit,
 // before bf16. "": none.
 std::string keys_that_fit(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
@@ -219,6 +205,20 @@ std::size_t memory_of_plan(const MachineSettings& machine, const ProcessLimits& 
   return machine.memory_limit_gib > 0.0 ? written_limit(machine).bytes : limits.memory_bytes;
 }
 
+Error too_large(const PlannedRun& run, const MemoryLimit& limit, const char* who, std::size_t needed,
+                const std::string& advice) {
+  const char* const what = limit.kind == LimitKind::kAddresses ? " of address space"
+                           : limit.kind == LimitKind::kData    ? " of data"
+                                                               : "";
+  std::string needs = size_text(needed), allowed = size_text(limit.bytes);
+  if (needs == allowed) {
+    needs = std::to_string(needed) + " bytes";
+    allowed = std::to_string(limit.bytes) + " bytes";
+  }
+  return Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
+               std::string(who) + " needs " + needs + what + ", but " + limit.owner + " allows " + allowed, advice);
+}
+
 bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
   return std::all_of(limits.begin(), limits.end(),
                      [&](const MemoryLimit& limit) { return needed_bytes(run, now, limit.kind) <= limit.bytes; });
@@ -268,11 +268,14 @@ LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, c
 }
 
 void check_fits(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
+  const bool is_least = run.settings.training.gradient_checkpointing == GradientCheckpointing::kFit;
   for (const MemoryLimit& limit : limits) {
     const std::size_t needed = needed_bytes(run, now, limit.kind);
     if (needed <= limit.bytes) continue;
-    throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
-                problem_of(run, limit, needed), advice_for(run, now, limits, limit, needed));
+    const char* const who = limit.kind != LimitKind::kMemory ? "a process"
+                            : is_least                       ? "the smallest plan"
+                                                             : "the plan";
+    throw too_large(run, limit, who, needed, advice_for(run, now, limits, limit, needed));
   }
 }
 

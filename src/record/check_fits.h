@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/machine/process_limits.h"
 #include "src/record/recorded_run.h"
 
@@ -28,6 +29,10 @@ std::vector<MemoryLimit> limits_here(const MachineSettings& machine, const Proce
 std::vector<MemoryLimit> limits_of_plan(const MachineSettings& machine, const ProcessLimits& limits);
 // The memory of all ranks of this machine that a plan is made for: machine.memory_limit_gib, or the machine's.
 std::size_t memory_of_plan(const MachineSettings& machine, const ProcessLimits& limits);
+
+// The error of a run that needs more than the limit. who: "the plan".
+Error too_large(const PlannedRun& run, const MemoryLimit& limit, const char* who, std::size_t needed,
+                const std::string& advice);
 
 bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
 // The largest training batch with which the run fits, of which no more than all rows of a rank are looked at. 0: none.

@@ -11,7 +11,6 @@
 #include "src/files/model_file_names.h"
 #include "src/logs/readable.h"
 #include "src/runtime/choose_isa.h"
-#include "src/runtime/threads.h"
 
 namespace bascule {
 namespace {
@@ -71,14 +70,10 @@ void plan_run(RecordedDrawRun* run) {
   run->files =
       std::make_unique<PictureFiles>(run->list, options.width, options.height, run->latent_digests(), run->settings);
   const int ranks = run->place.local_size;
-  std::vector<PlannedRange> ranges = run->session.plan(run->threads, ranks);
-  ranges.push_back({kDrawingMemory, Drawer(run->pipeline, run->recorded, run->program).bytes()});
-  ranges.push_back({kPictureMemory, run->files_offset() + run->files->bytes()});
+  std::vector<PlannedRange> ranges = {{kDrawingMemory, Drawer(run->pipeline, run->recorded, run->program).bytes()},
+                                      {kPictureMemory, run->files_offset() + run->files->bytes()}};
   if (ranks > 1) ranges.push_back({kQueueMemory, DrawnQueue::bytes(ranks, options.batch, run->latent_digests()), true});
-  run->plan = make_memory_plan(std::move(ranges), kProcessBytes, 0, static_cast<std::size_t>(ranks));
-  run->plan.program_bytes = kProgramBytes;
-  run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
-  run->plan.largest = run->session.largest(8);
+  run->plan_memory(ranges);
 }
 
 // The program of the folder's scheduler for these settings; its errors name the key.
@@ -94,18 +89,9 @@ SamplingProgram program_of(const Settings& settings, const Pipeline& pipeline) {
   }
 }
 
-// A rank that was started has its part of the cores already; one that is only planned would get it.
-int threads_of(const MachineSettings& machine, const RankPlace& place) {
-  if (machine.threads > 0) return static_cast<int>(machine.threads);
-  const int cores = place.run.empty() ? std::max(1, usable_cores() / place.local_size) : usable_cores();
-  return threads_within(read_process_limits(), cores, place.local_size);
-}
-
 // Everything up to the size of pictures.
 std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankPlace& place) {
-  auto run = std::make_unique<RecordedDrawRun>();
-  run->settings = settings;
-  run->place = place;
+  auto run = std::make_unique<RecordedDrawRun>(settings, place, compute_threads(settings.machine, place));
   run->pipeline = open_pipeline(settings.model.model_name_or_path.resolved);
   run->notes = run->pipeline.notes;
   if (const std::string note = note_on_bf16(settings); !note.empty()) run->notes.push_back(note);
@@ -120,7 +106,6 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankP
   options.precision = settings.model.precision;
   options.batch = std::min(settings.draw.batch_size, static_cast<std::int64_t>(run->list.pictures.size()));
   options.prompts = std::min(static_cast<std::int64_t>(run->list.texts.size()), options.rows());
-  run->threads = threads_of(settings.machine, place);
   return run;
 }
 
@@ -233,16 +218,12 @@ std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const
   return run;
 }
 
-void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits, const std::string& own_limit) {
-  const double gib = run.settings.machine.memory_limit_gib;
-  const std::size_t limit = gib > 0.0 ? static_cast<std::size_t>(gib * 1073741824.0) : limits.memory_bytes;
-  const std::size_t needed = run.plan.peak_bytes();
-  if (needed <= limit) return;
-  const std::string owner = gib > 0.0 ? own_limit : limits.memory_owner;
-  throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
-              "the plan needs " + std::string(readable_bytes(needed).c_str()) + ", but " + owner + " allows " +
-                  readable_bytes(limit).c_str(),
-              advice_for_size(run, limit));
+void check_fits(const RecordedDrawRun& run, const std::vector<MemoryLimit>& limits) {
+  for (const MemoryLimit& limit : limits) {
+    const std::size_t needed = run.plan.peak_bytes();
+    if (limit.kind == LimitKind::kMemory && needed > limit.bytes)
+      throw too_large(run, limit, "the plan", needed, advice_for_size(run, limit.bytes));
+  }
 }
 
 }  // namespace bascule

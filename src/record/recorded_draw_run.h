@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that draws, recorded, and the files that it reads.
+// A run that draws, recorded and planned: which pictures, the graphs, the memory; and the files that it reads. Nothing
+// is loaded or mapped yet.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +11,14 @@
 
 #include "src/base/span.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/distributed/group.h"
 #include "src/draw/drawer.h"
 #include "src/files/input_file.h"
-#include "src/machine/process_limits.h"
-#include "src/plan/memory_plan.h"
+#include "src/record/check_fits.h"
 #include "src/record/picture_files.h"
 #include "src/record/picture_list.h"
-#include "src/settings/settings.h"
+#include "src/record/recorded_run.h"
 
 namespace bascule {
-
-// A run that draws, recorded and planned: which pictures, the graphs, the memory. Nothing is loaded or mapped yet.
 
 inline constexpr char kLatentsTensor[] = "latents";  // of draw.latents_file
 
@@ -29,21 +26,17 @@ inline constexpr char kLatentsTensor[] = "latents";  // of draw.latents_file
 inline constexpr char kDrawingMemory[] = "drawing", kPictureMemory[] = "pictures";
 inline constexpr char kQueueMemory[] = "lines of pictures";  // of several ranks, which share it
 
-struct RecordedDrawRun {
-  Settings settings;
-  RankPlace place;
+struct RecordedDrawRun : PlannedRun {
+  using PlannedRun::PlannedRun;
+
   Pipeline pipeline;
   SamplingProgram program;
   PictureList list;
   std::uint64_t tokenizer_digest = 0;
   DrawingOptions options;
-  Session session;
   RecordedDrawing recorded;
   TensorSource latents;  // draw.latents_file, where it is given
-  int threads = 0;
   std::unique_ptr<PictureFiles> files;
-  MemoryPlan plan;
-  std::vector<std::string> notes;  // for people
 
   std::int64_t picture_pixels() const { return options.height * options.width; }
   // Digests of the noise and of the latents after each call.
@@ -56,13 +49,11 @@ struct RecordedDrawRun {
   }
 };
 
-// place: of this process among ranks of one machine. Throws Error: kSettings, kData.
+// settings: outlive the run. place: of this process among ranks of one machine. Throws Error: kSettings, kData.
 std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const RankPlace& place = {});
 
-// Throws Error kMemory if the plan is larger than machine.memory_limit_gib or what the machine allows, naming what
-// would fit.
-void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits,
-                        const std::string& own_limit = "machine.memory_limit_gib");
+// Throws Error kMemory if the plan needs more memory than a limit allows, naming what would fit.
+void check_fits(const RecordedDrawRun& run, const std::vector<MemoryLimit>& limits);
 
 // The files that a run that draws reads: what must be on another machine for the same pictures. Before the seal.
 

@@ -244,14 +244,12 @@ int Pace::best_figure_number() const {
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine, std::optional<ResumePoint> resume,
                                         NewTokens new_tokens, NewLengths new_lengths, TrainingLabels training_labels) {
-  auto run = std::make_unique<RecordedRun>(settings);
+  auto run = std::make_unique<RecordedRun>(settings, place, compute_threads(settings.machine, place));
   run->resume.point = std::move(resume);
   run->data.new_tokens = new_tokens;
   run->data.new_lengths = new_lengths;
   run->data.training_labels = training_labels;
   if (run->resume.point) run->resume.changes = changes_since(*run->resume.point, settings);
-  run->place = place;
-  run->threads = compute_threads(settings.machine, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type has no effect on one machine");
   if (const std::string note = note_on_bf16(settings); !note.empty()) run->notes.push_back(note);
@@ -271,10 +269,8 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   return run;
 }
 
-RunVariant::RunVariant(RecordedRun& lender, Settings settings)
-    : lender_(lender), settings_(std::move(settings)), run_(settings_) {
-  run_.place = lender.place;
-  run_.threads = lender.threads;
+RunVariant::RunVariant(RecordedRun& lender, const Settings& settings)
+    : lender_(lender), run_(settings, lender.place, lender.threads) {
   run_.opened = std::move(lender.opened);
   const media_engine_driver* const engine = lender.data.loader.engine;
   try {
@@ -310,6 +306,15 @@ void own_indexes(const RunData& data) {
 }
 
 namespace {
+
+// The session is planned.
+void set_plan(PlannedRun* run, std::vector<PlannedRange> ranges, std::size_t index_bytes) {
+  const std::size_t ranks = static_cast<std::size_t>(run->place.local_size);
+  run->plan = make_memory_plan(std::move(ranges), kProcessBytes, index_bytes, ranks);
+  run->plan.program_bytes = kProgramBytes;
+  run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
+  run->plan.largest = run->session.largest(8);
+}
 
 TrainingOptions training_options(const Settings& settings, int nodes) {
   const DistributedSettings& distributed = settings.distributed;
@@ -367,13 +372,16 @@ void plan_memory(RecordedRun* run) {
     // One mapping serves all ranks of the machine: each has its share of it.
     if (split.corpus) index_bytes += divide_up(split.corpus->mapped_bytes(), static_cast<std::size_t>(local_ranks));
   }
-  run->plan = make_memory_plan(std::move(ranges), kProcessBytes, index_bytes, static_cast<std::size_t>(local_ranks));
-  run->plan.program_bytes = kProgramBytes;
-  run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
-  run->plan.largest = run->session.largest(8);
+  set_plan(run, std::move(ranges), index_bytes);
 }
 
 }  // namespace
+
+void PlannedRun::plan_memory(const std::vector<PlannedRange>& others, std::size_t index_bytes) {
+  std::vector<PlannedRange> ranges = session.plan(threads, place.local_size);
+  ranges.insert(ranges.end(), others.begin(), others.end());
+  set_plan(this, std::move(ranges), index_bytes);
+}
 
 // Whether a choice fits depends on the whole plan, so the plan is made before and after it.
 void plan_run_memory(RecordedRun* run) {

@@ -167,21 +167,29 @@ struct ResumeState {
   bool searches_anew = false;  // the checkpoint's best does not count: the search begins with the weights of now
 };
 
-struct RecordedRun {
-  explicit RecordedRun(const Settings& s) : settings(s) {}
+// A run of any kind, recorded and planned.
+struct PlannedRun {
+  explicit PlannedRun(const Settings& s, const RankPlace& p = {}, int t = 1) : settings(s), place(p), threads(t) {}
+  // Fills in the plan, of the session's ranges and these. index_bytes: of the data, outside of the arena.
+  void plan_memory(const std::vector<PlannedRange>& others, std::size_t index_bytes = 0);
 
-  const Settings& settings;
+  const Settings settings;
   RankPlace place;
   int threads = 1;
+  Session session;
+  MemoryPlan plan;
+  std::vector<std::string> notes;  // for people, about the machine, the model and the data
+};
+
+struct RecordedRun : PlannedRun {
+  using PlannedRun::PlannedRun;
+
   OpenedModel opened;
   RunData data;
   Pace pace;
   ResumeState resume;
-  Session session;
   RecordedGraphs graphs;
   Recomputation recomputation;
-  MemoryPlan plan;
-  std::vector<std::string> notes;  // for people, about the machine and the indexes of manifests
 };
 
 // Names of the arena's categories beside those of the session.
@@ -213,7 +221,7 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
 // has it back when this goes.
 class RunVariant {
  public:
-  RunVariant(RecordedRun& lender, Settings settings);
+  RunVariant(RecordedRun& lender, const Settings& settings);
   ~RunVariant() { give_back(); }
   RunVariant(const RunVariant&) = delete;
   RunVariant& operator=(const RunVariant&) = delete;
@@ -223,7 +231,6 @@ class RunVariant {
   void give_back();
 
   RecordedRun& lender_;
-  const Settings settings_;
   RecordedRun run_;
 };
 

@@ -156,18 +156,22 @@ void check_unused_weights(const std::string& model_folder, const SettingsOrigin&
 
 }  // namespace
 
+void add_values(const TensorSource& source, const StoredTensor& tensor, Digest* digest) {
+  const std::int64_t count = element_count(tensor.shape);
+  std::vector<float> block(static_cast<std::size_t>(std::min(count, kBlockElements)));
+  for (std::int64_t first = 0; first < count; first += kBlockElements) {
+    const std::int64_t part = std::min(count - first, kBlockElements);
+    source.read_float32(block.data(), tensor, first, part);
+    digest->add(block.data(), static_cast<std::size_t>(part) * sizeof(float));
+  }
+}
+
 std::string weights_digest(const TensorSource& source) {
   Digest digest;
-  std::vector<float> block(static_cast<std::size_t>(kBlockElements));
   for (const StoredTensor& tensor : source.tensors()) {
     const std::string head = tensor.name + shape_text(tensor.shape);
     digest.add(head.data(), head.size());
-    const std::int64_t count = element_count(tensor.shape);
-    for (std::int64_t first = 0; first < count; first += kBlockElements) {
-      const std::int64_t part = std::min(count - first, kBlockElements);
-      source.read_float32(block.data(), tensor, first, part);
-      digest.add(block.data(), static_cast<std::size_t>(part) * sizeof(float));
-    }
+    add_values(source, tensor, &digest);
   }
   return hex(digest.value());
 }

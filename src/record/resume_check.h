@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/digest.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/tensor_source.h"
 #include "src/record/recorded_run.h"
 #include "src/settings/resume_rules.h"
 
@@ -15,6 +17,8 @@ namespace bascule {
 // The files that a run reads, told by their content, so that a run may go on when they have moved and may not when they
 // are others: digests that a checkpoint keeps, and their check at a resume. Before the seal.
 
+// Adds a tensor's values, as float32.
+void add_values(const TensorSource& source, const StoredTensor& tensor, Digest* digest);
 // The digest of the weights in the model folder, under this name: names, shapes and values. Reads all of them.
 inline constexpr char kModelWeights[] = "model.weights";
 std::string weights_digest(const TensorSource& source);

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+
+#include "src/base/check.h"
 
 namespace bascule {
 namespace {
@@ -12,73 +15,58 @@ constexpr const char* kPhaseNames[kStepPhases] = {"interval_data_seconds", "inte
                                                   "interval_backward_seconds", "interval_reduction_seconds",
                                                   "interval_update_seconds"};
 
-struct TotalName {
-  const char* name;
-  double RunTotals::*value;
-};
-constexpr TotalName kTotals[] = {{"run_processes", &RunTotals::processes},
-                                 {"run_updates", &RunTotals::updates},
-                                 {"run_seconds", &RunTotals::seconds},
-                                 {"run_counted_samples", &RunTotals::counted_samples},
-                                 {"run_counted_updates", &RunTotals::counted_updates},
-                                 {"run_counted_seconds", &RunTotals::counted_seconds},
-                                 {"run_samples", &RunTotals::samples},
-                                 {"run_micro_batches", &RunTotals::micro_batches}};
 // By stream. Names once written stay: checkpoints have them.
 constexpr const char* kRowNames[kMaxStreams] = {
     "run_rank_samples",     "run_samples_of_all_ranks", "run_text_rows",        "run_selected_rows",
     "run_rows_of_stream_4", "run_rows_of_stream_5",     "run_rows_of_stream_6", "run_rows_of_stream_7"};
-static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0] + kMaxStreams + 9);
+
+// visit(name, number, otherwise) for each number of a checkpoint. otherwise: what a checkpoint of before has; NaN:
+// every version wrote it.
+template <typename Position, typename Visit>
+void visit_numbers(Position& position, const Visit& visit) {
+  constexpr double kAlways = std::numeric_limits<double>::quiet_NaN();
+  visit("loss_sum", position.loss_sum, kAlways);
+  visit("interval_loss", position.interval_loss, kAlways);
+  visit("interval_steps", position.interval_steps, kAlways);
+  visit("interval_samples", position.interval_samples, kAlways);
+  visit("interval_wall_seconds", position.interval_wall_seconds, 0.0);
+  visit("interval_loader_wait_seconds", position.interval_loader_wait_seconds, 0.0);
+  for (int phase = 0; phase < kStepPhases; ++phase) visit(kPhaseNames[phase], position.interval_seconds[phase], 0.0);
+  visit("run_processes", position.earlier.processes, 0.0);
+  visit("run_updates", position.earlier.updates, 0.0);
+  visit("run_seconds", position.earlier.seconds, 0.0);
+  visit("run_counted_samples", position.earlier.counted_samples, 0.0);
+  visit("run_counted_updates", position.earlier.counted_updates, 0.0);
+  visit("run_counted_seconds", position.earlier.counted_seconds, 0.0);
+  visit("run_samples", position.earlier.samples, 0.0);
+  visit("run_micro_batches", position.earlier.micro_batches, 0.0);
+  for (int stream = 0; stream < kMaxStreams; ++stream) visit(kRowNames[stream], position.earlier.rows[stream], 0.0);
+  visit("best_judged", position.best.judged, 0.0);
+  visit("best_figure", position.best.figure, 0.0);
+  visit("best_step", position.best.step, -1.0);
+  visit("best_checkpoint", position.best.checkpoint, -1.0);
+  visit("best_not_better", position.best.not_better, 0.0);
+  visit("best_digest", position.best_digest, 0.0);
+  visit("ended_at", position.ended_at, 0.0);
+  visit("without_loss", position.without_loss, 0.0);
+  visit("interval_without_loss", position.interval_without_loss, 0.0);
+}
 
 }  // namespace
 
 void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept {
-  *out++ = {"loss_sum", position.loss_sum};
-  *out++ = {"interval_loss", position.interval_loss};
-  *out++ = {"interval_steps", static_cast<double>(position.interval_steps)};
-  *out++ = {"interval_samples", static_cast<double>(position.interval_samples)};
-  *out++ = {"interval_wall_seconds", position.interval_wall_seconds};
-  *out++ = {"interval_loader_wait_seconds", position.interval_loader_wait_seconds};
-  for (int phase = 0; phase < kStepPhases; ++phase) *out++ = {kPhaseNames[phase], position.interval_seconds[phase]};
-  for (const TotalName& total : kTotals) *out++ = {total.name, position.earlier.*total.value};
-  for (int stream = 0; stream < kMaxStreams; ++stream) *out++ = {kRowNames[stream], position.earlier.rows[stream]};
-  *out++ = {"best_judged", static_cast<double>(position.best.judged)};
-  *out++ = {"best_figure", position.best.figure};
-  *out++ = {"best_step", static_cast<double>(position.best.step)};
-  *out++ = {"best_checkpoint", static_cast<double>(position.best.checkpoint)};
-  *out++ = {"best_not_better", static_cast<double>(position.best.not_better)};
-  *out++ = {"best_digest", position.best_digest};
-  *out++ = {"ended_at", static_cast<double>(position.ended_at)};
-  *out++ = {"without_loss", static_cast<double>(position.without_loss)};
-  *out++ = {"interval_without_loss", static_cast<double>(position.interval_without_loss)};
+  [[maybe_unused]] const NamedNumber* const end = out + kPositionNumbers;
+  visit_numbers(position, [&](const char* name, auto number, double) { *out++ = {name, static_cast<double>(number)}; });
+  BASCULE_DCHECK(out == end);
 }
 
 TrainingPosition read_position(const ResumePoint& point) {
   TrainingPosition position;
   position.global_step = point.global_step;
-  position.loss_sum = point.number("loss_sum");
-  position.interval_loss = point.number("interval_loss");
-  position.interval_steps = static_cast<std::int64_t>(point.number("interval_steps"));
-  position.interval_samples = static_cast<std::int64_t>(point.number("interval_samples"));
-  position.interval_wall_seconds = point.number_or("interval_wall_seconds", 0.0);
-  position.interval_loader_wait_seconds = point.number_or("interval_loader_wait_seconds", 0.0);
-  for (int phase = 0; phase < kStepPhases; ++phase)
-    position.interval_seconds[phase] = point.number_or(kPhaseNames[phase], 0.0);
-  for (const TotalName& total : kTotals) position.earlier.*total.value = point.number_or(total.name, 0.0);
-  for (int stream = 0; stream < kMaxStreams; ++stream)
-    position.earlier.rows[stream] = point.number_or(kRowNames[stream], 0.0);
-  const auto integer = [&](const char* name, double otherwise) {
-    return static_cast<std::int64_t>(point.number_or(name, otherwise));
-  };
-  position.best.judged = integer("best_judged", 0.0);
-  position.best.figure = point.number_or("best_figure", 0.0);
-  position.best.step = integer("best_step", -1.0);
-  position.best.checkpoint = integer("best_checkpoint", -1.0);
-  position.best.not_better = integer("best_not_better", 0.0);
-  position.best_digest = point.number_or("best_digest", 0.0);
-  position.ended_at = integer("ended_at", 0.0);
-  position.without_loss = integer("without_loss", 0.0);
-  position.interval_without_loss = integer("interval_without_loss", 0.0);
+  visit_numbers(position, [&](const char* name, auto& number, double otherwise) {
+    const double read = std::isnan(otherwise) ? point.number(name) : point.number_or(name, otherwise);
+    number = static_cast<std::remove_reference_t<decltype(number)>>(read);
+  });
   return position;
 }
 

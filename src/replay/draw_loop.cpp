@@ -9,17 +9,147 @@
 #include <string>
 
 #include "src/base/clock.h"
+#include "src/base/digest.h"
 #include "src/files/durable_write.h"
+#include "src/pictures/picture_bytes.h"
 
 namespace bascule {
+namespace {
 
-DrawLoop::DrawLoop(RecordedDrawRun& run, SealedDrawRun& sealed, Group& group, RunStatus* status,
+// Adds the time since `since` to a sum.
+void add_seconds(double* sum, double since) { *sum += monotonic_seconds() - since; }
+
+}  // namespace
+
+// Numbers that are not finite have the largest exponent, and so the largest bits but for the sign.
+bool are_finite(const float* values, std::int64_t count) noexcept {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, values + i, sizeof bits);
+    largest = std::max(largest, bits & 0x7fffffffu);
+  }
+  return largest < 0x7f800000u;
+}
+
+BatchDrawer::BatchDrawer(RecordedDrawRun& run)
+    : run_(run),
+      drawer_(run.pipeline, run.recorded, run.program),
+      kept_(static_cast<std::size_t>(run.options.prompts), -1),
+      used_(kept_.size(), 0),
+      prompts_(static_cast<std::size_t>(run.options.batch)) {}
+
+void BatchDrawer::seal(const Arena& arena, Threads& threads) {
+  threads_ = &threads;
+  drawer_.seal(arena.at(run_.plan[kDrawingMemory]), run_.session);
+  std::byte* const memory = arena.at(run_.plan[kPictureMemory]);
+  bytes_ = static_cast<std::uint8_t*>(static_cast<void*>(memory));
+  digests_ = static_cast<std::uint64_t*>(static_cast<void*>(memory + run_.digests_offset()));
+  run_.files->seal(memory + run_.files_offset());
+  if (run_.settings.draw.latents_file.is_given())
+    noise_.resize(static_cast<std::size_t>(run_.recorded.latents.channels * run_.recorded.latents.pixels));
+}
+
+std::int32_t BatchDrawer::place_of(std::int32_t text) noexcept {
+  const auto found = std::find(kept_.begin(), kept_.end(), text);
+  std::size_t place = static_cast<std::size_t>(found - kept_.begin());
+  if (found == kept_.end()) {
+    // In place of the one that was not read for longest: there are as many places as a batch has texts.
+    place = static_cast<std::size_t>(std::min_element(used_.begin(), used_.end()) - used_.begin());
+    kept_[place] = text;
+    const std::vector<std::int32_t>& ids = run_.list.texts[static_cast<std::size_t>(text)].ids;
+    ++encoded_texts_;
+    drawer_.keep_prompt(static_cast<std::int64_t>(place), {ids.data(), ids.size()}, *threads_);
+  }
+  used_[place] = batches_;
+  return static_cast<std::int32_t>(place);
+}
+
+Status BatchDrawer::set_noise(const ListedPicture& picture, std::int64_t number, std::int64_t place) noexcept {
+  if (noise_.empty()) {
+    drawer_.draw_noise(place, picture.seed, static_cast<std::uint64_t>(picture.noise));
+    return ok_status();
+  }
+  const std::int64_t count = static_cast<std::int64_t>(noise_.size());
+  const StoredTensor& stored = *run_.latents.find(kLatentsTensor);
+  BASCULE_TRY(run_.latents.try_read_float32(noise_.data(), stored, number * count, count));
+  if (!are_finite(noise_.data(), count)) return {StatusCode::kReadFailed, {number, 0}};
+  drawer_.set_noise(place, noise_.data());
+  return ok_status();
+}
+
+void BatchDrawer::digest_latents(int slot, std::int64_t call) noexcept {
+  const LatentSlots& slots = run_.recorded.latents;
+  const std::size_t bytes = static_cast<std::size_t>(slots.pixels * slots.channels) * sizeof(float);
+  for (std::int64_t place = 0; place < static_cast<std::int64_t>(pictures_); ++place)
+    digests_[place * run_.latent_digests() + call] = digest_of(drawer_.latents(slot, place), bytes);
+}
+
+Span<const std::uint64_t> BatchDrawer::latent_digests(std::int64_t place) const noexcept {
+  return {digests_ + place * run_.latent_digests(), static_cast<std::size_t>(run_.latent_digests())};
+}
+
+Status BatchDrawer::begin(Span<const std::int64_t> numbers) noexcept {
+  const double since = monotonic_seconds();
+  ++batches_;
+  pictures_ = numbers.size();
+  // Texts that are kept already are marked first, so that none of them makes room for another.
+  for (const std::int64_t number : numbers) {
+    const ListedPicture& picture = run_.list.pictures[static_cast<std::size_t>(number)];
+    for (const std::int32_t text : {picture.prompt, picture.negative}) {
+      const auto kept = std::find(kept_.begin(), kept_.end(), text);
+      if (kept != kept_.end()) used_[static_cast<std::size_t>(kept - kept_.begin())] = batches_;
+    }
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const ListedPicture& picture = run_.list.pictures[static_cast<std::size_t>(numbers[i])];
+    prompts_[i].prompt = place_of(picture.prompt);
+    if (run_.options.is_guided()) prompts_[i].negative = place_of(picture.negative);
+    BASCULE_TRY(set_noise(picture, numbers[i], static_cast<std::int64_t>(i)));
+  }
+  digest_latents(run_.program.calls.front().x, 0);
+  add_seconds(&seconds_.prompts, since);
+  return ok_status();
+}
+
+void BatchDrawer::call(std::size_t number) noexcept {
+  const double since = monotonic_seconds();
+  drawer_.call(number, {prompts_.data(), pictures_}, *threads_);
+  digest_latents(run_.program.calls[number].next, static_cast<std::int64_t>(number) + 1);
+  add_seconds(&seconds_.calls, since);
+}
+
+const std::uint8_t* BatchDrawer::decode(std::int64_t place) noexcept {
+  const double since = monotonic_seconds();
+  const LatentSlots& slots = run_.recorded.latents;
+  const float* const latents = drawer_.latents(run_.program.calls.back().next, place);
+  if (!are_finite(latents, slots.pixels * slots.channels)) return nullptr;
+  drawer_.decode(place, *threads_);
+  if (!are_finite(drawer_.picture(), 3 * run_.picture_pixels())) return nullptr;
+  fill_picture_bytes(bytes_, drawer_.picture(), 3 * run_.picture_pixels());
+  add_seconds(&seconds_.decoding, since);
+  return bytes_;
+}
+
+ProgressStep drawing_step(std::int64_t done, std::int64_t next, std::size_t call, std::size_t calls) noexcept {
+  ProgressStep step;
+  step.done = done;
+  step.epoch = -1.0;
+  step.loss = std::numeric_limits<double>::quiet_NaN();
+  step.pictures_of_next = calls > 0 ? next : 0;
+  step.call = static_cast<std::int64_t>(call);
+  step.calls = static_cast<std::int64_t>(calls);
+  return step;
+}
+
+DrawLoop::DrawLoop(RecordedDrawRun& run, BatchDrawer& drawer, DrawnQueue queue, Group& group, RunStatus* status,
                    const volatile int* stop)
     : run_(run),
-      sealed_(sealed),
+      drawer_(drawer),
+      queue_(queue),
       group_(group),
+      agreement_(group),
       files_(*run.files),
-      queue_(sealed.queue()),
       stop_(stop),
       missing_(run.files->missing()),
       found_(run.files->done().size()),
@@ -27,68 +157,71 @@ DrawLoop::DrawLoop(RecordedDrawRun& run, SealedDrawRun& sealed, Group& group, Ru
   if (status != nullptr) progress_.tell_also(status);
 }
 
-Status DrawLoop::run(DrawResults* results, int* signal) noexcept {
-  progress_.begin("draw", static_cast<std::int64_t>(found_), static_cast<std::int64_t>(run_.list.pictures.size()),
-                  monotonic_seconds());
+Status DrawLoop::run() noexcept {
   const double began = monotonic_seconds();
-  Status status = ok_status();
-  *signal = stop_signal();
+  progress_.begin("draw", static_cast<std::int64_t>(found_), static_cast<std::int64_t>(run_.list.pictures.size()),
+                  began);
   mark_warm();
-  const std::size_t batches = divide_up(missing_.size(), batch()), ranks = static_cast<std::size_t>(group_.size());
-  for (std::size_t b = static_cast<std::size_t>(group_.rank()); b < batches && *signal == 0 && status.ok();
-       b += ranks) {
-    group_.set_phase(RankPhase::kDrawing, static_cast<std::int64_t>(b) + 1);
-    status = draw_batch(b, results, signal);
-    if (status.ok()) status = collected_;
-    if (*signal == 0 && b + ranks < batches) *signal = stop_signal();
-  }
-  if (status.ok()) status = wait_for_others();
-  if (status.ok() && *signal == 0 && drawn() < static_cast<std::int64_t>(missing_.size()) && group_.is_first())
-    *signal = stop_signal();  // another rank was stopped
-  const double ended = monotonic_seconds();
-  results->pictures = drawn();
-  results->seconds = ended - began;
-  results->replays = replays_;
+  const Status ended = draw_missing();
+  const double now = monotonic_seconds();
+  times_.pictures = drawn();
+  times_.seconds = now - began;
+  times_.stages = drawer_.seconds();
+  times_.encoded_texts = drawer_.encoded_texts();
   if (is_warm_) {
-    results->timed_pictures = drawn() - warm_pictures_;
-    results->timed_seconds = ended - warm_seconds_;
+    times_.timed_pictures = drawn() - warm_pictures_;
+    times_.timed_seconds = now - warm_seconds_;
   }
-  progress_.end(ended);
-  return status;
+  progress_.end(now);
+  BASCULE_TRY(ended);
+  BASCULE_TRY(agreement_.reach(ok_status(), {}, &signal_));
+  return signal_ == 0 ? ok_status() : Status{StatusCode::kStopped, {signal_, 0}};
 }
 
-int DrawLoop::called(std::int64_t call, std::int64_t calls) noexcept {
-  ++replays_;
-  if (collected_.ok()) collected_ = collect();
-  show(call, calls);
-  return stop_signal();
+// Its share of the batches, unless a signal comes.
+Status DrawLoop::draw_missing() noexcept {
+  const std::size_t batches = divide_up(missing_.size(), batch()), ranks = static_cast<std::size_t>(group_.size());
+  for (std::size_t b = static_cast<std::size_t>(group_.rank()); b < batches && !is_stopped(); b += ranks) {
+    group_.set_phase(RankPhase::kDrawing, static_cast<std::int64_t>(b) + 1);
+    BASCULE_TRY(draw_batch(b));
+  }
+  BASCULE_TRY(wait_for_others());
+  if (group_.is_first() && drawn() < static_cast<std::int64_t>(missing_.size())) (void)is_stopped();  // another was
+  return ok_status();
 }
 
-Status DrawLoop::draw_batch(std::size_t number, DrawResults* results, int* signal) noexcept {
+Status DrawLoop::draw_batch(std::size_t number) noexcept {
   const std::size_t first = number * batch(), count = std::min(batch(), missing_.size() - first);
   // The other ranks draw as well, at about the same pace.
   const std::size_t of_round = batch() * static_cast<std::size_t>(group_.size());
-  under_way_ = std::min(of_round, missing_.size() - first);
+  under_way_ = static_cast<std::int64_t>(std::min(of_round, missing_.size() - first));
   double since = monotonic_seconds();
-  BASCULE_TRY(sealed_.draw({missing_.data() + first, count}, this, signal));
+  BASCULE_TRY(drawer_.begin({missing_.data() + first, count}));
+  for (std::size_t call = 0; call < drawer_.calls(); ++call) {
+    drawer_.call(call);
+    ++times_.replays;
+    BASCULE_TRY(collect());
+    show(call + 1);
+    if (is_stopped()) return ok_status();
+  }
   const double each = (monotonic_seconds() - since) / static_cast<double>(count);
-  for (std::size_t i = 0; i < count && *signal == 0; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     since = monotonic_seconds();
     const std::int64_t place = static_cast<std::int64_t>(i), picture = missing_[first + i];
-    const std::uint8_t* const pixels = sealed_.decode(place);
+    const std::uint8_t* const pixels = drawer_.decode(place);
     if (pixels == nullptr) return {StatusCode::kNotFinite, {picture, 0}};
     const double decoded = monotonic_seconds();
     DrawnPicture drawn;
     BASCULE_TRY(files_.write(static_cast<std::size_t>(picture), pixels, each + decoded - since, &drawn));
     BASCULE_TRY(keep(drawn, place));
-    results->writing_seconds += monotonic_seconds() - decoded;
+    add_seconds(&times_.writing_seconds, decoded);
   }
   return ok_status();
 }
 
 // A picture whose file is there.
 Status DrawLoop::keep(const DrawnPicture& picture, std::int64_t place) noexcept {
-  const Span<const std::uint64_t> latents = sealed_.latent_digests(place);
+  const Span<const std::uint64_t> latents = drawer_.latent_digests(place);
   if (!group_.is_first()) {
     while (!queue_.push(group_.rank(), picture, latents)) {
       if (!rest()) return {StatusCode::kRankFailed};
@@ -97,15 +230,14 @@ Status DrawLoop::keep(const DrawnPicture& picture, std::int64_t place) noexcept 
   }
   BASCULE_TRY(files_.log(picture, latents));
   mark_warm();
-  show(0, 0);
+  show(0);
   return ok_status();
 }
 
 // By the first rank: the lines of what the others have drawn.
 Status DrawLoop::collect() noexcept {
-  if (!group_.is_first()) return ok_status();
   DrawnQueue::Entry entry;
-  for (int rank = 1; rank < group_.size(); ++rank) {
+  for (int rank = 1; group_.is_first() && rank < group_.size(); ++rank) {
     while (queue_.front(rank, &entry)) {
       BASCULE_TRY(files_.log(entry.picture, entry.latents));
       queue_.pop(rank);
@@ -124,8 +256,7 @@ Status DrawLoop::wait_for_others() noexcept {
   for (int rank = 1; rank < group_.size(); ++rank) {
     while (!queue_.is_done(rank)) {
       BASCULE_TRY(collect());
-      under_way_ = 0;
-      show(0, 0);
+      show(0);
       (void)stop_signal();  // passes on one that comes now
       if (!rest()) return {StatusCode::kRankFailed};
     }
@@ -155,15 +286,16 @@ int DrawLoop::stop_signal() noexcept {
   return group_.stop_signal();
 }
 
-void DrawLoop::show(std::int64_t call, std::int64_t calls) noexcept {
-  ProgressStep step;
-  step.done = static_cast<std::int64_t>(files_.done().size());
-  step.epoch = -1.0;
-  step.loss = std::numeric_limits<double>::quiet_NaN();
-  step.pictures_of_next = calls > 0 ? static_cast<std::int64_t>(under_way_) : 0;
-  step.call = call;
-  step.calls = calls;
-  progress_.step(step, monotonic_seconds());
+bool DrawLoop::is_stopped() noexcept {
+  signal_ = stop_signal();
+  return signal_ != 0;
+}
+
+// call: of the batch under way; 0: it is drawn.
+void DrawLoop::show(std::size_t call) noexcept {
+  progress_.step(
+      drawing_step(static_cast<std::int64_t>(files_.done().size()), under_way_, call, call > 0 ? drawer_.calls() : 0),
+      monotonic_seconds());
 }
 
 Error drawing_error(const Status& status, const RecordedDrawRun& run) {

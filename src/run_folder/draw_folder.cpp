@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/run_folder/draw_folder.h"
+#include "src/run_folder/run_folder.h"
 
 #include <charconv>
 #include <filesystem>

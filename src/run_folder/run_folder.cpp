@@ -23,7 +23,6 @@
 #include "src/logs/readable.h"
 #include "src/record/resume_check.h"
 #include "src/record/run_inputs.h"
-#include "src/run_folder/evaluate_again.h"
 #include "src/run_folder/run_marker.h"
 
 namespace bascule {

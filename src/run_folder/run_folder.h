@@ -2,8 +2,11 @@
 // The output folder of a run: whether it can be this run's, who works in it, and where the run goes on.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/isa.h"
 #include "src/base/descriptor.h"
@@ -61,5 +64,42 @@ void prepare_folder(const RecordedRun& run, Isa isa);
 // By rank 0, when all ranks are sealed, before the first file of the run changes: a finished run that goes on is no
 // longer marked as finished.
 void mark_begun(const RecordedRun& run, Isa isa);
+
+// A finished training run that is asked for other evaluations alone: its weights are those of the finished folder,
+// nothing is trained, and no checkpoint changes. Where the last checkpoint does not say what the folder was finished
+// with - another one is the best and the only one that is kept, or evaluations changed later - `last_state/` does: a
+// checkpoint's state and records without weights and moments.
+
+// The state in `last_state/` of a finished run that is asked for no more training; nothing where there is none. Throws
+// Error{kData} where it cannot be read.
+std::optional<ResumePoint> last_state_of(const Settings& settings);
+// The same, as another rank has found it. Throws Error{kData}.
+ResumePoint read_last_state(const RunSettings& run, std::int64_t step);
+bool is_last_state(const ResumePoint& point);
+
+// After recording: whether the run only evaluates a finished one again; then resume->finished says with which
+// weights. Throws Error{kSettings} where that would train again what is finished, or where the weights were not kept.
+void plan_evaluation_again(const Settings& settings, ResumeState* resume);
+
+// Throws Error{kData} where the weights that a finished run left are missing or damaged: what is not there is not
+// finished. Reads their headers alone.
+void check_finished_model(const Settings& settings, std::int64_t global_step);
+
+// By rank 0, when training goes on.
+void remove_last_state(const std::string& output_dir);
+
+// The rules of a drawing run's output folder: whose it is, which settings may differ from those of the pictures in it,
+// and how it is emptied. Before the seal; throws Error.
+
+// That the folder is free, or holds a drawing run whose pictures these settings would draw; with draw.resume = "never",
+// that it holds a drawing run. A folder without a picture may be of any settings. Throws Error kSettings.
+void check_draw_folder(const Settings& settings);
+
+// That no folder lies where one of so many pictures will be written. Throws Error kSettings that names it.
+void check_picture_places(const Settings& settings, std::size_t pictures);
+
+// Removes images.jsonl, and then the pictures that it and `names` name: so that a kill leaves no line of a picture of
+// other settings. Other files stay. Throws Error kDisk.
+void remove_pictures(const std::string& folder, const std::vector<std::string>& names);
 
 }  // namespace bascule

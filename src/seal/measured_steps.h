@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps for measuring: a recorded run is sealed with fresh weights and without any file of its own, and runs a number
-// of updates as a training run would; one that does not train runs batches of its evaluation, or, where that generates
-// texts, their generation alone. Allocates before and after, not between.
+// A recorded run is sealed without any file of its own, and measured. One that trains runs a number of updates as a
+// training run would, with fresh weights; one that only evaluates runs batches of its evaluation, or, where that
+// generates texts, their generation alone; one that draws replays the graphs of its stages, with its own weights.
+// Allocates before and after, not between.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include "kernels/isa.h"
 #include "src/loader/loader.h"
 #include "src/logs/step_record.h"
+#include "src/record/recorded_draw_run.h"
 #include "src/record/recorded_run.h"
 #include "src/runtime/tape.h"
 
@@ -41,5 +43,22 @@ struct MeasuredSteps {
 // figures of an evaluation are not computed. simulates: the run's threads are simulated (runtime/threads.h), and
 // seconds are theirs. Throws Error for what a step ended with.
 MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count, bool simulates);
+
+struct MeasuredStage {
+  std::vector<double> seconds;  // of each measured replay
+  std::int64_t replays = 0;     // all of them: with those before the measurement
+  std::vector<NodeTime> nodes;  // seconds summed over replays; work of one
+};
+
+struct MeasuredDrawing {
+  MeasuredStage encode;  // one prompt
+  MeasuredStage call;    // one call of the UNet, and the sampler's step, for all pictures of a batch
+  MeasuredStage decode;  // one picture, up to its bytes
+  std::size_t resident_bytes = 0;
+};
+
+// The run's calls follow one another as in a run, from new noise each time that all are done. Throws Error kMemory, and
+// kData for weights that are missing or not finite.
+MeasuredDrawing measure_drawing(RecordedDrawRun& run, Isa isa, std::int64_t warmup, std::int64_t count);
 
 }  // namespace bascule

@@ -36,16 +36,6 @@ SamplingProgram program_of(const Settings& settings, const Pipeline& pipeline) {
   }
 }
 
-// Ends a drawing whose client has gone.
-class Wanted final : public DrawingWatch {
- public:
-  explicit Wanted(const ServedInput& input) : input_(input) {}
-  int called(std::int64_t, std::int64_t) noexcept override { return input_.is_dropped ? 1 : 0; }
-
- private:
-  const ServedInput& input_;
-};
-
 }  // namespace
 
 ServedDrawer::ServedDrawer(const Settings& settings)
@@ -82,8 +72,10 @@ void ServedDrawer::draw(ServedInput* input, Threads& threads) noexcept {
   drawer_->keep_prompt(places.prompt, prompt, threads);
   if (options_.is_guided()) drawer_->keep_prompt(places.negative, negative, threads);
   drawer_->draw_noise(0, input->seed, 0);
-  Wanted watch(*input);
-  if (drawer_->draw({&places, 1}, threads, &watch) != 0) return;
+  for (std::size_t call = 0; call < program_.calls.size(); ++call) {
+    drawer_->call(call, {&places, 1}, threads);
+    if (input->is_dropped) return;  // its client has gone
+  }
   drawer_->decode(0, threads);
   input->is_finite =
       std::all_of(drawer_->picture(), drawer_->picture() + numbers(), [](float x) { return std::isfinite(x); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/launch_run.h"
+#include "src/commands/run_phases.h"
 
 #include <gtest/gtest.h>
 

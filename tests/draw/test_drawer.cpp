@@ -59,7 +59,9 @@ class SmallDrawer {
   void call(std::size_t number, const std::vector<DrawnPrompt>& prompts) {
     drawer.call(number, {prompts.data(), prompts.size()}, threads_);
   }
-  int draw(const std::vector<DrawnPrompt>& prompts) { return drawer.draw({prompts.data(), prompts.size()}, threads_); }
+  void draw(const std::vector<DrawnPrompt>& prompts) {
+    for (std::size_t number = 0; number < program_.calls.size(); ++number) call(number, prompts);
+  }
   std::int64_t latent_count() const { return recorded.latents.pixels * recorded.latents.channels; }
   std::vector<float> output(std::int64_t sample) const {
     const float* const values = drawer.model_output() + sample * latent_count();
@@ -135,7 +137,7 @@ TEST(Drawers, APictureReadsThePlacesThatItNames) {
   small.keep(2, "");
   const auto latents_of = [&](const std::vector<DrawnPrompt>& prompts) {
     for (std::int64_t p = 0; p < static_cast<std::int64_t>(prompts.size()); ++p) small.drawer.draw_noise(p, 3, 9);
-    EXPECT_EQ(small.draw(prompts), 0);
+    small.draw(prompts);
     return std::vector<std::vector<float>>{small.latents(0), small.latents(1)};
   };
   const std::vector<std::vector<float>> apart = latents_of({{2, 0}, {2, 1}}), swapped = latents_of({{2, 1}, {2, 0}});

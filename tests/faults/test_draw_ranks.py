@@ -84,7 +84,7 @@ class Ranks(unittest.TestCase):
                 done = run("run", toml)
                 self.judge(done)
                 self.assertEqual(left(self.folder), self.whole)
-                self.assertIn(f"{ranks} ranks of 1 thread\n", done.stderr)
+                self.assertIn(f"{ranks} ranks of 1 thread;", done.stderr)
                 self.assertIn("already finished", run("run", toml).stderr)
                 shutil.rmtree(self.folder / "run")
         self.judge(run("run", ranks_drawing(self.folder, 3, batch_size="12")))

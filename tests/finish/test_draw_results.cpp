@@ -60,7 +60,7 @@ TEST(DrawResults, APromptThatComesBackIsEncodedOnce) {
   const std::vector<std::int64_t> order = drawing.run->files->missing();
   EXPECT_EQ(order, (std::vector<std::int64_t>{0, 3, 1, 2}));
   for (const std::int64_t number : order) (void)drawing.batch({number});
-  EXPECT_EQ(drawing.sealed.encoded_texts(), 4);  // "", "a", "b", "c"
+  EXPECT_EQ(drawing.drawer.encoded_texts(), 4);  // "", "a", "b", "c"
 }
 
 TEST(DrawResults, TheCardSaysWhatIsLeftAsideAndTheSettings) {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/replay/sealed_draw_run.h"
+#include "src/seal/sealed_draw_run.h"
 #include "src/settings/settings.h"
 #include "tests/support/reference_dir.h"
 
@@ -39,15 +39,15 @@ using Pixels = std::vector<std::uint8_t>;
 class SmallDrawing {
  public:
   explicit SmallDrawing(const Settings& settings, Isa isa = best_isa())
-      : run(record_draw_run(settings)), sealed(*run, isa, [](const std::string&) {}) {}
+      : run(record_draw_run(settings)), sealed(*run, isa, [](const std::string&) {}), drawer(sealed.drawer()) {}
 
   // The pictures with these numbers, as one batch.
   std::vector<Pixels> batch(const std::vector<std::int64_t>& numbers) {
-    int signal = 0;
-    EXPECT_TRUE(sealed.draw({numbers.data(), numbers.size()}, nullptr, &signal).ok());
+    EXPECT_TRUE(drawer.begin({numbers.data(), numbers.size()}).ok());
+    for (std::size_t call = 0; call < drawer.calls(); ++call) drawer.call(call);
     std::vector<Pixels> pictures;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      const std::uint8_t* const bytes = sealed.decode(static_cast<std::int64_t>(i));
+      const std::uint8_t* const bytes = drawer.decode(static_cast<std::int64_t>(i));
       if (bytes == nullptr) {
         ADD_FAILURE() << "latents that are not finite";
         pictures.emplace_back();
@@ -71,6 +71,7 @@ class SmallDrawing {
 
   const std::unique_ptr<RecordedDrawRun> run;
   SealedDrawRun sealed;
+  BatchDrawer& drawer;
 };
 
 inline std::vector<Pixels> drawn(const std::string& keys, const std::string& model = "sd_v1",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/replay/measured_drawing.h"
+#include "src/seal/measured_steps.h"
 
 #include <gtest/gtest.h>
 

@@ -215,9 +215,8 @@ TEST(PicturesAlone, NoiseThatIsNotFiniteGivesNoPicture) {
       SafetensorsWritePlan({{"latents", DType::kFloat32, {1, 4, 8, 8}, noise.data()}}).write(file.c_str()).ok());
   SmallDrawing drawing(
       drawing_settings("prompts = [\"a\"]\nnum_inference_steps = 1\nlatents_file = \"" + file + "\"\n"));
-  int signal = 0;
   const std::int64_t first[] = {0};
-  const Status status = drawing.sealed.draw({first, 1}, nullptr, &signal);
+  const Status status = drawing.drawer.begin({first, 1});
   EXPECT_EQ(status.code, StatusCode::kReadFailed);
   EXPECT_EQ(status.detail[0], 0);  // the picture's number
 }
@@ -230,36 +229,19 @@ TEST(PicturesAlone, LatentsThatAreNotFiniteGiveNoPicture) {
       SafetensorsWritePlan({{"latents", DType::kFloat32, {1, 4, 8, 8}, noise.data()}}).write(file.c_str()).ok());
   SmallDrawing drawing(drawing_settings(
       "prompts = [\"a\"]\nnum_inference_steps = 1\nscheduler = \"euler\"\nlatents_file = \"" + file + "\"\n"));
-  int signal = 0;
   const std::int64_t first[] = {0};
-  ASSERT_TRUE(drawing.sealed.draw({first, 1}, nullptr, &signal).ok());
-  EXPECT_EQ(drawing.sealed.decode(0), nullptr);
+  ASSERT_TRUE(drawing.drawer.begin({first, 1}).ok());
+  drawing.drawer.call(0);
+  EXPECT_EQ(drawing.drawer.decode(0), nullptr);
 }
 
-class StopAt final : public DrawingWatch {
- public:
-  explicit StopAt(std::int64_t call) : call_(call) {}
-  int called(std::int64_t call, std::int64_t calls) noexcept override {
-    last = call;
-    all = calls;
-    return call == call_ ? 15 : 0;
-  }
-  std::int64_t last = 0, all = 0;
-
- private:
-  const std::int64_t call_;
-};
-
-TEST(PicturesAlone, ASignalEndsTheBatchBetweenTwoCallsAndLeavesNothingBehind) {
+TEST(PicturesAlone, ABatchThatEndsBetweenTwoCallsLeavesNothingBehind) {
   SmallDrawing drawing(drawing_settings(std::string(kPrompts) + batch_of(3)));
   const std::vector<Pixels> first = drawing.all();
-  StopAt watch(3);
-  int signal = 0;
+  EXPECT_EQ(drawing.drawer.calls(), 6u) << "PNDM calls the model once more than it has steps";
   const std::int64_t numbers[] = {0, 1, 2};
-  ASSERT_TRUE(drawing.sealed.draw({numbers, 3}, &watch, &signal).ok());
-  EXPECT_EQ(signal, 15);
-  EXPECT_EQ(watch.last, 3);
-  EXPECT_EQ(watch.all, 6) << "PNDM calls the model once more than it has steps";
+  ASSERT_TRUE(drawing.drawer.begin({numbers, 3}).ok());
+  for (std::size_t call = 0; call < 3; ++call) drawing.drawer.call(call);
   EXPECT_EQ(drawing.all(), first);
 }
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of a run: one that trains or evaluates, and one that draws. run.cpp walks both through the same phases:
+// folder, record, seal, replay, finish. Here is what a kind does in each of them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kernels/isa.h"
+#include "src/base/status.h"
+#include "src/distributed/group.h"
+#include "src/finish/contracts.h"
+#include "src/logs/progress.h"
+#include "src/seal/start_times.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// A start of a run, in one process: the only one, a rank of several, or their launcher, which only looks. In the order
+// in which they are called. Those before replay() and after it throw Error.
+class RunPhases {
+ public:
+  RunPhases(const Settings& settings, const RankPlace& place, Isa isa, bool json)
+      : settings_(settings), place_(place), isa_(isa), json_(json) {}
+  virtual ~RunPhases() = default;
+
+  // Folder. Whether the run in it is finished: prints its results then. Throws where the folder cannot be this run's.
+  // records: record() follows, which may find that too.
+  virtual bool is_done(bool records) = 0;
+  // Record, by all ranks together. True: the run is finished. Else it fits this machine.
+  virtual bool record(Group& group, StartTimes* times) = 0;
+  // By the first rank: what the run is, for people. The folder is its own.
+  virtual void introduce() = 0;
+  // Seal, by all ranks together. What it reads is there, before anything in the folder changes; then its files are
+  // opened.
+  virtual void seal(Group& group, StartTimes* times) = 0;
+  virtual void open_files(Group& group, StartTimes* times) = 0;
+  // Replay. kStopped in all ranks where a signal came.
+  virtual Status replay() noexcept = 0;
+  // Memory is open again. Throws the error of a status that is neither ok nor kStopped.
+  virtual void check(const Status& status) = 0;
+  // Finish, by all ranks together: the first one writes the results, and prints them.
+  virtual void finish(Group& group, SealedFigures figures) = 0;
+  // In place of finish(), by the first rank: what a signal has ended. For people.
+  virtual std::string stopped(int signal) = 0;
+
+  virtual RunStatus& status() = 0;
+  // What to do where a rank has failed.
+  virtual const char* go_on() const = 0;
+
+ protected:
+  const Settings& settings_;
+  const RankPlace place_;
+  const Isa isa_;
+  const bool json_;
+};
+
+// By all ranks of several a Group outlives what is made here.
+std::unique_ptr<RunPhases> training_phases(const Settings& settings, const RankPlace& place, Isa isa, bool json);
+std::unique_ptr<RunPhases> drawing_phases(const Settings& settings, const RankPlace& place, Isa isa, bool json);
+
+// The process of `bascule run` that starts the ranks of a run, and does nothing else but see them through.
+
+// Whether this process is that one, not a rank. place: from the environment. Throws Error kSettings where ranks were
+// started that the settings do not ask for, or where sealed settings ask for more cores than there are.
+bool is_launcher(const Settings& settings, const RankPlace& place);
+
+// is_done: says whether the run is finished, and prints its results then; throws Error where the folder cannot be this
+// run's. go_on: what to do where a rank has failed. Returns the run's exit code.
+int launch_run(const Settings& settings, const std::string& settings_file, bool json,
+               const std::function<bool()>& is_done, const std::string& go_on);
+
+}  // namespace bascule
