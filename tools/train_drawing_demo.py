@@ -271,7 +271,7 @@ def save(data, work, folder):
 
 @torch.no_grad()
 def golden(folder):
-    """What the pipeline in the folder draws of the first prompts in float32, for tests/replay/test_drawing_demo.cpp."""
+    """What the pipeline in the folder draws of the first prompts in float32, for tests/seal/test_drawing_demo.cpp."""
     pipeline = StableDiffusionPipeline.from_pretrained(folder, torch_dtype=torch.float32)
     prompts = (folder / "prompts.txt").read_text(encoding="utf-8").splitlines()[:3]
     latents = torch.randn(len(prompts), 4, SIDE // 4, SIDE // 4, generator=torch.Generator().manual_seed(0))

@@ -11,7 +11,6 @@
 #include "kernels/isa.h"
 #include "src/answer/result_pages.h"
 #include "src/json/value.h"
-#include "src/models/model.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

@@ -36,12 +36,16 @@ void check_utf8(std::string_view text, const std::string& where, const char* whi
     throw Error(ErrorKind::kData, where, "byte " + std::to_string(byte) + which + " is not UTF-8", "write it in UTF-8");
 }
 
-void say_if_file(const std::string& text) {
-  std::error_code failure;
-  if (!std::filesystem::is_regular_file(text, failure)) return;
-  std::fprintf(stderr,
-               "bascule: the model reads texts: \"%s\" is taken as words, and the file of that name is not read\n",
-               printable_line(text).c_str());
+bool are_lines_of_input(const std::vector<std::string>& texts) {
+  if (texts == std::vector<std::string>{"-"}) return true;
+  for (const std::string& text : texts) {
+    std::error_code failure;
+    if (!std::filesystem::is_regular_file(text, failure)) continue;
+    std::fprintf(stderr,
+                 "bascule: the model reads texts: \"%s\" is taken as words, and the file of that name is not read\n",
+                 printable_line(text).c_str());
+  }
+  return false;
 }
 
 EncodedText encode_text(const Tokenizer& tokenizer, const AskedText& asked, std::int64_t longest,

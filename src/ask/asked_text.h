@@ -29,8 +29,9 @@ struct AskedText {
   std::optional<std::string> second;  // of a pair
 };
 
-// Says of a text that names a file that the file is not read.
-void say_if_file(const std::string& text);
+// Whether these texts of a command line are "-" alone, which asks for the lines of standard input. Else it says of each
+// text that names a file that the file is not read.
+bool are_lines_of_input(const std::vector<std::string>& texts);
 
 // Throws Error kData at `where` for a text that is not UTF-8. which: of a pair: " of the first text".
 void check_utf8(std::string_view text, const std::string& where, const char* which = "");
@@ -83,8 +84,8 @@ std::vector<std::string> all_lines();
 // an Error. Returns and throws as TextCommand::run().
 int end_with_document(const std::function<void()>& answer, const Json& answers, bool is_json);
 
-// A command that answers texts one after the other: those of its command line, or with "-" alone the lines of standard
-// input as they come. Asked: what a text becomes, with its `ids`.
+// A command that answers texts one after the other: those of its command line, or the lines of standard input as they
+// come. Asked: what a text becomes, with its `ids`.
 
 template <typename Asked>
 class TextCommand {
@@ -94,10 +95,10 @@ class TextCommand {
       : most_(most), longest_(longest), is_json_(is_json) {}
   virtual ~TextCommand() = default;
 
-  // Returns the exit code: 0, or that of an Error behind the first answer, which is printed on standard error and in
-  // the document. Throws an Error that no answer precedes.
-  int run(const std::vector<std::string>& texts) {
-    return end_with_document([&] { answer_all(texts); }, answers_, is_json_);
+  // are_lines: not the texts, but the lines of standard input. Returns the exit code: 0, or that of an Error behind the
+  // first answer, which is printed on standard error and in the document. Throws an Error that no answer precedes.
+  int run(const std::vector<std::string>& texts, bool are_lines) {
+    return end_with_document([&] { answer_all(texts, are_lines); }, answers_, is_json_);
   }
 
  protected:
@@ -117,9 +118,8 @@ class TextCommand {
   void add(Json answer) { answers_.push_back(std::move(answer)); }
 
  private:
-  void answer_all(const std::vector<std::string>& texts) {
-    if (texts != std::vector<std::string>{"-"}) {
-      for (const std::string& text : texts) say_if_file(text);
+  void answer_all(const std::vector<std::string>& texts, bool are_lines) {
+    if (!are_lines) {
       answer_known(texts, "text ");
     } else if (reads_ahead()) {
       answer_known(all_lines(), kLineOfInput);

@@ -165,7 +165,7 @@ class TextClassifier final : public TextCommand<ClassifiedText> {
 
   int classify() {
     std::vector<std::string> inputs = arguments_.inputs;
-    reads_lines_ = inputs == std::vector<std::string>{"-"};
+    reads_lines_ = are_lines_of_input(inputs);
     if (reads_pairs_ && inputs.size() > 2) {
       throw Error(ErrorKind::kSettings, "command line", "the model reads pairs, and there are more than two texts",
                   "name a text, or a text and the second one of its pair; - reads one a line of standard input");
@@ -173,9 +173,8 @@ class TextClassifier final : public TextCommand<ClassifiedText> {
     if (reads_pairs_ && inputs.size() == 2) {
       second_ = std::move(inputs.back());
       inputs.pop_back();
-      say_if_file(*second_);
     }
-    return run(inputs);
+    return run(inputs, reads_lines_);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -25,7 +26,9 @@ constexpr std::size_t kTextsTogether = 256;
 class EmbedCommand final : public TextCommand<TextTokens> {
  public:
   EmbedCommand(const EmbedArguments& arguments, TextEmbedder* embedder)
-      : TextCommand(kTextsTogether, embedder->sentence().max_seq_length, arguments.json),
+      // A file has all or none: nothing is said before all are embedded.
+      : TextCommand(arguments.output.empty() ? kTextsTogether : SIZE_MAX, embedder->sentence().max_seq_length,
+                    arguments.json),
         arguments_(arguments),
         embedder_(*embedder),
         prompt_(prompt_named(embedder_.sentence(), arguments.prompt ? &*arguments.prompt : nullptr)) {
@@ -115,7 +118,7 @@ class EmbedCommand final : public TextCommand<TextTokens> {
 int embed_command(const EmbedArguments& arguments) {
   TextEmbedder embedder(arguments.folder, choose_isa("auto"), threads_of_process(),
                         read_number_type(arguments.precision));
-  return EmbedCommand(arguments, &embedder).run(arguments.texts);
+  return EmbedCommand(arguments, &embedder).run(arguments.texts, are_lines_of_input(arguments.texts));
 }
 
 }  // namespace bascule

@@ -228,7 +228,8 @@ class GenerateCommand final : public TextCommand<Source> {
 
 int generate_command(const GenerateArguments& arguments) {
   const std::unique_ptr<Model> model = open_finished_model(arguments.folder, "generate");
-  return GenerateCommand(arguments, *model, read_run_inputs(arguments.folder)).run(arguments.texts);
+  return GenerateCommand(arguments, *model, read_run_inputs(arguments.folder))
+      .run(arguments.texts, are_lines_of_input(arguments.texts));
 }
 
 }  // namespace bascule

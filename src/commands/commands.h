@@ -200,6 +200,10 @@ int reproduce_answer(const ReproduceArguments& arguments);
 // `bascule run FILE`: trains, evaluates, predicts and reports what one TOML file says. Run again, it goes on where it
 // was.
 
+// Of a program with sealed settings: compares the files that SHA256SUMS lists, before any of them is read; by the first
+// rank. Throws Error.
+void check_own_tree();
+
 // json: prints all_results.json in place of the summary. Returns the exit code: 0 done, 130 or 143 stopped by a signal
 // after saving. Throws Error.
 int run_command(const SettingsSource& source, bool json);

@@ -35,9 +35,10 @@ class DrawingPhases final : public RunPhases {
     if (records) check_draw_folder(settings_);
     if (records) return false;
     record_as(planned_place(settings_.distributed, settings_.origin));
-    if (!is_finished()) return false;
-    clear_finished(settings_);
-    return true;
+    const bool is_done = is_finished();
+    run_.reset();  // the launcher keeps none while the ranks draw
+    if (is_done) clear_finished(settings_);
+    return is_done;
   }
 
   bool record(Group& group, StartTimes*) override {
@@ -67,7 +68,7 @@ class DrawingPhases final : public RunPhases {
   void seal(Group& group, StartTimes*) override { sealed_.emplace(*run_, isa_, &say, &group); }
 
   // What is drawn anew is removed before the folder says that it is of these settings.
-  void open_files(Group& group, StartTimes*) override {
+  std::string open_files(Group& group, StartTimes*) override {
     agree_on(group, [&] {
       if (!group.is_first()) return;
       const std::string& folder = settings_.run.output_dir.resolved;
@@ -86,6 +87,7 @@ class DrawingPhases final : public RunPhases {
     results_.found = static_cast<std::int64_t>(run_->files->done().size());
     loop_.emplace(*run_, sealed_->drawer(), sealed_->queue(), group, group.is_first() ? &status_ : nullptr,
                   stop_signal());
+    return "";
   }
 
   Status replay() noexcept override { return loop_->run(); }

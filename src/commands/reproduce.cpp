@@ -115,6 +115,7 @@ int repeat(Settings settings, const std::string& settings_file) {
     throw Error(ErrorKind::kSettings, "reproduce", "a program with sealed settings repeats runs of one process only",
                 "use the same version of the program without sealed settings, or --check");
   }
+  check_own_tree();
   return run_settings(std::move(settings), "", false);
 }
 

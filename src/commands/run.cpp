@@ -2,6 +2,7 @@
 // `bascule run`: the walk of every run through its phases. What a kind of run does in each: commands/run_phases.h.
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,9 +71,9 @@ int run_rank(std::unique_ptr<RunPhases> phases, const Settings& settings, const 
   times->end("settings");
   Group group(place, {settings.distributed.timeout_seconds});
   return in_group(group, json, [&] {
-    const std::unique_ptr<RunPhases> run = std::move(phases);  // which goes before the group
-    group.take_cores();
     std::optional<FolderLock> lock;
+    const std::unique_ptr<RunPhases> run = std::move(phases);  // which goes before the lock and the group
+    group.take_cores();
     bool done = false;
     agree_on(group, [&] { done = group.is_first() && lock_folder(*run, settings, place, &lock); });
     if (any_of(group, done) || run->record(group, times)) return 0;
@@ -81,8 +82,9 @@ int run_rank(std::unique_ptr<RunPhases> phases, const Settings& settings, const 
     if (group.is_first()) run->introduce();
     group.set_phase(RankPhase::kSealing);
     run->seal(group, times);
-    run->open_files(group, times);
+    const std::string to_watch = run->open_files(group, times);
     if (group.is_first()) say(seal_line(isa, settings, group.size(), threads));
+    if (!to_watch.empty()) say(to_watch);
     try {
       return replay_and_finish(*run, settings, group, json);
     } catch (...) {
@@ -120,8 +122,13 @@ std::string seal_line(Isa isa, const Settings& settings, int ranks, int threads)
          "; from here on Bascule allocates nothing, and allocations by libraries are counted";
 }
 
+void check_own_tree() {
+  if (sealed_settings() != nullptr && place_from_environment().rank == 0) check_tree(tree_of_program());
+}
+
 int run_command(const SettingsSource& source, bool json) {
   const StartTimes times;  // from here on
+  check_own_tree();
   return run_settings(settings_of_run(source, model_words), source.file, json, times);
 }
 
@@ -133,11 +140,13 @@ bool is_trained(Settings settings) {
 int run_settings(Settings settings, const std::string& settings_file, bool json, StartTimes times) {
   const RankPlace place = place_from_environment();
   if (!place.is_alone()) speak_as_rank(place.rank);
-  if (sealed_settings() != nullptr && place.rank == 0) check_tree(tree_of_program());
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   refuse_serving(settings);
   settings.serve = {};  // it comes afterwards
+  auto& where = settings.origin.where;
+  for (auto at = where.begin(); at != where.end();)
+    at = at->first == "serve" || at->first.rfind("serve.", 0) == 0 ? where.erase(at) : std::next(at);
   const bool draws = settings.draw.is_given;
   if (!draws) {
     // Says what is wrong there before anything is read.

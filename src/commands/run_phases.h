@@ -33,9 +33,9 @@ class RunPhases {
   // By the first rank: what the run is, for people. The folder is its own.
   virtual void introduce() = 0;
   // Seal, by all ranks together. What it reads is there, before anything in the folder changes; then its files are
-  // opened.
+  // opened: with the line for people that says how to watch the run, if any, by the first rank.
   virtual void seal(Group& group, StartTimes* times) = 0;
-  virtual void open_files(Group& group, StartTimes* times) = 0;
+  virtual std::string open_files(Group& group, StartTimes* times) = 0;
   // Replay. kStopped in all ranks where a signal came.
   virtual Status replay() noexcept = 0;
   // Memory is open again. Throws the error of a status that is neither ok nor kStopped.

@@ -112,9 +112,9 @@ Settings settings_to_serve(const SettingsSource& source) {
 }
 
 int serve_command(const SettingsSource& source) {
+  check_own_tree();
   const Settings read = settings_of_service(source.file, source.keys, model_words);
   if (trains_and_serves(read) && !is_trained(read)) return train_then_serve(read, source);
-  if (sealed_settings() != nullptr) check_tree(tree_of_program());
   const Settings settings = served_settings(read);
   const Isa isa = choose_isa(settings);
   const std::unique_ptr<RecordedService> recorded = record_service(settings);

@@ -4,7 +4,7 @@
 //   record    record/recorded_run.h (record_run), record/check_fits.h, record/resume_check.h, seal/disk_demand.h
 //   seal      seal/sealed_run.h (SealedRun), seal/sealed_records.h
 //   replay    replay/loop.h (TrainingLoop::run), commands/stop_signal.h
-//   finish    finish/finish.h, answer/results.h, reproduce/run_record.h, run_folder/run_marker.h
+//   finish    finish/finish.h, answer/report.h, reproduce/run_record.h, run_folder/run_marker.h
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -194,13 +194,13 @@ class TrainingPhases final : public RunPhases {
     sealed_.emplace(*run_, isa_, stop_signal(), &say, group, times);
   }
 
-  void open_files(Group& group, StartTimes* times) override {
+  std::string open_files(Group& group, StartTimes* times) override {
     if (group.is_first()) mark_begun(*run_, isa_);
     sealed_->open_files(&say, times);
-    if (!group.is_first()) return;
+    if (!group.is_first()) return "";
     hand_over_mlperf();
     say(times->line());
-    if (sealed_->tracking().is_open()) say(watch_line(settings_));
+    return sealed_->tracking().is_open() ? watch_line(settings_) : "";
   }
 
   Status replay() noexcept override {

@@ -102,6 +102,16 @@ bool are_equal(std::string_view raw_a, std::string_view raw_b) noexcept {
   return a.is_done() && b.is_done();
 }
 
+bool is_text(std::string_view raw, std::string_view text) noexcept {
+  Characters characters(raw);
+  for (std::size_t place = 0; place < text.size();) {
+    const Utf8Character character = utf8_character(text, place);
+    if (characters.is_done() || characters.take() != character.code_point) return false;
+    place += character.bytes;
+  }
+  return characters.is_done();
+}
+
 class Checker {
  public:
   explicit Checker(std::string_view text) noexcept : text_(text), rest_(text) {}
@@ -311,7 +321,7 @@ JsonView JsonView::next() const noexcept {
 JsonView JsonView::member(std::string_view name) const noexcept {
   if (!is(JsonKind::kObject)) return {};
   for (JsonView one = first(); one.is_there(); one = one.next()) {
-    if (are_equal(one.key_, name)) return one;
+    if (is_text(one.key_, name)) return one;
   }
   return {};
 }
@@ -336,14 +346,7 @@ std::string_view JsonView::string(Span<char> room) const noexcept {
 }
 
 bool JsonView::equals(std::string_view text) const noexcept {
-  if (!is(JsonKind::kString)) return false;
-  Characters characters(raw_string());
-  for (std::size_t place = 0; place < text.size();) {
-    const Utf8Character character = utf8_character(text, place);
-    if (characters.is_done() || characters.take() != character.code_point) return false;
-    place += character.bytes;
-  }
-  return characters.is_done();
+  return is(JsonKind::kString) && is_text(raw_string(), text);
 }
 
 std::optional<std::int64_t> JsonView::integer() const noexcept {

@@ -34,9 +34,9 @@ struct ProgressStep {
 
 // The state of a run for whoever supervises it: status.json and bascule.prom (Prometheus' text format) in the run's
 // folder, written anew every few seconds, each beside and then renamed, so that a reader sees whole files; and what
-// systemd is told (READY=1 with the first update or evaluation, or at the end; a status line; STOPPING=1).
-// Progress tells it what happens. A file that cannot be written is no reason to stop a run. open() belongs before the
-// seal; the rest is sealed: fixed buffers, no allocation.
+// systemd is told (READY=1 with the first update or evaluation, or at the end; a status line; STOPPING=1 where it is
+// stopped or fails). Progress tells it what happens. A file that cannot be written is no reason to stop a run. open()
+// belongs before the seal; the rest is sealed: fixed buffers, no allocation.
 
 inline constexpr char kStatusFile[] = "status.json";
 inline constexpr char kMetricsFile[] = "bascule.prom";

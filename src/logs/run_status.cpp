@@ -89,7 +89,10 @@ void RunStatus::end(const char* state) noexcept {
   // A unit of Type=notify that ends well without READY=1 has failed for systemd.
   if (!is_ready_ && std::strcmp(state, "failed") != 0) notify_.send("READY=1\n");
   is_ready_ = true;
-  notify_.send("STOPPING=1\nSTATUS=the run ends\n");
+  // What has finished ends by itself, or is served next by the same process, which systemd would then take for
+  // stopping.
+  notify_.send(std::strcmp(state, "finished") == 0 ? "STATUS=the run has finished\n"
+                                                   : "STOPPING=1\nSTATUS=the run ends\n");
   write();
 }
 

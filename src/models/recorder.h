@@ -60,9 +60,8 @@ ParameterPiece piece(std::string name, std::vector<std::int64_t> shape, std::int
 
 // y = x W^T + b with name.weight (out, in) and name.bias (out).
 Tensor dense(Recorder& r, const std::string& name, Tensor x, std::int64_t out);
-// The same as one product where there are several weights of (rows_each, in); pieces: their names without ".weight",
-// and
-// ".bias" where they have some.
+// The same as one product where there are several weights of (rows_each, in); pieces: their names without ".weight"
+// and ".bias".
 Tensor projected(Recorder& r, const std::string& name, Tensor x, const std::vector<std::string>& pieces,
                  std::int64_t rows_each, bool bias = false);
 Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon);

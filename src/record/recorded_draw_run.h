@@ -49,7 +49,7 @@ struct RecordedDrawRun : PlannedRun {
   }
 };
 
-// settings: outlive the run. place: of this process among ranks of one machine. Throws Error: kSettings, kData.
+// place: of this process among ranks of one machine. Throws Error: kSettings, kData.
 std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings, const RankPlace& place = {});
 
 // Throws Error kMemory if the plan needs more memory than a limit allows, naming what would fit.

@@ -350,6 +350,9 @@ void check_serving(const Settings& s) {
   if (trains_and_serves(s) && !s.training.do_train)
     refuse(s, "serve", "[serve] stands beside a [training] that trains nothing",
            "write data.train_file, or model.model_name_or_path and [serve] alone");
+  if (trains_and_serves(s) && s.run.resume == Resume::kNever)
+    refuse(s, "training.resume",
+           "training.resume = \"never\" would refuse the folder that was trained and is to be served", "leave it out");
   if (serve.max_client_batch_size > serve.max_concurrent_requests)
     refuse(s, "serve.max_client_batch_size",
            "serve.max_client_batch_size = " + std::to_string(serve.max_client_batch_size) +

@@ -98,7 +98,7 @@ class NodesTrain(Nodes):
         self.assertEqual(listed[0], listed[1])
 
     def test_a_stopped_run_goes_on_with_the_same_bits_on_two_machines_or_one(self):
-        changes = {"training__max_steps": "60", "training__save_steps": "20", "data__test_file": f'"{EMOJI}/test.jsonl"'}
+        changes = {"training__max_steps": "60", "training__save_steps": "7", "data__test_file": f'"{EMOJI}/test.jsonl"'}
         nodes = self.machines()
         whole = [digest(self.trained(None, 2, 8, **changes) / name) for name in FILES]
         for strategy, goes_on_with in (("ddp", nodes), ("ddp", None), ("sharded", nodes), ("sharded", None)):
@@ -108,7 +108,7 @@ class NodesTrain(Nodes):
                 toml = on_nodes(folder, nodes, 2, **changes)
                 process = subprocess.Popen(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 for line in process.stderr:
-                    if "saved checkpoint-20 " in line:
+                    if "saved checkpoint-7 " in line:
                         os.kill(process.pid if strategy == "ddp" else pid_of_rank(toml, 1), signal.SIGTERM)  # or of the other machine
                         break
                 error = process.communicate(timeout=patient(30))[1]

@@ -110,6 +110,11 @@ class SealedSettings(SealedTree):
         sums = hashlib.sha256(self.program.read_bytes()).hexdigest() + "  bin/bascule\n"
         (self.folder / "tree" / "SHA256SUMS").write_text(sums)
         self.assert_one_line(sealed(self.program, "run"), DATA, "there is no such folder")
+        config = self.data / "model" / "config.json"
+        config.parent.mkdir(parents=True)
+        config.write_text("{")  # damaged: checked before it is read
+        (self.folder / "tree" / "SHA256SUMS").write_text(f"{sums}{hashlib.sha256(b'{}').hexdigest()}  {config.relative_to(self.folder / 'tree')}\n")
+        self.assert_one_line(sealed(self.program, "run"), NOT_AS_RECORDED, "config.json: is not the file that SHA256SUMS lists")
         with self.program.open("r+b") as program:
             program.seek(-1, os.SEEK_END)
             last = program.read(1)

@@ -116,6 +116,7 @@ class SequenceClassification(unittest.TestCase):
         self.assertEqual((pair["text"], pair["text_pair"]), ("cat", "a dog"))
         self.assertEqual(json.loads(run("classify", foreign, "-", "--json", input="cat\ta dog\n").stdout)["texts"], [pair])
         self.assertNotEqual(json.loads(run("classify", foreign, "cat", "--json").stdout)["texts"][0]["labels"], pair["labels"])
+        self.assertEqual(json.loads(run("classify", foreign, "-", "a dog", "--json", input="cat\n").stdout)["texts"][0]["text"], "-")
         self.assertEqual(run("classify", foreign, "a", "b", "c").returncode, 2)
         # A path is words, which is said.
         path = str(EMOJI / "train.jsonl")

@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 import test_sealed_settings
-from bascule_run import PROGRAM, ROOT, digest, patient, run
+from bascule_run import PROGRAM, ROOT, digest, has_mpi, patient, run
 from serving import Served, has_parser
 
 FILE = ROOT / "tools" / "packaging" / "small_serve.toml"
@@ -124,6 +124,12 @@ class TrainedService(test_sealed_settings.SealedTree):
         blocks = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); os.kill(os.getpid(), signal.SIGTERM); os.execv(sys.argv[1], sys.argv[1:])"
         done = subprocess.run(["python3", "-c", blocks, PROGRAM, "serve", self.file, "serve.listen=127.0.0.1:0"], capture_output=True, text=True, timeout=patient(120))
         self.assertEqual((done.returncode, "0 requests answered" in done.stderr), (0, True), done.stderr)
+
+    @unittest.skipUnless(has_mpi(), "this program or machine has no MPI")
+    def test_ranks_train_for_a_service_that_keys_describe(self):
+        self.file.write_text(self.file.read_text().replace("max_concurrent_requests = 64", "max_concurrent_requests = 8"))
+        done = run("run", self.file, "distributed.world_size=2", "serve.max_client_batch_size=4", "training.max_steps=2", "training.save_steps=0")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_plans_the_training_and_lists_the_files_of_both(self):
         (self.folder / "key").write_text("secret\n")

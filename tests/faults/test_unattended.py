@@ -61,7 +61,7 @@ class Unattended(unittest.TestCase):
                 done, told = self.service(small_settings(self.folder), address)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertRegex(told[0], r"^READY=1\nSTATUS=train: step 1 of 3, loss [0-9.]+, .* left\n$")
-                self.assertTrue(told[-1].startswith("STOPPING=1\n"), told)
+                self.assertEqual(told[-1], "STATUS=the run has finished\n", told)
                 self.assertEqual(sum("READY=1" in message for message in told), 1)
 
     def test_a_run_with_nothing_left_to_do_is_ready_and_ends_well(self):

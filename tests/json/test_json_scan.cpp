@@ -153,6 +153,9 @@ TEST(JsonScan, ComparesTextsBehindTheirEscapes) {
   EXPECT_FALSE(JsonView(document).member("n").equals("1"));
   EXPECT_FALSE(JsonView(document).member("x").is_there());
   EXPECT_EQ(JsonView(document).count(), 2u);
+  const std::string tab = R"({"a\tb": 1})";  // a name that is asked for has no escapes
+  EXPECT_TRUE(JsonView(tab).member("a\tb").is_there());
+  EXPECT_FALSE(JsonView(tab).member("a\\tb").is_there());
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ TEST(ServingSettings, WhatDoesNotGoTogetherIsRefusedInOneLine) {
       {kLeastServe + "[training]\nseed = 1\n", "[training] stands beside [serve]"},
       {kLeastServe + "[training]\noutput_dir = \"o\"\n[data]\ntest_file = \"t\"\n", "that trains nothing"},
       {kLeastTraining + "[serve]\naccess_log_requests = true\n", "but no log is kept"},
+      {kLeastTraining + "resume = \"never\"\n[serve]\n", "would refuse the folder that was trained"},
       {kLeastServe + "[data]\ntrain_file = \"t\"\n", "[data] stands beside [serve]"},
       {kLeastServe + "[draw]\nprompts = [\"a\"]\n", "[serve] stands beside [draw]"},
       {"[serve]\n", "model.model_name_or_path is missing"},
