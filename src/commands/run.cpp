@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/messages.h"
@@ -143,6 +144,8 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   refuse_serving(settings);
+  std::vector<std::string> named = command_line_keys(settings);
+  if (!settings_file.empty()) named.insert(named.begin(), settings_file);
   settings.serve = {};  // it comes afterwards
   auto& where = settings.origin.where;
   for (auto at = where.begin(); at != where.end();)
@@ -162,7 +165,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   std::unique_ptr<RunPhases> run = (draws ? drawing_phases : training_phases)(settings, place, isa, json);
   if (is_launcher(settings, place))
     return launch_run(
-        settings, settings_file, json, [&] { return run->is_done(false); }, run->go_on());
+        settings, named, json, [&] { return run->is_done(false); }, run->go_on());
   return run_rank(std::move(run), settings, place, isa, json, &times);
 }
 
@@ -190,7 +193,7 @@ bool is_launcher(const Settings& settings, const RankPlace& place) {
               "make the two equal");
 }
 
-int launch_run(const Settings& settings, const std::string& settings_file, bool json,
+int launch_run(const Settings& settings, const std::vector<std::string>& named, bool json,
                const std::function<bool()>& is_done, const std::string& go_on) {
   // While ranks whose launcher was killed still work in the folder, its files come and go: it is looked at once it is
   // free.
@@ -206,8 +209,7 @@ int launch_run(const Settings& settings, const std::string& settings_file, bool 
   launch.machines = place.nodes;
   launch.ranks = static_cast<int>(settings.distributed.world_size);
   launch.command = {program_file(), "run"};
-  if (!settings_file.empty()) launch.command.push_back(settings_file);
-  for (const std::string& key : command_line_keys(settings)) launch.command.push_back(key);
+  launch.command.insert(launch.command.end(), named.begin(), named.end());
   if (json) launch.command.push_back("--json");
   launch.session_folder = settings.run.output_dir.resolved + "/" + kLauncherFolder;
   launch.folder_lock = lock.descriptor();

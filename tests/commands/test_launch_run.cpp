@@ -17,7 +17,7 @@ TEST(LaunchRun, StartsNoRanksOfARunThatWasFinishedUntilItsFolderWasFree) {
   settings.run.output_dir.resolved = folder.path() + "/run";
   int looks = 0;
   EXPECT_EQ(launch_run(
-                settings, "/nowhere/run.toml", false, [&] { return ++looks == 2; }, ""),
+                settings, {"/nowhere/run.toml"}, false, [&] { return ++looks == 2; }, ""),
             0);
   EXPECT_EQ(looks, 2);
 }
