@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kind of run that draws. The includes by phase, with the function that begins each:
+//   folder    run_folder/run_folder.h (check_draw_folder), run_folder/run_marker.h
+//   record    record/recorded_draw_run.h (record_draw_run)
+//   seal      seal/sealed_draw_run.h (SealedDrawRun)
+//   replay    replay/draw_loop.h (DrawLoop::run), commands/stop_signal.h
+//   finish    finish/draw_results.h (write_drawing), reproduce/run_record.h
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

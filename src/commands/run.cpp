@@ -144,8 +144,8 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   refuse_serving(settings);
-  std::vector<std::string> named = command_line_keys(settings);
-  if (!settings_file.empty()) named.insert(named.begin(), settings_file);
+  std::vector<std::string> file_and_keys = command_line_keys(settings);
+  if (!settings_file.empty()) file_and_keys.insert(file_and_keys.begin(), settings_file);
   settings.serve = {};  // it comes afterwards
   auto& where = settings.origin.where;
   for (auto at = where.begin(); at != where.end();)
@@ -165,7 +165,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   std::unique_ptr<RunPhases> run = (draws ? drawing_phases : training_phases)(settings, place, isa, json);
   if (is_launcher(settings, place))
     return launch_run(
-        settings, named, json, [&] { return run->is_done(false); }, run->go_on());
+        settings, file_and_keys, json, [&] { return run->is_done(false); }, run->go_on());
   return run_rank(std::move(run), settings, place, isa, json, &times);
 }
 
@@ -193,7 +193,7 @@ bool is_launcher(const Settings& settings, const RankPlace& place) {
               "make the two equal");
 }
 
-int launch_run(const Settings& settings, const std::vector<std::string>& named, bool json,
+int launch_run(const Settings& settings, const std::vector<std::string>& file_and_keys, bool json,
                const std::function<bool()>& is_done, const std::string& go_on) {
   // While ranks whose launcher was killed still work in the folder, its files come and go: it is looked at once it is
   // free.
@@ -209,7 +209,7 @@ int launch_run(const Settings& settings, const std::vector<std::string>& named, 
   launch.machines = place.nodes;
   launch.ranks = static_cast<int>(settings.distributed.world_size);
   launch.command = {program_file(), "run"};
-  launch.command.insert(launch.command.end(), named.begin(), named.end());
+  launch.command.insert(launch.command.end(), file_and_keys.begin(), file_and_keys.end());
   if (json) launch.command.push_back("--json");
   launch.session_folder = settings.run.output_dir.resolved + "/" + kLauncherFolder;
   launch.folder_lock = lock.descriptor();

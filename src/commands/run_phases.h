@@ -67,10 +67,10 @@ std::unique_ptr<RunPhases> drawing_phases(const Settings& settings, const RankPl
 // started that the settings do not ask for, or where sealed settings ask for more cores than there are.
 bool is_launcher(const Settings& settings, const RankPlace& place);
 
-// named: the settings file, if any, and the keys of the command line, which the ranks are given. is_done: says whether
+// file_and_keys: the settings file, if any, and the keys of the command line, for the ranks. is_done: says whether
 // the run is finished, and prints its results then; throws Error where the folder cannot be this run's. go_on: what to
 // do where a rank has failed. Returns the run's exit code.
-int launch_run(const Settings& settings, const std::vector<std::string>& named, bool json,
+int launch_run(const Settings& settings, const std::vector<std::string>& file_and_keys, bool json,
                const std::function<bool()>& is_done, const std::string& go_on);
 
 }  // namespace bascule

@@ -399,7 +399,7 @@ ServiceUnits service_units(const RecordedService& service, const UnitPlace& plac
                 "serve.access_log is " + serve.access_log.shown() + ", but the unit may write to " + folder + " alone",
                 "set it to a file in there");
   std::string listen = serve.listen;
-  if (begins_with(listen, "unix:")) listen = path_value(absolute_path(listen.substr(5)));
+  if (begins_with(listen, kUnixAddress)) listen = path_value(absolute_path(listen.substr(sizeof kUnixAddress - 1)));
   if (begins_with(listen, "localhost:")) listen.replace(0, 9, "127.0.0.1");
   UnitRun run{settings, service.plan, service.threads, "", 0, {serve.api_key_file.resolved}, service.name, socket_unit};
   return {text_of(facts_of(run, place)), socket_text(name, listen)};

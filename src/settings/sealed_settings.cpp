@@ -14,8 +14,6 @@
 namespace bascule {
 namespace {
 
-constexpr char kUnixAddress[] = "unix:";
-
 // A string literal: printable ASCII as it is, every other byte as three octal digits.
 std::string literal(std::string_view text) {
   std::string out = "\"";

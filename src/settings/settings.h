@@ -358,6 +358,9 @@ struct DrawSettings {
   ResumeDrawing resume = ResumeDrawing::kAuto;
 };
 
+// Before the path of a socket in ServeSettings::listen.
+inline constexpr char kUnixAddress[] = "unix:";
+
 // A finished model that answers requests over HTTP.
 struct ServeSettings {
   bool is_given = false;  // the file has [serve]; keys.h says whether it trains first

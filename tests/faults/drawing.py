@@ -25,13 +25,14 @@ def change(path, **members):
     path.write_text(json.dumps({key: value for key, value in document.items() if value is not None}))
 
 
-def damage(path, bits=0x7fc0):
-    """The first number of a safetensors file in bfloat16 becomes NaN, or another with these bits; returns the name of its tensor."""
+def damage(path, bits=0x7fc0, last=False):
+    """The first number of a safetensors file in bfloat16, or the last one of its tensor, becomes NaN, or another with these bits; returns the name of the tensor."""
     data = bytearray(path.read_bytes())
     start = 8 + struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:start])
     name = next(name for name, entry in header.items() if entry.get("dtype") == "BF16" and not name.startswith(("encoder.conv", "encoder.down", "encoder.mid", "quant_conv")))
-    place = start + header[name]["data_offsets"][0]
+    begin, end = header[name]["data_offsets"]
+    place = start + (end - 2 if last else begin)
     data[place:place + 2] = struct.pack("<H", bits)
     path.write_bytes(data)
     return name

@@ -20,6 +20,7 @@ from drawing import PIPELINES, copy_pipeline, damage, drawing, pictures, rows, t
 from rank_runs import KILLS, SEED, preloaded, processes_of, ranks_and_launcher
 
 SETTINGS, DATA, RANK, DISK = 2, 3, 5, 6
+TEXTS = {2: 6, 4: 10}  # by all ranks together: two or three texts a rank, by the batches that it has
 OF_TIME = ("seconds", "_runtime", "_per_picture", "_per_second", "_bytes")
 
 
@@ -85,7 +86,11 @@ class Ranks(unittest.TestCase):
                 self.judge(done)
                 self.assertEqual(left(self.folder), self.whole)
                 self.assertIn(f"{ranks} ranks of 1 thread;", done.stderr)
+                texts = json.loads((self.folder / "run" / "all_results.json").read_text())["texts_encoded"]
+                self.assertEqual(texts, TEXTS[ranks])
+                (self.folder / "run" / ".bascule-launcher").mkdir()  # as a launcher that was killed leaves it
                 self.assertIn("already finished", run("run", toml).stderr)
+                self.assertFalse((self.folder / "run" / ".bascule-launcher").exists())
                 shutil.rmtree(self.folder / "run")
         self.judge(run("run", ranks_drawing(self.folder, 3, batch_size="12")))
 

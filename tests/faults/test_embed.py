@@ -154,6 +154,22 @@ class Embed(unittest.TestCase):
             self.assertIn("a file of the model", self.embed(folder, "cat", "--output", folder / name, code=2).stderr)
             self.assertEqual((folder / name).read_bytes(), before)
 
+    def test_where_a_late_vector_is_not_finite_there_is_neither_a_file_nor_a_document(self):
+        folder = self.sentence_model()
+        word, weights = "module", folder / "model.safetensors"
+        number = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"][word]
+        data = bytearray(weights.read_bytes())
+        start = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:start])
+        place = start + next(entry["data_offsets"][0] for name, entry in header.items() if name.endswith("word_embeddings.weight")) + 4 * WIDTH * number
+        data[place:place + 4] = b"\x00\x00\xc0\x7f"
+        weights.write_bytes(data)
+        path = self.folder / "late" / "vectors.safetensors"
+        path.parent.mkdir()
+        done = self.embed(folder, *["cat"] * 300, word, "--output", path, "--json", code=3)
+        self.assertIn("text 301: its vector is not finite", done.stderr)
+        self.assertEqual((list(json.loads(done.stdout)), list(path.parent.iterdir())), (["error"], []))
+
     def test_without_room_for_the_file_the_one_before_it_stays(self):
         folder = self.sentence_model()
         path = self.folder / "full" / "vectors.safetensors"

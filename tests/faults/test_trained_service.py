@@ -15,7 +15,7 @@ from serving import Served, has_parser
 
 FILE = ROOT / "tools" / "packaging" / "small_serve.toml"
 SEALED = PROGRAM.parent / "tests" / "bascule_sealed_trained"
-SETTINGS, DATA, DISK, STOPPED = 2, 3, 6, 143
+SETTINGS, DATA, DISK, NOT_AS_RECORDED, STOPPED = 2, 3, 6, 7, 143
 QUESTION = {"inputs": "cat face with tears of joy", "parameters": {"top_k": 3}}
 
 
@@ -124,6 +124,12 @@ class TrainedService(test_sealed_settings.SealedTree):
         blocks = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); os.kill(os.getpid(), signal.SIGTERM); os.execv(sys.argv[1], sys.argv[1:])"
         done = subprocess.run(["python3", "-c", blocks, PROGRAM, "serve", self.file, "serve.listen=127.0.0.1:0"], capture_output=True, text=True, timeout=patient(120))
         self.assertEqual((done.returncode, "0 requests answered" in done.stderr), (0, True), done.stderr)
+
+    def test_a_tree_with_a_changed_file_trains_and_serves_nothing(self):
+        (self.folder / "tree" / "SHA256SUMS").write_text(hashlib.sha256(b"another program").hexdigest() + "  bin/bascule\n")
+        done = test_sealed_settings.sealed(self.program, "serve")
+        self.assertEqual((done.returncode, "bin/bascule: is not the file that SHA256SUMS lists" in done.stderr), (NOT_AS_RECORDED, True), done.stderr)
+        self.assertFalse(self.left.exists())
 
     @unittest.skipUnless(has_mpi(), "this program or machine has no MPI")
     def test_ranks_train_for_a_service_that_keys_describe(self):

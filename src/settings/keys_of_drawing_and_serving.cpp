@@ -86,8 +86,7 @@ constexpr Key kServeKeys[] = {
      "connections at a time; more wait"},
     {kServeTable, "latency_bound_ms", real<&Serve::latency_bound_ms>(0.0, 1e6), kFree,
      "time within which answers shall come, milliseconds: batches are made smaller, and requests that would wait "
-     "longer "
-     "are refused (429); 0: no bound"},
+     "longer are refused (429); 0: no bound"},
     {kServeTable, "queue_timeout_seconds", real_above<&Serve::queue_timeout_seconds>(0.0, kMostSeconds), kFree,
      "longest wait for a batch, seconds; requests that would wait longer are refused (429)"},
     {kServeTable, "request_timeout_seconds", real_above<&Serve::request_timeout_seconds>(0.0, kMostSeconds), kFree,
