@@ -27,7 +27,7 @@ sys.exit(int(end))
 """
 
 
-def run(tests, *options):
+def run(tests, *options, names=()):
     """Runs the tool over [(name, protocol, command...)] and returns its exit code and its last line."""
     with tempfile.TemporaryDirectory() as folder:
         fake = pathlib.Path(folder, "fake_gtest")
@@ -40,10 +40,10 @@ def run(tests, *options):
         for script in (fake, meson):
             script.chmod(0o755)
         environment = {**os.environ, "PATH": folder + os.pathsep + os.environ["PATH"]}
-        names = [name for name, *_ in tests] or ["none"]
+        names = names or [name for name, *_ in tests]
         done = subprocess.run([sys.executable, ROOT / "tools/run_tests", *options, folder, *names],
                               env=environment, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout.splitlines()[-1]
+        return done.returncode, (done.stdout or done.stderr).splitlines()[-1]
 
 
 class RunTests(unittest.TestCase):
@@ -66,8 +66,16 @@ class RunTests(unittest.TestCase):
     def test_a_bad_exit_without_a_failed_case_is_a_failure(self):
         self.assertEqual(run([("a", "gtest", "FAKE", '["ok"]', "23")]), (1, "1 passed, 1 failed, 0 skipped"))
 
-    def test_a_run_without_tests_is_a_failure(self):
-        self.assertEqual(run([]), (1, "0 passed, 0 failed, 0 skipped"))
+    def test_only_the_tests_that_are_named_run(self):
+        tests = [("a", "exitcode", "false"), ("b", "exitcode", "true")]
+        self.assertEqual(run(tests, names=["b"]), (0, "1 passed, 0 failed, 0 skipped"))
+        self.assertEqual(run(tests, names=["b", "test_bm25"])[0], 0)  # a file of tests by its last part
+
+    def test_a_name_without_a_test_is_refused(self):
+        self.assertEqual(run([("a", "exitcode", "true")], names=["a", "none"]), (2, "run_tests: error: there is no test none"))
+
+    def test_a_run_in_which_nothing_passes_is_a_failure(self):
+        self.assertEqual(run([("a", "exitcode", "sh", "-c", "exit 77")]), (1, "0 passed, 0 failed, 1 skipped"))
 
 
 if __name__ == "__main__":
