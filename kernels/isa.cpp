@@ -2,7 +2,11 @@
 #include "kernels/isa.h"
 
 #if defined(__x86_64__)
+#if defined(__clang__)
+#define _Bool bool  // of C, which the C library's header says in C++ too
+#endif
 #include <sys/platform/x86.h>
+#undef _Bool
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif

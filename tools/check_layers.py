@@ -30,9 +30,9 @@ def rooms(names):
 BELOW_RUN = ["kernels/", *MEDIA, *rooms("base files json machine settings graph plan models runtime index text corpus loader distributed checkpoint logs "
                                         "pictures judge")]
 # What a run is recorded of: its model, its data, its ranks.
-RECORDED = [*BELOW_RUN, *rooms("update session generate draw ranks record")]
+RECORDED = [*BELOW_RUN, *rooms("update session generate record")]
 # A finished model that is asked or checked, not trained: on the session, beside the training run.
-ASKED = [*BELOW_RUN, *rooms("answer session generate draw")]
+ASKED = [*BELOW_RUN, *rooms("answer session generate")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
@@ -95,16 +95,15 @@ OURS = [
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
     ("src/judge/", [*JSON, *FILES, "kernels/gemm/", *rooms("text runtime index checkpoint logs answer")]),
     ("src/update/", [*BASE, *SETTINGS, "kernels/", *rooms("graph plan runtime distributed")]),
-    ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models checkpoint distributed update")]),
-    # Writes texts with a model's tapes: what its folder says of that, the search for tokens, the replays.
-    ("src/generate/", [*JSON, *SETTINGS, *rooms("graph runtime models session")]),
-    # Samplers are arithmetic. Draws pictures with a pipeline's tapes: prompts, the steps of a sampler, the decoder.
-    ("src/draw/", [*JSON, *SETTINGS, "kernels/", *rooms("graph runtime models session text checkpoint plan")]),
-    ("src/ranks/", [*BASE, *rooms("graph distributed loader")]),
+    ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models loader checkpoint distributed update")]),
+    # Writes texts with a model's tapes, and draws pictures with a pipeline's: what its folder says of that, the search for tokens, samplers.
+    ("src/generate/", [*JSON, *SETTINGS, "kernels/", *rooms("graph runtime models session text checkpoint plan")]),
+    ("src/session/", [*BASE, *rooms("graph distributed loader")]),
     # The phases of a run: it is recorded, sealed, replayed and finished. The seal makes what replays.
     ("src/record/", RECORDED),
     ("src/replay/", RECORDED),
     ("src/seal/", [*RECORDED, "src/replay/"]),
+    # Results, contracts, and the record of a finished run: made of the sealed one or of the pictures, and whether it is there again.
     ("src/finish/", [*RECORDED, *rooms("bringup answer replay seal")]),
     # Whose a folder is, and whether a run begins, goes on or is over; a table of several runs, from the files in their folders.
     ("src/run_folder/", [*RECORDED, "src/answer/"]),
@@ -114,11 +113,9 @@ OURS = [
     # The same over HTTP, in memory that is planned.
     ("src/serve/", [*ASKED, *rooms("ask http")]),
     ("src/verify/", [*ASKED, "src/update/"]),
-    # The record of a finished run: made of the sealed one or of the pictures, and whether it is there again.
-    ("src/reproduce/", [*RECORDED, *rooms("answer replay seal finish")]),
     # The data of a run before it is trained on: what a run reads, with the figures of a machine's profile.
     ("src/doctor/", [*RECORDED, *rooms("bringup answer")]),
-    ("src/commands/", [*RECORDED, *rooms("answer bringup replay seal finish run_folder ask serve verify reproduce doctor")]),
+    ("src/commands/", [*RECORDED, *rooms("answer bringup replay seal finish run_folder ask serve verify doctor")]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.

@@ -25,32 +25,6 @@ import time
 import make_added_forms
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ALPHABETS = [
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789", "      ", ".,;:!?-_'\"()[]{}/\\@#$%^&*+=~`|<>", "àéîõüçñßøłžÅÉİıſﬀ",
-    "\u0301\u0308\u0327\u0338", "漢字仮名交じり文한국어", "\t\n\r\u00a0\u2003\u200b\u3000\ufeff", "\x00\x01\x7f\ufffd\u00ad\u200d", "😀👍🏽🇩🇪👩‍👩‍👧", "абвгдЯЖЩ", "αβγΔΩ", "אבגשׁ", "كتاب",
-    "\u0301\u0308\u0327\u0338\u0323\u0331\u0345\u05b0\u05bc\u064b\u0651\u093c\u0f71\u0f72\u3099\U0001d165\U0001d16eaeoΩがא", "\u1100\u1112\u1161\u1175\u11a7\u11a8\u11c2각가힣", "ͅΣσςİŐⱯȺ\u212a\u212b\u2126ᾳᾼΐ",
-    "ªﬁ①½Å\u0301\u0308\u200d\u0340\u0344\u0e33", "▁▁ ", "a\u0301e\u0301\u0302\u200b\r\n", "ﷺ㍿㈠ｶﾞ",
-]
-
-
-def random_string(draw, pieces):
-    words = []
-    for _ in range(draw.randrange(12)):
-        kind = draw.random()
-        if kind < 0.3:
-            words.append(draw.choice(pieces))
-        elif kind < 0.35:
-            words.append(draw.choice(("[MASK]", "[CLS]", "[SEP]", "[UNK]", "[mask]", "[ MASK ]", "<extra_id_0>", "<extra_id_99>", "</s>", "<unk>", "＜unk＞", "<|endoftext|>", "<|EndOfText|>", "<|startoftext|>", "<|STARTofText|>>",
-                                      "<|endoftext|", "|>", "</w>", "'s", "'LL", "'ve", "''t", "'D", "don't", "!")))
-        elif kind < 0.38:
-            words.append("".join(chr(draw.choice((draw.randrange(0xD800), draw.randrange(0xE000, 0x110000)))) for _ in range(draw.randrange(1, 6))))
-        elif kind < 0.43:
-            words.append("".join(chr(draw.choice((draw.randrange(32, 0xD800), draw.randrange(0xE000, 0x11000), draw.randrange(0x1F000, 0x20000)))) for _ in range(draw.randrange(1, 6))))
-        else:
-            alphabet = draw.choice(ALPHABETS)
-            words.append("".join(draw.choice(alphabet) for _ in range(draw.randrange(1, 120 if kind > 0.98 else 12))))
-        words.append(draw.choice(("", " ", "  ")))
-    return "".join(words)
 
 
 def ours(program, model, rows, *options):
@@ -153,7 +127,7 @@ def measure(options):
         tokenizer, pieces = OfTransformers(options.model), make_added_forms.pieces_of(make_added_forms.FORMS[options.form][0])
     else:
         tokenizer, pieces = library(options.model)
-    make_text = make_added_forms.random_text if is_added and make_added_forms.FORMS[options.form][1] else random_string
+    make_text = make_added_forms.random_text if is_added and make_added_forms.FORMS[options.form][1] else make_added_forms.random_string
     texts = [make_text(draw, pieces) for _ in range(options.strings)]
     found = ours(options.program, options.model, texts)[0]
     compare("strings", "ids", texts, found, [one.ids for one in tokenizer.encode_batch(texts)])

@@ -15,8 +15,6 @@ import pathlib
 import random
 import tempfile
 
-import fuzz_tokenizers
-
 DATA = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "tokenizer"
 # Text and options. Some overlap, some are equal when normalised, some begin or end with a space.
 TOKENS = [
@@ -24,6 +22,12 @@ TOKENS = [
     ("vid", {"single_word": True}), ("Ünder_score", {"single_word": True, "lstrip": True}), ("#tag", {"lstrip": True, "rstrip": True}),
     (" gap", {"normalized": False}), ("wide ", {"rstrip": True, "single_word": True, "normalized": False}), ("中x", {}), ("xyz", {"lstrip": True, "normalized": False}),
     ("xyzzy", {"rstrip": True}), ("ﬁn", {}), ("a\u0301b", {}), ("İst", {}), ("[new]", {"special": True, "normalized": True}), ("한", {"single_word": True}),
+]
+ALPHABETS = [
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789", "      ", ".,;:!?-_'\"()[]{}/\\@#$%^&*+=~`|<>", "àéîõüçñßøłžÅÉİıſﬀ",
+    "\u0301\u0308\u0327\u0338", "漢字仮名交じり文한국어", "\t\n\r\u00a0\u2003\u200b\u3000\ufeff", "\x00\x01\x7f\ufffd\u00ad\u200d", "😀👍🏽🇩🇪👩‍👩‍👧", "абвгдЯЖЩ", "αβγΔΩ", "אבגשׁ", "كتاب",
+    "\u0301\u0308\u0327\u0338\u0323\u0331\u0345\u05b0\u05bc\u064b\u0651\u093c\u0f71\u0f72\u3099\U0001d165\U0001d16eaeoΩがא", "\u1100\u1112\u1161\u1175\u11a7\u11a8\u11c2각가힣", "ͅΣσςİŐⱯȺ\u212a\u212b\u2126ᾳᾼΐ",
+    "ªﬁ①½Å\u0301\u0308\u200d\u0340\u0344\u0e33", "▁▁ ", "a\u0301e\u0301\u0302\u200b\r\n", "ﷺ㍿㈠ｶﾞ",
 ]
 FORMS = {  # name: (folder, tokens are added, settings of the tokenizer)
     "bert-added": ("wordpiece", True, {}),
@@ -33,6 +37,26 @@ FORMS = {  # name: (folder, tokens are added, settings of the tokenizer)
     "t5-added": ("unigram", True, {}),
     "clip-added": ("clip", True, {}),
 }
+
+
+def random_string(draw, pieces):
+    words = []
+    for _ in range(draw.randrange(12)):
+        kind = draw.random()
+        if kind < 0.3:
+            words.append(draw.choice(pieces))
+        elif kind < 0.35:
+            words.append(draw.choice(("[MASK]", "[CLS]", "[SEP]", "[UNK]", "[mask]", "[ MASK ]", "<extra_id_0>", "<extra_id_99>", "</s>", "<unk>", "＜unk＞", "<|endoftext|>", "<|EndOfText|>", "<|startoftext|>", "<|STARTofText|>>",
+                                      "<|endoftext|", "|>", "</w>", "'s", "'LL", "'ve", "''t", "'D", "don't", "!")))
+        elif kind < 0.38:
+            words.append("".join(chr(draw.choice((draw.randrange(0xD800), draw.randrange(0xE000, 0x110000)))) for _ in range(draw.randrange(1, 6))))
+        elif kind < 0.43:
+            words.append("".join(chr(draw.choice((draw.randrange(32, 0xD800), draw.randrange(0xE000, 0x11000), draw.randrange(0x1F000, 0x20000)))) for _ in range(draw.randrange(1, 6))))
+        else:
+            alphabet = draw.choice(ALPHABETS)
+            words.append("".join(draw.choice(alphabet) for _ in range(draw.randrange(1, 120 if kind > 0.98 else 12))))
+        words.append(draw.choice(("", " ", "  ")))
+    return "".join(words)
 
 
 def save_form(name, folder):
@@ -54,7 +78,7 @@ def random_text(draw, pieces):
     for _ in range(draw.randrange(1, 6)):
         token = draw.choice(TOKENS)[0]
         token = draw.choice((token, token, token.upper(), token.lower(), token.strip(), token[:-1], token + "s", "_" + token))
-        parts += [token, draw.choice(("", "", " ", "  ", "\t", "\u3000", ".", "é", "\u0301", "\u200d", "1", "①", "中")), draw.choice(("", fuzz_tokenizers.random_string(draw, pieces)[:12]))]
+        parts += [token, draw.choice(("", "", " ", "  ", "\t", "\u3000", ".", "é", "\u0301", "\u200d", "1", "①", "中")), draw.choice(("", random_string(draw, pieces)[:12]))]
     return "".join(parts)
 
 
@@ -75,7 +99,7 @@ def main():
         for name, (kind, adds, settings) in FORMS.items():
             folder = (options.folders or pathlib.Path(temporary)) / name
             tokenizer, draw, pieces = save_form(name, folder), random.Random(name), pieces_of(kind)
-            texts = [random_text(draw, pieces) for _ in range(60)] if adds else [fuzz_tokenizers.random_string(draw, pieces) for _ in range(60)]
+            texts = [random_text(draw, pieces) for _ in range(60)] if adds else [random_string(draw, pieces) for _ in range(60)]
             document = json.loads((folder / "tokenizer.json").read_text())
             shown = tokenizer.convert_ids_to_tokens([token["id"] for token in document["added_tokens"]])
             forms.append({"name": name, "folder": kind, "config": settings, "added_tokens": document["added_tokens"], "shown": shown,

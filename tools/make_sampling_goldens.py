@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What diffusers' schedulers do, in float64: the truth of tests/draw/test_programs.cpp.
+"""What diffusers' schedulers do, in float64: the truth of tests/generate/test_programs.cpp.
 
   tools/make_sampling_goldens.py        writes tests/data/sampling/schedulers.json; needs diffusers (0.39 wrote the file)
 

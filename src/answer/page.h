@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/logs/readable.h"
+#include "src/base/readable.h"
 
 namespace bascule {
 

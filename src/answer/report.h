@@ -231,6 +231,12 @@ struct SplitRows {
 // "train: 2 rows skipped, 10 times in all, another row in place of each", "test: 1 row left out, 23 judged".
 std::string skipped_text(const SplitRows& split);
 
+// These say what the throughput of a run and its training time count, wherever the two stand beside each other.
+inline const char* throughput_counts(bool counts_warmup) {
+  return counts_warmup ? "with warm-up, without evaluation and saving" : "without warm-up, evaluation and saving";
+}
+inline constexpr char kTrainingTimeCounts[] = "with warm-up, evaluation and saving";
+
 // Everything that a finished run says of itself. Empty parts are omitted from the outputs.
 struct Report {
   // The run and its model.

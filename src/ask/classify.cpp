@@ -13,9 +13,9 @@
 #include "src/ask/text_entities.h"
 #include "src/base/error.h"
 #include "src/base/messages.h"
+#include "src/base/readable.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
-#include "src/logs/readable.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/text/tokenizer_kinds.h"
 

@@ -7,8 +7,8 @@
 
 #include "src/ask/asked_text.h"
 #include "src/base/error.h"
+#include "src/base/readable.h"
 #include "src/graph/element_types.h"
-#include "src/logs/readable.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
 #include "src/text/tokenizer_kinds.h"

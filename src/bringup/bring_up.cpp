@@ -9,8 +9,8 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/readable.h"
 #include "src/bringup/workbench.h"
-#include "src/logs/readable.h"
 #include "src/machine/process_limits.h"
 #include "src/runtime/arena.h"
 #include "src/settings/nearest_key.h"

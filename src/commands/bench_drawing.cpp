@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "src/base/messages.h"
+#include "src/base/readable.h"
 #include "src/json/json.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "src/logs/readable.h"
+#include "src/base/readable.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {

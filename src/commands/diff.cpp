@@ -6,8 +6,8 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/paths.h"
+#include "src/finish/judge_repeat.h"
 #include "src/json/json.h"
-#include "src/reproduce/judge_repeat.h"
 
 namespace bascule {
 namespace {

@@ -11,12 +11,12 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/paths.h"
+#include "src/base/readable.h"
 #include "src/commands/report_error.h"
 #include "src/files/durable_write.h"
+#include "src/finish/judge_repeat.h"
+#include "src/finish/run_record.h"
 #include "src/json/json.h"
-#include "src/logs/readable.h"
-#include "src/reproduce/judge_repeat.h"
-#include "src/reproduce/run_record.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {

@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "src/base/messages.h"
+#include "src/base/readable.h"
 #include "src/doctor/data.h"
 #include "src/json/json.h"
 #include "src/json/members.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/answer/report.h"
+#include "src/base/readable.h"
 #include "src/distributed/group.h"
-#include "src/logs/readable.h"
 #include "src/plan/memory_plan.h"
 #include "src/settings/settings.h"
 

@@ -7,10 +7,10 @@
 
 #include "src/answer/page.h"
 #include "src/base/messages.h"
+#include "src/base/readable.h"
 #include "src/base/utf8.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/logs/readable.h"
 #include "src/pictures/picture_bytes.h"
 #include "src/record/recomputation.h"
 #include "src/runtime/choose_isa.h"

@@ -51,10 +51,6 @@ namespace {
 // The fields of a decoding batch, in the order of decoding_fields().
 enum : std::size_t { kTokens, kPlaces, kPast, kPastNumber, kOffsets, kSources, kSourceNumber };
 
-constexpr std::int64_t kWord = 16;  // elements of a cache line
-
-std::int64_t aligned(std::int64_t count) { return align_up<std::int64_t>(count, kWord); }
-
 }  // namespace
 
 RecordedGeneration record_generation(Session* session, const Model& model, const Fields& fields,
@@ -109,36 +105,30 @@ Generator::Generator(const RecordedGeneration& recorded, const SearchOptions& op
       search_(options, max_samples),
       vocabulary_size_(options.vocabulary_size) {}
 
-// cut(member, elements) for each array.
-template <typename Cut>
-void Generator::cut_memory(Cut cut) {
+std::size_t Generator::cut_memory(std::byte* memory) {
   const DecodingShape& shape = recorded_.shape;
-  cut(&next_places_, shape.slots);
-  cut(&past_counts_, shape.slots);
-  cut(&past_places_, shape.slots * shape.max_length);
-  cut(&live_offsets_, max_samples_ + 1);
-  cut(&source_places_, max_samples_ * shape.longest_source);
-  for (std::int32_t** const by_sample : {&source_counts_, &sources_, &source_lengths_}) cut(by_sample, max_samples_);
-  if (!shape.keeps_sources) return;
-  cut(&kept_sources_, shape.source_rows);
-  cut(&stepped_, shape.slots);
-  for (std::int32_t** const by_slot : {&wants_logs_, &is_finite_}) cut(by_slot, max_samples_);
-  cut(&logs_, max_samples_ * shape.max_length);
+  ArrayCutter cutter(memory);
+  cutter.cut(&next_places_, shape.slots);
+  cutter.cut(&past_counts_, shape.slots);
+  cutter.cut(&past_places_, shape.slots * shape.max_length);
+  cutter.cut(&live_offsets_, max_samples_ + 1);
+  cutter.cut(&source_places_, max_samples_ * shape.longest_source);
+  for (std::int32_t** const by_sample : {&source_counts_, &sources_, &source_lengths_})
+    cutter.cut(by_sample, max_samples_);
+  if (!shape.keeps_sources) return cutter.used_bytes();
+  cutter.cut(&kept_sources_, shape.source_rows);
+  cutter.cut(&stepped_, shape.slots);
+  for (std::int32_t** const by_slot : {&wants_logs_, &is_finite_}) cutter.cut(by_slot, max_samples_);
+  cutter.cut(&logs_, max_samples_ * shape.max_length);
+  return cutter.used_bytes();
 }
 
 std::size_t Generator::bytes() const {
-  std::int64_t words = 0;
-  const_cast<Generator*>(this)->cut_memory([&](auto*, std::int64_t count) { words += aligned(count); });
-  return static_cast<std::size_t>(words) * sizeof(std::int32_t) + search_.bytes();
+  return const_cast<Generator*>(this)->cut_memory(nullptr) + search_.bytes();  // only counts
 }
 
 void Generator::seal(std::byte* memory, const Session& session, bool averaged) {
-  std::byte* next = memory;
-  cut_memory([&](auto* member, std::int64_t count) {
-    *member = static_cast<std::remove_reference_t<decltype(*member)>>(static_cast<void*>(next));
-    next += static_cast<std::size_t>(aligned(count)) * sizeof(std::int32_t);
-  });
-  search_.seal(next);
+  search_.seal(memory + cut_memory(memory));
   encode_ = averaged ? &session.averaged_tape(recorded_.encode) : &session.tape(recorded_.encode);
   decode_ = averaged ? &session.averaged_tape(recorded_.decode) : &session.tape(recorded_.decode);
   logits_ = decode_->at(recorded_.logits);

@@ -125,8 +125,7 @@ class Generator {
     void operator()(void* memory) const { std::free(memory); }
   };
 
-  template <typename Cut>
-  void cut_memory(Cut cut);
+  std::size_t cut_memory(std::byte* memory);  // bytes of the arrays; memory null: only counts
   std::int64_t fill_places() noexcept;
   void keep_logs(Threads& threads, std::int64_t rows) noexcept;
 

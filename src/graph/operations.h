@@ -217,7 +217,7 @@ struct LatentSlots {
 LatentSlots latent_slots(Graph& graph, const std::string& name, std::int64_t slots, std::int64_t pictures,
                          std::int64_t pixels, std::int64_t channels);
 
-// One call of a program over slots (src/draw/samplers.h), commonly two fields of the batch. scales (1, 1 +
+// One call of a program over slots (src/generate/samplers.h), commonly two fields of the batch. scales (1, 1 +
 // slots): input_scale and the weights. numbers (1, 4), int32: x, output, next, and the picture that the batch begins
 // with.
 struct SamplingFields {

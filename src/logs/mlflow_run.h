@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "src/base/descriptor.h"
+#include "src/base/readable.h"
 #include "src/base/status.h"
-#include "src/logs/readable.h"
 #include "src/logs/step_record.h"
 
 namespace bascule {

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "src/logs/readable.h"
+#include "src/base/readable.h"
 
 namespace bascule {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/readable.h"
 #include "src/files/durable_write.h"
 #include "src/json/json_stream.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {

@@ -16,6 +16,10 @@ const char* split_name(Split split) noexcept {
   return kNames[static_cast<int>(split)];
 }
 
+ShortText readable_metric(const Metric& metric, double value) noexcept {
+  return metric.is_fraction ? readable_percent(value) : readable_number(value);
+}
+
 EvaluationRecord::EvaluationRecord() noexcept {
   for (double& value : metric) value = std::numeric_limits<double>::quiet_NaN();
 }

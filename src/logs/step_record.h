@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "src/base/check.h"
+#include "src/base/readable.h"
 #include "src/base/span.h"
 
 namespace bascule {
@@ -30,6 +31,8 @@ struct Metric {
   int classes = 0;               // there only where the model has so many; 0: always
 };
 using Metrics = Span<const Metric>;
+// Recall and accuracy as percent, the others as numbers.
+ShortText readable_metric(const Metric& metric, double value) noexcept;
 
 // The records of a run: fixed-size records that sealed code writes, and a log of them in memory given before
 // the seal. Progress, TensorBoard, the result files and the HTML report are all made from these records and nothing

@@ -7,8 +7,8 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
+#include "src/base/readable.h"
 #include "src/base/span.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 namespace {

@@ -11,9 +11,9 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/paths.h"
+#include "src/base/readable.h"
 #include "src/index/manifest_part.h"
 #include "src/loader/loader_parts.h"
-#include "src/logs/readable.h"
 
 namespace bascule {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/draw/pipeline.h"
+#include "src/generate/pipeline.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

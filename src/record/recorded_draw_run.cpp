@@ -7,9 +7,9 @@
 
 #include "src/base/error.h"
 #include "src/base/messages.h"
+#include "src/base/readable.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/files/model_file_names.h"
-#include "src/logs/readable.h"
 #include "src/runtime/choose_isa.h"
 
 namespace bascule {

@@ -11,8 +11,8 @@
 
 #include "src/base/span.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/draw/drawer.h"
 #include "src/files/input_file.h"
+#include "src/generate/drawer.h"
 #include "src/record/check_fits.h"
 #include "src/record/picture_files.h"
 #include "src/record/picture_list.h"

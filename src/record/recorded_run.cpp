@@ -13,7 +13,6 @@
 #include "src/distributed/launch.h"
 #include "src/loader/loader_parts.h"
 #include "src/machine/process_limits.h"
-#include "src/ranks/shared_by_ranks.h"
 #include "src/record/check_fits.h"
 #include "src/record/plan_control.h"
 #include "src/record/plan_data.h"
@@ -23,6 +22,7 @@
 #include "src/record/resume_check.h"
 #include "src/record/unread_settings.h"
 #include "src/runtime/choose_isa.h"
+#include "src/session/shared_by_ranks.h"
 #include "src/session/tensor_hashes.h"
 
 namespace bascule {

@@ -14,11 +14,11 @@
 #include "src/base/error.h"
 #include "src/base/messages.h"
 #include "src/base/paths.h"
+#include "src/base/readable.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/index/row_digests.h"
 #include "src/json/json.h"
-#include "src/logs/readable.h"
 #include "src/pictures/preprocessor.h"
 #include "src/record/training_position.h"
 

@@ -11,10 +11,10 @@
 #include "firmware_shims/media_engine.h"
 #include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
+#include "src/base/readable.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/files/model_file_names.h"
-#include "src/logs/readable.h"
 #include "src/record/plan_data.h"
 #include "src/settings/settings.h"
 

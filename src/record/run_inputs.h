@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "kernels/isa.h"
+#include "src/base/readable.h"
 #include "src/files/input_file.h"
 #include "src/graph/parameters.h"
-#include "src/logs/readable.h"
 #include "src/record/recorded_run.h"
 
 namespace bascule {

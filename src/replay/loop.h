@@ -21,7 +21,6 @@
 #include "src/logs/progress.h"
 #include "src/logs/step_record.h"
 #include "src/logs/tensorboard.h"
-#include "src/ranks/shared_by_ranks.h"
 #include "src/record/mlperf_facts.h"
 #include "src/record/recorded_run.h"
 #include "src/record/training_position.h"
@@ -29,6 +28,7 @@
 #include "src/replay/update_weights.h"
 #include "src/runtime/threads.h"
 #include "src/session/batch_pieces.h"
+#include "src/session/shared_by_ranks.h"
 #include "src/session/tensor_hashes.h"
 #include "src/update/optimizer_states.h"
 

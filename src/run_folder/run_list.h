@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/answer/result_pages.h"
-#include "src/logs/readable.h"
+#include "src/base/readable.h"
 
 namespace bascule {
 

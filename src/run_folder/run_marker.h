@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/readable.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/json/value.h"
-#include "src/logs/readable.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

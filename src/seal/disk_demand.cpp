@@ -14,8 +14,8 @@
 
 #include "src/base/error.h"
 #include "src/base/messages.h"
+#include "src/base/readable.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/logs/readable.h"
 #include "src/machine/machine.h"
 #include "src/record/plan_control.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/isa.h"
+#include "src/base/readable.h"
 #include "src/distributed/group.h"
-#include "src/logs/readable.h"
 #include "src/replay/draw_loop.h"
 #include "src/runtime/threads.h"
 #include "src/session/sealed_memory.h"

@@ -23,7 +23,6 @@
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/hf_write.h"
 #include "src/logs/progress.h"
-#include "src/ranks/shared_by_ranks.h"
 #include "src/record/recorded_run.h"
 #include "src/replay/loop.h"
 #include "src/seal/sealed_evaluation.h"
@@ -33,6 +32,7 @@
 #include "src/seal/sealed_writers.h"
 #include "src/seal/start_times.h"
 #include "src/session/sealed_memory.h"
+#include "src/session/shared_by_ranks.h"
 #include "src/session/tensor_hashes.h"
 
 namespace bascule {

@@ -8,10 +8,10 @@
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
+#include "src/base/readable.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/files/model_file_names.h"
 #include "src/http/listening_socket.h"
-#include "src/logs/readable.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
 #include "src/serve/access_log.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "src/base/span.h"
-#include "src/draw/drawer.h"
-#include "src/draw/pipeline.h"
+#include "src/generate/drawer.h"
+#include "src/generate/pipeline.h"
 #include "src/pictures/png_file.h"
 #include "src/settings/settings.h"
 

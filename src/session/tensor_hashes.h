@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hashes of every tensor in every N-th update (report.hash_steps): of its value as the update's forward part read it,
 // and, where it is trained, of its gradient, summed over all ranks and before clipping. Two runs that should be equal
-// are compared by them: src/reproduce/judge_repeat.h.
+// are compared by them: src/finish/judge_repeat.h.
 //
 // A tensor is hashed in parts, its share of each block of the update, by whichever thread and rank updates the block;
 // the tensor's hash is that of the hashes of its parts in order. So it depends on neither threads nor on which rank

@@ -6,12 +6,14 @@
 
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
+#include "src/generate/pipeline.h"
+#include "src/json/json.h"
 #include "src/machine/process_limits.h"
+#include "src/models/families.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
 #include "src/settings/command_line_keys.h"
 #include "src/verify/verify_bits.h"
-#include "src/verify/verify_case.h"
 
 namespace bascule {
 namespace {
@@ -98,6 +100,22 @@ Json json_of(const VerifiedCase& result) {
 }
 
 }  // namespace
+
+VerifiedCase verify_case(const std::string& folder, Precision precision, const KernelTable& kernels, int threads) {
+  const std::string description = folder + "/case.json";
+  VerifiedCase result;
+  result.name = get_string(read_json_file(description), "case", description, folder);
+  try {
+    if (is_pipeline_folder(folder)) {
+      judge_drawing(folder, precision, kernels, threads, &result);
+    } else {
+      judge_model(folder, precision, kernels, threads, &result);
+    }
+  } catch (const UnknownFamily& unknown) {
+    result.unknown = unknown.what();
+  }
+  return result;
+}
 
 int verify_threads(const VerifyArguments& arguments) {
   return arguments.threads > 0 ? arguments.threads : threads_within(read_process_limits(), usable_cores(), 1);

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "kernels/gemm_tile.h"
+#include "kernels/table.h"
+#include "src/verify/verify_case.h"
 
 namespace bascule {
 
@@ -26,6 +28,8 @@ struct VerifyArguments {
 // arguments.threads, or every core.
 int verify_threads(const VerifyArguments& arguments);
 Bf16Law law_of(const VerifyArguments& arguments);
+
+VerifiedCase verify_case(const std::string& folder, Precision precision, const KernelTable& kernels, int threads);
 
 // Prints to standard output (tables, or one JSON document). Returns the exit code: 0 if every case passed or is of a
 // family or head that this program lacks, 3 otherwise. Any other case of which nothing is compared does not pass.

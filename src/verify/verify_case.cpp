@@ -6,8 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "src/draw/pipeline.h"
-#include "src/models/families.h"
+#include "src/generate/pipeline.h"
 
 namespace bascule {
 namespace {
@@ -149,6 +148,8 @@ void judge_float32(const CaseFiles& files, CaseModel* model, Judgement* judgemen
   judgement->add_the_rest(files.steps, {"loss", "grad_norm", "learning_rate"});
 }
 
+}  // namespace
+
 void judge_model(const std::string& folder, Precision precision, const KernelTable& kernels, int threads,
                  VerifiedCase* result) {
   const CaseFiles files = open_case(folder, precision);
@@ -165,27 +166,9 @@ void judge_model(const std::string& folder, Precision precision, const KernelTab
   judge_float32(files, &model, result);
 }
 
-}  // namespace
-
 bool VerifiedCase::passed() const {
   return !tensors.empty() &&
          std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
-}
-
-VerifiedCase verify_case(const std::string& folder, Precision precision, const KernelTable& kernels, int threads) {
-  const std::string description = folder + "/case.json";
-  VerifiedCase result;
-  result.name = get_string(read_json_file(description), "case", description, folder);
-  try {
-    if (is_pipeline_folder(folder)) {
-      judge_drawing(folder, precision, kernels, threads, &result);
-    } else {
-      judge_model(folder, precision, kernels, threads, &result);
-    }
-  } catch (const UnknownFamily& unknown) {
-    result.unknown = unknown.what();
-  }
-  return result;
 }
 
 double relative_l2(const std::vector<float>& ours, const std::vector<float>& truth) {

@@ -212,9 +212,10 @@ struct VerifiedCase : Judgement {
   bool passed() const;
 };
 
-// In float32: outputs, gradients and the training run, as far as the case holds them. In bf16: loss and gradients.
-// Throws Error.
-VerifiedCase verify_case(const std::string& folder, Precision precision, const KernelTable& kernels, int threads);
+// A case of a model. In float32: outputs, gradients and the training run, as far as the case holds them. In bf16: loss
+// and gradients. Throws Error.
+void judge_model(const std::string& folder, Precision precision, const KernelTable& kernels, int threads,
+                 VerifiedCase* result);
 
 // A case's gradients, ours beside those that it stores: whole, or of a large case elements k * max(1, count / S), for
 // its S samples. Layout: tests/data/goldens/README.md.

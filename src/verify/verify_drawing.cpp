@@ -8,9 +8,9 @@
 
 #include "kernels/table.h"
 #include "src/base/error.h"
-#include "src/draw/drawer.h"
-#include "src/draw/pipeline.h"
-#include "src/draw/samplers.h"
+#include "src/generate/drawer.h"
+#include "src/generate/pipeline.h"
+#include "src/generate/samplers.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_bytes.h"
 

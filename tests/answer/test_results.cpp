@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "src/base/error.h"
+#include "src/base/readable.h"
 #include "src/json/json.h"
-#include "src/logs/readable.h"
 #include "tests/answer/sample_report.h"
 
 namespace bascule {

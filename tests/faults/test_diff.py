@@ -79,7 +79,7 @@ class Diff(unittest.TestCase):
         return max(sum((x - y) ** 2 for x, y in zip(values, other[name])) ** 0.5 / norm[name] for name, values in one.items() if norm[name] > 1e-4 * max(norm.values()))
 
     def test_another_division_of_an_update_changes_its_gradients_by_rounding_alone(self):
-        """As src/reproduce/README.md says, for each head: the values are equal, the gradients are not."""
+        """As src/finish/README.md says, for each head: the values are equal, the gradients are not."""
         divisions = {"1 rank x 4 samples": {}, "2 ranks x 2 samples": {"distributed__world_size": "2", "training__per_device_train_batch_size": "2"},
                      "1 rank x 2 samples x 2 micro-batches": {"training__per_device_train_batch_size": "2", "training__gradient_accumulation_steps": "2"}}
         for number, (head, (model, changes)) in enumerate(HEADS.items()):

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "src/draw/drawer.h"
-#include "src/draw/samplers.h"
+#include "src/generate/drawer.h"
+#include "src/generate/samplers.h"
 #include "src/graph/operations.h"
 #include "src/runtime/threads.h"
 #include "src/session/session.h"

@@ -17,7 +17,7 @@
 
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
-#include "src/verify/verify_case.h"
+#include "src/verify/verify.h"
 #include "tests/support/files.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/json/json.h"
-#include "src/verify/verify_case.h"
+#include "src/verify/verify.h"
 #include "tests/support/files.h"
 #include "tests/verify/changed_case.h"
 
