@@ -19,8 +19,7 @@ struct Fill {
 // out[i] = a[i] + b[i]. Aliasing: out may be a or b.
 struct Add {
   float* out;
-  const float* a;
-  const float* b;
+  const float *a, *b;
   std::int64_t count;
 };
 
@@ -74,8 +73,7 @@ struct SumTerms {
 // Overwrites out.
 struct BlendForward {
   float* out;
-  const float* a;
-  const float* c;
+  const float *a, *c;
   std::int64_t count;
   float weight_a, weight_c;
 };
@@ -84,13 +82,8 @@ struct BlendForward {
 // Null outputs are skipped. Aliasing: d_a or d_c may be d_out (without accumulate; not both).
 // Numerics: the dots are summed in float64 lanes on a fixed tree, over `count`, and rounded once.
 struct BlendBackward {
-  float* d_a;
-  float* d_c;
-  float* dot_a;
-  float* dot_c;
-  const float* d_out;
-  const float* a;
-  const float* c;
+  float *d_a, *d_c, *dot_a, *dot_c;
+  const float *d_out, *a, *c;
   std::int64_t count;
   float weight_a, weight_c;
   bool accumulate_a, accumulate_c;
@@ -99,8 +92,7 @@ struct BlendBackward {
 // y[r,:] = x[r,:] / norm[r],  norm[r] = max(|x[r,:]|_2, 1e-12). Source: torch.nn.functional.normalize.
 // Shapes: y, x (rows, cols); norm (rows). Aliasing: y may be x. Overwrites y, norm.
 struct NormalizeForward {
-  float* y;
-  float* norm;
+  float *y, *norm;
   const float* x;
   std::int64_t rows, cols;
 };
@@ -109,9 +101,7 @@ struct NormalizeForward {
 // Aliasing: d_x may be d_y (without accumulate).
 struct NormalizeBackward {
   float* d_x;
-  const float* d_y;
-  const float* y;
-  const float* norm;
+  const float *d_y, *y, *norm;
   std::int64_t rows, cols;
   bool accumulate;
 };

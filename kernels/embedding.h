@@ -12,12 +12,8 @@ namespace bascule {
 // are read).
 struct TextEmbeddingForward {
   float* out;
-  const float* word;
-  const float* position;
-  const float* type;
-  const std::int32_t* word_index;
-  const std::int32_t* position_index;
-  const std::int32_t* type_index;
+  const float *word, *position, *type;
+  const std::int32_t *word_index, *position_index, *type_index;
   std::int64_t rows, cols;
 };
 

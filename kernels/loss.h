@@ -17,9 +17,7 @@ namespace bascule {
 // Requires: label < cols (checked at the border), 0 <= smoothing < 1.
 // Numerics: the mean is of logits - top, summed in float32 over blocks of 512 columns, in float64 over blocks.
 struct CrossEntropyForward {
-  float* loss;
-  float* top;
-  float* others;
+  float *loss, *top, *others;
   std::int32_t* hit;
   const float* logits;
   const std::int32_t* label;
@@ -37,9 +35,7 @@ struct CrossEntropyForward {
 // cols: neither the rounding of a logarithm of the size of the logits nor the difference of two numbers near 1 enters.
 struct CrossEntropyBackward {
   float* d_logits;
-  const float* logits;
-  const float* top;
-  const float* others;
+  const float *logits, *top, *others;
   const std::int32_t* label;
   std::int64_t rows, cols;
   float scale;
@@ -54,11 +50,8 @@ struct CrossEntropyBackward {
 // slope is d loss / d scale; null: it is not wanted. Source: BridgeTowerForContrastiveLearning.forward.
 // Shapes: a (rows, width), b (columns, width), weights (rows, columns), loss, slope (rows). Overwrites. Aliasing: none.
 struct ContrastiveForward {
-  float* loss;
-  float* slope;
-  float* weights;
-  const float* a;
-  const float* b;
+  float *loss, *slope, *weights;
+  const float *a, *b;
   std::int64_t rows, columns, width;
   std::int64_t diagonal;
   float scale;
@@ -69,8 +62,7 @@ struct ContrastiveForward {
 // Shapes: out (rows, width), whose rows are out_stride apart, x (terms, width).
 struct WeightedRowSum {
   float* out;
-  const float* weights;
-  const float* x;
+  const float *weights, *x;
   std::int64_t rows, terms, width;
   std::int64_t row_stride, column_stride, out_stride;
   float factor;

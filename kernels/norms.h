@@ -21,13 +21,8 @@ namespace bascule {
 // Numerics: mean, then centred sum of squares (rms: the sum of squares), in float32 on a fixed tree of 16 lanes.
 struct RowNormForward {
   Elements y;
-  float* sum;
-  float* mean;
-  float* rstd;
-  const float* x;
-  const float* h;
-  const float* gamma;
-  const float* beta;
+  float *sum, *mean, *rstd;
+  const float *x, *h, *gamma, *beta;
   const std::uint64_t* row_keys;
   std::int64_t rows, cols;
   float epsilon;
@@ -42,16 +37,8 @@ struct RowNormForward {
 // The parts may all be null. `accumulate`: add to d_x, else overwrite. All others are overwritten.
 // Aliasing: d_x may be d_sum (then without accumulate) or d_y; d_h may be d_y.
 struct RowNormBackward {
-  float* d_x;
-  float* d_h;
-  float* d_gamma_part;
-  float* d_beta_part;
-  const float* d_sum;
-  const float* d_y;
-  const float* sum;
-  const float* mean;
-  const float* rstd;
-  const float* gamma;
+  float *d_x, *d_h, *d_gamma_part, *d_beta_part;
+  const float *d_sum, *d_y, *sum, *mean, *rstd, *gamma;
   const std::uint64_t* row_keys;
   std::int64_t rows, cols;
   DropoutStream dropout;
@@ -94,10 +81,7 @@ struct GroupNormStatistics {
 // (channels). Aliasing: y may be x, where it is float32. Overwrites y.
 struct GroupNormForward {
   Elements y;
-  const float* x;
-  const float* statistics;
-  const float* gamma;
-  const float* beta;
+  const float *x, *statistics, *gamma, *beta;
   std::int64_t rows, channels;
   bool silu;
 };
@@ -106,11 +90,7 @@ struct GroupNormForward {
 // Their sums over all blocks are the gradients of gamma and beta. Shapes as above. Overwrites parts. Aliasing: none.
 struct GroupNormBackwardSums {
   float* parts;
-  const float* d_y;
-  const float* x;
-  const float* statistics;
-  const float* gamma;
-  const float* beta;
+  const float *d_y, *x, *statistics, *gamma, *beta;
   std::int64_t rows, channels;
   bool silu;
 };
@@ -121,8 +101,7 @@ struct GroupNormBackwardSums {
 // Shapes: means (samples, 2, channels); parts (samples, blocks, 2, channels); gamma (channels). Aliasing: none.
 struct GroupNormBackwardMeans {
   float* means;
-  const float* parts;
-  const float* gamma;
+  const float *parts, *gamma;
   std::int64_t first, count;
   std::int64_t rows, blocks, channels, groups;
 };
@@ -132,12 +111,7 @@ struct GroupNormBackwardMeans {
 // Aliasing: d_x may be d_y without accumulate.
 struct GroupNormBackward {
   float* d_x;
-  const float* d_y;
-  const float* x;
-  const float* statistics;
-  const float* means;
-  const float* gamma;
-  const float* beta;
+  const float *d_y, *x, *statistics, *means, *gamma, *beta;
   std::int64_t rows, channels;
   bool silu, accumulate;
 };

@@ -15,9 +15,7 @@ namespace bascule {
 // Shapes: all (count), dense, any alignment. Aliasing: none. Overwrites parameter, exp_avg, exp_avg_sq.
 
 struct AdamW {
-  float* parameter;
-  float* exp_avg;
-  float* exp_avg_sq;
+  float *parameter, *exp_avg, *exp_avg_sq;
   const float* gradient;
   std::int64_t count;
   float gradient_scale;
@@ -39,9 +37,7 @@ struct AdamW {
 // Overwrites exp_avg, exp_avg_sq, and the gradient, with u.
 struct LambDirection {
   const float* parameter;
-  float* exp_avg;
-  float* exp_avg_sq;
-  float* gradient;
+  float *exp_avg, *exp_avg_sq, *gradient;
   std::int64_t count;
   float gradient_scale, weight_decay;
   float one_minus_beta1, beta2, one_minus_beta2;
@@ -73,8 +69,7 @@ inline constexpr float kAdafactorFloor = 1e-30f;
 // Reads whole rows. Writes row (rows), and over column_sums (cols) the sums of g g.
 struct AdafactorSquares {
   const float* gradient;  // (rows, cols)
-  float* row;
-  float* column_sums;
+  float *row, *column_sums;
   std::int64_t rows, cols;
   float gradient_scale, beta, one_minus_beta;
 };
@@ -90,8 +85,7 @@ struct AdafactorDirection {
 
 // Overwrites exp_avg_sq, and the gradient with the direction; both (count).
 struct AdafactorVector {
-  float* gradient;
-  float* exp_avg_sq;
+  float *gradient, *exp_avg_sq;
   std::int64_t count;
   float gradient_scale, beta, one_minus_beta;
 };

@@ -23,9 +23,7 @@ struct ExtractPatches {
 // Overwrites out.
 struct ImageEmbeddingForward {
   float* out;
-  const float* patch;
-  const float* class_row;
-  const float* position;
+  const float *patch, *class_row, *position;
   std::int64_t patches, cols;
 };
 
@@ -34,9 +32,7 @@ struct ImageEmbeddingForward {
 // Shapes: d_out (samples, patches + f, cols); d_patch (samples, patches, cols). Null outputs are skipped.
 // `accumulate_*`: add to what is there, else overwrite.
 struct ImageEmbeddingBackward {
-  float* d_patch;
-  float* d_class;
-  float* d_position;
+  float *d_patch, *d_class, *d_position;
   const float* d_out;
   std::int64_t samples, patches, cols;
   std::int64_t first_row, last_row;

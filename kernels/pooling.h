@@ -42,8 +42,7 @@ struct MaxRowsForward {
 struct MaxRowsBackward {
   float* d_x;
   const float* d_out;
-  const std::int32_t* row;
-  const std::int32_t* offsets;
+  const std::int32_t *row, *offsets;
   std::int64_t first_sample, last_sample, rows, cols;
   bool accumulate;
 };

@@ -12,7 +12,7 @@ BM25 is that of Lucene, with k1 = 1.2 and b = 0.75: a document's score is the su
 where n of the N documents have the term, and this one has it f times among its `length` terms. There are two kinds of terms:
 - words: letters and digits in lower case. A new word begins at a capital inside of a word: `StreamReader.read_line` has four.
 - trigrams: the parts of three characters of these words, so that `directories` and `directory` have most terms in common. Shorter words are terms themselves.
-Equal scores rank by id. The figures are those of src/judge/ranking.h.
+Equal scores rank by id. The figures are those of src/judge/retrieval.h.
 """
 import argparse
 import collections

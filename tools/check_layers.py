@@ -77,7 +77,7 @@ OURS = [
     ("src/runtime/choose_products", [*BASE, *ISA]),
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
     # A missing picture may have its name in another Unicode form.
-    ("src/index/", [*JSON, *FILES, *SETTINGS, "src/text/nfc.h"]),
+    ("src/index/", [*JSON, *FILES, *SETTINGS, "src/text/unicode_tables.h"]),
     ("src/text/", [*JSON, *FILES]),
     # A corpus is tokenised text that a loader reads samples from; it says where they begin as rows of a manifest.
     ("src/corpus/", [*FILES, *SETTINGS, "src/index/", "src/text/"]),

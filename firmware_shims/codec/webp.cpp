@@ -6,11 +6,50 @@
 
 #include <webp/decode.h>
 
-#include "firmware_shims/codec/webp_memory.h"
 #include "kernels/resize.h"
 
 namespace bascule::codec {
 namespace {
+
+// libwebp's memory, ours: what it asks for while it works on a picture comes out of that picture's arena. libwebp takes
+// no memory manager, but calls its own WebPSafeMalloc, WebPSafeCalloc and WebPSafeFree as any program may: through the
+// dynamic symbol table. This program defines the three, so the loader binds libwebp's calls to them. A thread that has
+// no scope open gets no memory.
+//
+// libwebp 1.2 crashes at some places where it gets no memory. So it is never told: a jump leaves libwebp, and its
+// memory stays in the arena. Sealed world.
+
+// While it lives, libwebp in this thread takes memory from `arena`, and gives none back. If there is too little, it
+// jumps to `gives_up`. One for each thread.
+class WebpMemory {
+ public:
+  WebpMemory(Arena* arena, std::jmp_buf* gives_up) noexcept;
+  ~WebpMemory();
+  WebpMemory(const WebpMemory&) = delete;
+  WebpMemory& operator=(const WebpMemory&) = delete;
+
+  // `count` times `bytes` bytes. Does not return if there is too little.
+  void* take(std::uint64_t count, std::size_t bytes) noexcept;
+
+ private:
+  Arena* arena_;
+  std::jmp_buf* gives_up_;
+};
+
+thread_local WebpMemory* memory_of_thread = nullptr;
+
+WebpMemory::WebpMemory(Arena* arena, std::jmp_buf* gives_up) noexcept : arena_(arena), gives_up_(gives_up) {
+  memory_of_thread = this;
+}
+
+WebpMemory::~WebpMemory() { memory_of_thread = nullptr; }
+
+void* WebpMemory::take(std::uint64_t count, std::size_t bytes) noexcept {
+  std::size_t total = 0;
+  void* const memory = __builtin_mul_overflow(count, bytes, &total) ? nullptr : arena_->take(total);
+  if (memory == nullptr) std::longjmp(*gives_up_, 1);
+  return memory;
+}
 
 constexpr std::size_t kRiffHeaderBytes = 12;    // "RIFF", size, "WEBP"
 constexpr std::size_t kChunkHeaderBytes = 8;    // name, size
@@ -119,3 +158,22 @@ Verdict WebpReader::read_rows(const RowSink& sink) noexcept {
 }
 
 }  // namespace bascule::codec
+
+extern "C" {
+void* WebPSafeMalloc(std::uint64_t count, std::size_t bytes);
+void* WebPSafeCalloc(std::uint64_t count, std::size_t bytes);
+void WebPSafeFree(void* memory);
+
+void* WebPSafeMalloc(std::uint64_t count, std::size_t bytes) {
+  using bascule::codec::memory_of_thread;
+  return memory_of_thread == nullptr ? nullptr : memory_of_thread->take(count, bytes);
+}
+
+void* WebPSafeCalloc(std::uint64_t count, std::size_t bytes) {
+  void* const memory = WebPSafeMalloc(count, bytes);
+  if (memory != nullptr) std::memset(memory, 0, count * bytes);
+  return memory;
+}
+
+void WebPSafeFree(void*) {}
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "firmware_shims/hpu_sim/driver_event.h"
+#include "firmware_shims/hpu_sim/driver_state.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference for elementwise.h. See dropout.h on references.
+// Reference for elementwise.h and sampling.h. See dropout.h on references.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "kernels/elementwise.h"
+#include "kernels/sampling.h"
 
 namespace bascule::reference {
 
@@ -109,6 +110,19 @@ T sum_of_squares(const T* x, std::int64_t count) {
   T sum(0);
   for (std::int64_t i = 0; i < count; ++i) sum += x[i] * x[i];
   return sum;
+}
+
+template <typename T>
+void sampling_step(T* slots, const T* output, const T* with_prompt, const T* weights, const SamplingStep& a) {
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    T e = output[i];
+    if (with_prompt != nullptr) e += T(a.guidance) * (with_prompt[i] - output[i]);
+    slots[a.output_slot * a.slot_stride + i] = e;
+    T sum = T(0);
+    for (std::int64_t j = 0; j < a.slot_count; ++j)
+      if (weights[j] != T(0)) sum += weights[j] * slots[j * a.slot_stride + i];
+    slots[a.next_slot * a.slot_stride + i] = sum;
+  }
 }
 
 }  // namespace bascule::reference

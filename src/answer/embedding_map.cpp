@@ -3,16 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "src/answer/page.h"
-#include "src/base/messages.h"
+#include "src/base/error.h"
 #include "src/base/principal_components.h"
 #include "src/base/utf8.h"
 

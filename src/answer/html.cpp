@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/answer/report.h"
-#include "src/base/messages.h"
+#include "src/base/error.h"
 
 namespace bascule {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 #include "src/json/json.h"
 
 namespace bascule {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "src/base/base64.h"
-#include "src/base/messages.h"
+#include "src/base/error.h"
 #include "src/base/utf8.h"
 
 namespace bascule {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 
 namespace bascule {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 #include "src/base/paths.h"
 #include "src/base/utf8.h"
 

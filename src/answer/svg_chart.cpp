@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 
 namespace bascule {
 namespace {

@@ -2,19 +2,14 @@
 #include "src/ask/asked_text.h"
 
 #include <poll.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
-#include <utility>
 
 #include "src/base/check.h"
-#include "src/base/error.h"
 #include "src/base/systemd.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"

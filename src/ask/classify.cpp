@@ -12,8 +12,6 @@
 #include "src/ask/finished_model.h"
 #include "src/ask/text_entities.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
-#include "src/base/readable.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_decoder.h"

@@ -12,7 +12,6 @@
 #include "src/ask/asked_text.h"
 #include "src/ask/text_embedder.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/files/durable_write.h"

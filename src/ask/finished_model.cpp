@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/ask/finished_model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -10,7 +9,6 @@
 #include "kernels/table.h"
 #include "src/base/elementary.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/checkpoint/checkpoint.h"

@@ -11,8 +11,6 @@
 #include "src/ask/asked_text.h"
 #include "src/ask/finished_model.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
-#include "src/base/readable.h"
 #include "src/base/utf8.h"
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"

@@ -19,7 +19,6 @@
 #include "src/files/input_file.h"
 #include "src/json/json.h"
 #include "src/judge/statistics.h"
-#include "src/pictures/picture_bytes.h"
 #include "src/pictures/picture_decoder.h"
 
 namespace bascule {

@@ -9,13 +9,11 @@
 #include <set>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "src/ask/asked_text.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"

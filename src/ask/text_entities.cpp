@@ -2,7 +2,6 @@
 #include "src/ask/text_entities.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "src/ask/finished_model.h"
 

@@ -17,7 +17,6 @@
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/utf8.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/files/durable_write.h"

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "src/base/last_words.h"
-
 namespace bascule {
 namespace {
 

@@ -9,6 +9,12 @@ namespace bascule {
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition) noexcept;
 
+// Further output where a failed check ends the program: called once with what is wrong, after the line on standard
+// error.
+using LastWords = void (*)(const char* what);
+// Null: nothing more is said.
+void set_last_words(LastWords words) noexcept;
+
 }  // namespace bascule
 
 #define BASCULE_CHECK(condition) \

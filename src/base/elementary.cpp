@@ -4,6 +4,7 @@
 // than 2^-64 of the result in it.
 #include "src/base/elementary.h"
 
+#include <cfenv>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -218,5 +219,8 @@ void fill_normal(float* destination, std::int64_t first, std::int64_t count, dou
     }
   }
 }
+
+// The C library's default environment includes the bits that flush subnormals: MXCSR on x86-64, FPCR on aarch64.
+void use_default_float_environment() noexcept { std::fesetenv(FE_DFL_ENV); }
 
 }  // namespace bascule

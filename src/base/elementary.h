@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic with the same bits everywhere: elementary functions and normal deviates.
+// Arithmetic with the same bits everywhere: elementary functions, normal deviates, and how the CPU rounds.
 #pragma once
 
 #include <cstdint>
@@ -37,5 +37,12 @@ void fixed_normal_pair(std::uint32_t a, std::uint32_t b, double* first, double* 
 // however a tensor is split. Rounded once, to float32.
 void fill_normal(float* destination, std::int64_t first, std::int64_t count, double deviation, PhiloxKey key,
                  std::uint64_t stream) noexcept;
+
+// How the CPU rounds, and whether it keeps subnormal numbers, is state of each thread: a new thread inherits it, and a
+// shared library that was linked with -ffast-math changes it in the thread that loads it.
+
+// In this thread: round to nearest, keep subnormals, no traps. Called when the program starts, after MPI has loaded its
+// plugins, and first thing in every thread that computes.
+void use_default_float_environment() noexcept;
 
 }  // namespace bascule

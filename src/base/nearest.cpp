@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/nearest.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 

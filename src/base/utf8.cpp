@@ -2,7 +2,6 @@
 #include "src/base/utf8.h"
 
 #include <cstring>
-#include <string>
 
 namespace bascule {
 namespace {

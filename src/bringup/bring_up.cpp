@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/readable.h"
-#include "src/bringup/workbench.h"
 #include "src/machine/process_limits.h"
 #include "src/runtime/arena.h"
 #include "src/settings/nearest_key.h"

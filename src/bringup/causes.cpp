@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 
 namespace bascule {
 namespace {

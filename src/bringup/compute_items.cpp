@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <numeric>
 #include <optional>
-#include <utility>
 
 #include "kernels/table.h"
 #include "src/base/clock.h"

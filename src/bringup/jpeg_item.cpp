@@ -2,7 +2,6 @@
 // JPEG pictures decoded as a loader's workers do, by the host engine. The picture is made here: a baseline JPEG in
 // 4:2:0 of random coefficients, which costs the decoder what a photograph of that size and number of bytes does.
 #include <cstdint>
-#include <utility>
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/check.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <new>
 #include <utility>
 
@@ -17,7 +16,6 @@
 #include "src/bringup/memory_loops.h"
 #include "src/bringup/workbench.h"
 #include "src/runtime/choose_isa.h"
-#include "src/runtime/threads.h"
 
 namespace bascule {
 namespace {

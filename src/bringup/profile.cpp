@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "src/answer/page.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/json/json.h"
 #include "src/json/members.h"
 #include "src/machine/machine_json.h"

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/descriptor.h"

@@ -9,12 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <string_view>
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/checkpoint/tensor_source.h"
 #include "src/json/json.h"
 
 namespace bascule {

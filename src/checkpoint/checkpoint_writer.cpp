@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/checkpoint_writer.h"
-#include "src/files/durable_write.h"
 
 #include <cerrno>
 #include <utility>
@@ -9,7 +8,6 @@
 
 #include "src/base/check.h"
 #include "src/base/digest.h"
-#include "src/checkpoint/checkpoint.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
 

@@ -6,15 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
-#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/tensor_source.h"
-#include "src/files/durable_write.h"
 #include "src/json/json.h"
 
 namespace bascule {

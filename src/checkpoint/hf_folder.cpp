@@ -10,9 +10,7 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/error.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/checkpoint/tensor_source.h"
 #include "src/checkpoint/torch_pickle.h"
 #include "src/json/json.h"
 

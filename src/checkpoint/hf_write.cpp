@@ -12,7 +12,7 @@
 
 #include "src/base/check.h"
 #include "src/files/durable_write.h"
-#include "src/files/model_file_names.h"
+#include "src/files/input_file.h"
 #include "src/json/json.h"
 
 namespace bascule {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -15,8 +14,6 @@
 #include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/base/span.h"
-#include "src/checkpoint/tensor_source.h"
-#include "src/files/durable_write.h"
 #include "src/json/json.h"
 
 namespace bascule {

@@ -6,14 +6,11 @@
 
 #include <cstdio>
 #include <deque>
-#include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/checkpoint/tensor_source.h"
 
 namespace bascule {
 namespace {

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "src/base/messages.h"
-#include "src/base/readable.h"
+#include "src/base/error.h"
 #include "src/json/json.h"
 
 namespace bascule {

@@ -7,13 +7,11 @@
 #include <iterator>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/files/input_file.h"
-#include "src/files/model_file_names.h"
 #include "src/index/data_files.h"
 #include "src/index/glob.h"
 

@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "src/settings/absolute_paths.h"
-#include "src/settings/command_line_keys.h"
 #include "src/settings/nearest_key.h"
 
 namespace bascule {

@@ -3,9 +3,6 @@
 
 #include <cstdio>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "src/ask/ask.h"
 #include "src/base/error.h"
@@ -14,7 +11,6 @@
 #include "src/commands/command_line.h"
 #include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
-#include "src/settings/command_line_keys.h"
 #include "src/verify/verify.h"
 
 namespace bascule {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "src/commands/command_line.h"
 

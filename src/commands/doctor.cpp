@@ -15,7 +15,7 @@
 #include "src/index/data_files.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/record/opened_model.h"
-#include "src/record/unread_settings.h"
+#include "src/record/run_inputs.h"
 #include "src/runtime/choose_isa.h"
 
 namespace bascule {

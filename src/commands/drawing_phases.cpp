@@ -15,8 +15,6 @@
 
 #include "src/answer/report.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
-#include "src/base/readable.h"
 #include "src/base/systemd.h"
 #include "src/commands/report_error.h"
 #include "src/commands/run_phases.h"

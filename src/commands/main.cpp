@@ -10,8 +10,8 @@
 #include <exception>
 #include <string>
 
+#include "src/base/elementary.h"
 #include "src/base/error.h"
-#include "src/base/float_environment.h"
 #include "src/commands/program.h"
 #include "src/commands/report_error.h"
 

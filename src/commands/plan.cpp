@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/base/span.h"
 #include "src/commands/check_outputs.h"
@@ -21,14 +20,13 @@
 #include "src/json/json.h"
 #include "src/loader/loader_parts.h"
 #include "src/pictures/picture_decoder.h"
-#include "src/plan/draw_arena.h"
+#include "src/plan/memory_plan.h"
 #include "src/record/check_fits.h"
 #include "src/record/opened_model.h"
+#include "src/record/record_graphs.h"
 #include "src/record/recorded_draw_run.h"
 #include "src/record/recorded_run.h"
-#include "src/record/replayed_graphs.h"
 #include "src/record/run_inputs.h"
-#include "src/record/unread_settings.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/keys.h"
 

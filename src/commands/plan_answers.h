@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/json/json.h"
-#include "src/plan/draw_arena.h"
+#include "src/plan/memory_plan.h"
 #include "src/record/check_fits.h"
 
 namespace bascule {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <string>
 
 #include <CLI/CLI.hpp>
 

@@ -10,21 +10,18 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <new>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <vector>
 
-#include "src/base/error.h"
-#include "src/base/last_words.h"
+#include "src/base/check.h"
 #include "src/base/systemd.h"
 #include "src/json/json.h"
 #include "src/runtime/guard.h"
-#include "src/text/nfc.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/commands/check_outputs.h"
@@ -23,7 +22,7 @@
 #include "src/pictures/picture_decoder.h"
 #include "src/record/opened_model.h"
 #include "src/record/recorded_run.h"
-#include "src/record/unread_settings.h"
+#include "src/record/run_inputs.h"
 #include "src/run_folder/run_folder.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/guard.h"

@@ -5,7 +5,6 @@
 //   seal_settings config/demo.toml NAME sealed_settings.cpp
 #include <cstdio>
 #include <exception>
-#include <string>
 
 #include "src/base/error.h"
 #include "src/files/durable_write.h"

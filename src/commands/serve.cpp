@@ -9,7 +9,6 @@
 
 #include "src/answer/report.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/base/readable.h"
 #include "src/base/systemd.h"

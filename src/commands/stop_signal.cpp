@@ -5,9 +5,7 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
-#include <initializer_list>
 
 #include "src/commands/report_error.h"
 

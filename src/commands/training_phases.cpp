@@ -29,7 +29,7 @@
 #include "src/json/json.h"
 #include "src/record/check_fits.h"
 #include "src/record/mlperf_facts.h"
-#include "src/record/plan_control.h"
+#include "src/record/plan_data.h"
 #include "src/record/resume_check.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"

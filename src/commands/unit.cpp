@@ -7,13 +7,11 @@
 #include <set>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
 #include "src/base/span.h"
 #include "src/finish/contracts.h"
-#include "src/record/recorded_draw_run.h"
 #include "src/seal/disk_demand.h"
 #include "src/seal/sealed_records.h"
 #include "src/settings/command_line_keys.h"

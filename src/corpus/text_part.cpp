@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/corpus/text_part.h"
+#include "src/corpus/token_store.h"
 
 #include <cstring>
 #include <limits>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,7 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/index/line_reader.h"
-#include "src/index/manifest_part.h"
+#include "src/index/open_manifest.h"
 
 namespace bascule {
 namespace {

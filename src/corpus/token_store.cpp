@@ -9,24 +9,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "src/base/check.h"
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
-#include "src/base/span.h"
-#include "src/corpus/text_part.h"
 #include "src/files/durable_write.h"
 #include "src/files/input_file.h"
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "src/base/float_environment.h"
+#include "src/base/elementary.h"
 
 namespace bascule {
 namespace {

@@ -5,8 +5,6 @@
 
 #include <cstring>
 
-#include "src/base/futex.h"
-
 namespace bascule {
 namespace {
 

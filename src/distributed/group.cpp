@@ -10,15 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/error.h"
-#include "src/base/span.h"
 #include "src/distributed/cores.h"
 #include "src/distributed/node_links.h"
 #include "src/distributed/nodes.h"

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/base/error.h"
-#include "src/base/float_environment.h"
 #include "src/distributed/group.h"
 
 namespace bascule {

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/span.h"
 
 namespace bascule {
 namespace {

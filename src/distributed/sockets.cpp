@@ -8,16 +8,13 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "src/base/clock.h"

@@ -15,7 +15,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/descriptor.h"
-#include "src/base/systemd.h"
 
 namespace bascule {
 namespace {

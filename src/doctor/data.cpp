@@ -2,12 +2,10 @@
 #include "src/doctor/data.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
 #include "src/base/paths.h"
-#include "src/doctor/finding.h"
 #include "src/index/manifest_builder.h"
 #include "src/loader/loader_parts.h"
 #include "src/record/plan_data.h"

@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "src/base/error.h"
-#include "src/base/messages.h"
-#include "src/doctor/data.h"
 #include "src/doctor/equal_rows.h"
 #include "src/doctor/finding.h"
 #include "src/record/recorded_run.h"

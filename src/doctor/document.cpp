@@ -5,8 +5,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "src/base/messages.h"
-#include "src/base/readable.h"
+#include "src/base/error.h"
 #include "src/doctor/data.h"
 #include "src/json/json.h"
 #include "src/json/members.h"

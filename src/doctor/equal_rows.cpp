@@ -2,7 +2,6 @@
 #include "src/doctor/equal_rows.h"
 
 #include <algorithm>
-#include <map>
 
 #include "src/base/digest.h"
 #include "src/base/elementary.h"

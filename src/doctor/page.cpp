@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/paths.h"
-#include "src/pictures/picture_bytes.h"
+#include "src/pictures/picture_decoder.h"
 
 namespace bascule {
 namespace {

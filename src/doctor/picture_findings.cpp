@@ -4,14 +4,14 @@
 #include <functional>
 #include <system_error>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 #include "src/base/paths.h"
 #include "src/doctor/data.h"
 #include "src/doctor/equal_rows.h"
 #include "src/doctor/finding.h"
 #include "src/files/input_file.h"
 #include "src/loader/media.h"
-#include "src/text/nfc.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {
 namespace {

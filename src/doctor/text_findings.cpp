@@ -8,8 +8,8 @@
 #include "src/doctor/data.h"
 #include "src/doctor/equal_rows.h"
 #include "src/doctor/finding.h"
-#include "src/judge/evaluation_figure.h"
 #include "src/judge/rouge.h"
+#include "src/logs/step_record.h"
 
 namespace bascule {
 namespace {

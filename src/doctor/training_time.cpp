@@ -6,7 +6,7 @@
 
 #include "src/loader/loader_parts.h"
 #include "src/record/check_fits.h"
-#include "src/record/replayed_graphs.h"
+#include "src/record/record_graphs.h"
 #include "src/update/optimizer.h"
 
 namespace bascule {

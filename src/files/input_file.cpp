@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "src/base/digest.h"
 #include "src/base/error.h"

@@ -2,7 +2,6 @@
 #include "src/finish/finish.h"
 
 #include <set>
-#include <utility>
 
 #include "src/base/paths.h"
 #include "src/seal/sealed_run.h"

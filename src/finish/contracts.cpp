@@ -2,12 +2,10 @@
 #include "src/finish/contracts.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdio>
 #include <iterator>
-#include <string>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 #include "src/base/span.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/guard.h"

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "src/answer/page.h"
-#include "src/base/messages.h"
+#include "src/base/error.h"
 #include "src/base/readable.h"
 #include "src/base/utf8.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/pictures/picture_bytes.h"
-#include "src/record/recomputation.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/plan/choose_recompute.h"
 #include "src/runtime/choose_isa.h"
 #include "src/settings/resume_rules.h"
 

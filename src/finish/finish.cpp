@@ -12,24 +12,20 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "src/answer/report.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/readable.h"
 #include "src/bringup/machine_limits.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/judge/predictions.h"
+#include "src/judge/examples.h"
 #include "src/machine/process_limits.h"
-#include "src/pictures/picture_bytes.h"
-#include "src/plan/draw_arena.h"
-#include "src/record/replayed_graphs.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/plan/memory_plan.h"
+#include "src/record/record_graphs.h"
 
 namespace bascule {
 namespace {

@@ -18,7 +18,6 @@
 #include "src/pictures/picture_log.h"
 #include "src/record/opened_model.h"
 #include "src/record/recorded_draw_run.h"
-#include "src/runtime/loaded_files.h"
 #include "src/settings/absolute_paths.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/read_canonical.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/finish/run_record.h"
 
+#include <link.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -14,14 +16,12 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/files/durable_write.h"
 #include "src/files/input_file.h"
-#include "src/files/model_file_names.h"
 #include "src/json/json.h"
 #include "src/json/members.h"
-#include "src/judge/predictions.h"
+#include "src/judge/examples.h"
 #include "src/machine/machine_json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/record/recorded_draw_run.h"
-#include "src/runtime/loaded_files.h"
 #include "src/settings/absolute_paths.h"
 #include "src/settings/command_line_keys.h"
 
@@ -53,6 +53,14 @@ constexpr std::size_t kDigits = 16;
 }
 
 constexpr char kOwnSum[] = "sha256";
+
+// The program has no name here, and the kernel's own library no file.
+int add_library(dl_phdr_info* info, std::size_t, void* libraries) {
+  std::error_code failure;
+  if (std::filesystem::is_regular_file(info->dlpi_name, failure))
+    static_cast<std::vector<std::string>*>(libraries)->push_back(std::filesystem::absolute(info->dlpi_name).string());
+  return 0;
+}
 
 std::string bits_of(double number) {
   std::uint64_t bits = 0;
@@ -171,6 +179,13 @@ std::vector<ReadPicture> read_picture_list(const std::string& folder) {
     pictures.push_back(std::move(picture));
   }
   return pictures;
+}
+
+std::vector<std::string> loaded_libraries() {
+  std::vector<std::string> libraries;
+  dl_iterate_phdr(&add_library, &libraries);
+  std::sort(libraries.begin(), libraries.end());
+  return libraries;
 }
 
 SummedFile running_program() {

@@ -88,6 +88,8 @@ struct RunRecord {
 
 // The program of this process, and this machine's lasting facts.
 SummedFile running_program();
+// The shared libraries that are loaded now, as the loader found them, sorted.
+std::vector<std::string> loaded_libraries();
 Machine lasting_facts();
 // The settings that repeat the run: where it was ended early they say so, and keep its schedule.
 Settings repeating_settings(Settings settings, const RunRecord& record);

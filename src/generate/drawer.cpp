@@ -6,7 +6,6 @@
 
 #include "src/base/elementary.h"
 #include "src/base/philox.h"
-#include "src/base/span.h"
 #include "src/graph/element_types.h"
 
 namespace bascule {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "src/models/clip_text.h"
 #include "src/models/pipeline_configs.h"
 #include "src/session/model_folder.h"
 #include "src/session/session.h"

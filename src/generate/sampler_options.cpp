@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/generate/sampler_options.h"
-
-#include <algorithm>
+#include "src/generate/samplers.h"
 
 #include "src/base/error.h"
-#include "src/generate/samplers.h"
 #include "src/json/json.h"
 
 namespace bascule {

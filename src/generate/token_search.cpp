@@ -7,8 +7,6 @@
 
 #include "src/base/check.h"
 #include "src/base/elementary.h"
-#include "src/base/span.h"
-#include "src/runtime/threads.h"
 
 namespace bascule {
 

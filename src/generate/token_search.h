@@ -208,9 +208,7 @@ class TokenSearch {
   std::int64_t live_ = 0;  // samples that have rows
 
   // By row.
-  std::int32_t* tokens_ = nullptr;
-  std::int32_t* samples_ = nullptr;
-  std::int32_t* slots_ = nullptr;
+  std::int32_t *tokens_ = nullptr, *samples_ = nullptr, *slots_ = nullptr;
   // The sequences of this step and of the next one. Greedy search extends its sequences in place.
   Sequences now_, next_;
   // By slot. At the first step the second of a sample has the candidates of all beams but the first.

@@ -2,11 +2,9 @@
 #include "src/graph/graph.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/span.h"
-#include "src/graph/operation.h"
 
 namespace bascule {
 

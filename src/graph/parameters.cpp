@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/span.h"
 
 namespace bascule {
 

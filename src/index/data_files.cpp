@@ -16,7 +16,7 @@
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
-#include "src/files/model_file_names.h"
+#include "src/files/input_file.h"
 #include "src/index/glob.h"
 
 namespace bascule {

@@ -38,7 +38,7 @@ inline constexpr const char* kResultFiles[] = {"README.md",
                                                "trainer_state.json",
                                                "validation_results.json"};
 
-// In folders of output_dir; those of a model in output_dir too, and the files that src/files/model_file_names.h has.
+// In folders of output_dir; those of a model in output_dir too, and the files that src/files/input_file.h has.
 inline constexpr const char* kModelAndStateFiles[] = {"averaged_evaluation_records.bin",
                                                       "bascule_state.json",
                                                       "config.json",

@@ -10,11 +10,8 @@
 
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
-#include <string>
 #include <type_traits>
-#include <utility>
 
 #include "src/base/digest.h"
 #include "src/base/error.h"

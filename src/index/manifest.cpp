@@ -11,20 +11,17 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
-#include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/index/index_file.h"
 #include "src/index/manifest_builder.h"
 #include "src/index/manifest_readers.h"
 #include "src/index/open_manifest.h"
 #include "src/index/relevance.h"
-#include "src/text/nfc.h"
+#include "src/text/unicode_tables.h"
 
 namespace bascule {
 namespace {

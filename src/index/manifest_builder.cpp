@@ -10,7 +10,6 @@
 
 #include <xxhash.h>
 
-#include "src/base/error.h"
 #include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/index/index_file.h"

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 #include "src/index/line_reader.h"
 #include "src/index/manifest_readers.h"
 

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/index/manifest.h"
 
 namespace bascule {

@@ -18,7 +18,6 @@
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/files/input_file.h"
 
 namespace bascule {

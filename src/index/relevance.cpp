@@ -5,13 +5,11 @@
 #include <array>
 #include <charconv>
 #include <limits>
-#include <numeric>
 #include <unordered_map>
 #include <utility>
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/index/data_files.h"
 #include "src/index/line_reader.h"
 #include "src/index/manifest_builder.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
 
 namespace bascule {
 namespace {

@@ -9,9 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <limits>
 
-#include "src/base/error.h"
 #include "src/files/input_file.h"
 
 namespace bascule {

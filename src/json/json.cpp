@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/digest.h"
-#include "src/base/error.h"
 #include "src/files/input_file.h"
 
 namespace bascule {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
 #include <string_view>
-#include <utility>
 
+#include "src/base/check.h"
 #include "src/base/utf8.h"
+#include "src/judge/examples.h"
 #include "src/judge/statistics.h"
 
 namespace bascule {
@@ -184,5 +184,166 @@ void add_tagged_examples(Report* report, const std::vector<TaggedRow>& rows, con
                                     marked(rows[place], of_row.predicted, of_row.labelled, tags)});
   }
 }
+
+// Judges a model that gives words tags: the figures of run_ner.py, which are seqeval's, over the tokens that have a
+// label. Leaves predictions.jsonl, and in the report the figures of each type and the rows with the most mistakes.
+
+namespace {
+
+constexpr Metric kPrecision = {"precision", "precision of entities", 0, true, false, 2, 2};
+constexpr Metric kRecall = {"recall", "recall of entities", 1, true, false, 3, 3};
+constexpr Metric kEntityF1 = {"f1", "F1 of entities", 2, true, false, 1, 1};
+constexpr Metric kTagAccuracy = {"accuracy", "accuracy of tags", 6, true};
+constexpr Metric kTokenTagMetrics[] = {kEntityF1, kPrecision, kRecall, kTagAccuracy};
+
+constexpr char kTokenTagNote[] =
+    "`precision`, `recall`, `f1` and `accuracy` are those of `run_ner.py`: the first three of entities of all types "
+    "together, as seqeval counts them in its default mode, the last of tags. Words that truncation cuts off are not "
+    "judged.";
+
+constexpr std::int64_t kWordBytes = 100;  // of a word with its tags and probability, in predictions.jsonl
+
+// Counts of the entities that end in a row. An entity may begin in an earlier row (Entity::kEarlier), and rows are
+// taken in any order: whether labels and predictions agree on that begin is known only once all rows are there.
+struct EntityTally {
+  struct Side {
+    std::int32_t entities = 0;
+    std::int32_t last_begin = Entity::kEarlier;  // in the row; kEarlier: none begins in it
+  };
+  Side labelled, predicted;
+  std::int32_t both = 0;            // labelled and predicted, and begin in the row
+  std::int32_t both_but_begin = 0;  // the same but for their begin, which is in an earlier row
+  std::int32_t both_of_first = 0;   // labelled and predicted if no row comes before this one
+};
+
+// The entity as part of the first row: no earlier row has its begin, so it begins with the row.
+Entity from_begin(Entity entity) noexcept {
+  entity.begin = std::max(entity.begin, 0);
+  return entity;
+}
+
+class TokenTags final : public Judge {
+ public:
+  explicit TokenTags(const JudgeShape& shape) : Judge(shape), tags_(shape.classes), classes_(output("logits").cols) {
+    BASCULE_CHECK(static_cast<std::int64_t>(shape.classes.size()) == classes_);
+    read(&logits_, "logits");
+    read(&hits_, "hits");
+    offsets_ = field_number("text_offsets");
+    tagged_ = field_number("labelled_rows");
+    labels_ = field_number("labels");
+    words_ = field_number("label_words");
+    plan(Part::kRows, &judged_, shape.max_rows);
+    plan(Part::kPredictions, &counts_, shape.predicted_rows);
+    plan(Part::kPredictions, &kept_, shape.predicted_rows * shape.counted_of_a_row);
+  }
+
+  const char* file() const override { return kPredictionsFile; }
+  std::int64_t file_bytes(std::int64_t of_manifest) const override {
+    return predictions_bytes(of_manifest, shape().predicted_rows, shape().counted_of_a_row * kWordBytes);
+  }
+
+  void write_files(const JudgedFiles& files, Report* report) const override {
+    if (!keeps_predictions()) return;
+    write_predictions(
+        files, rows(), nullptr,
+        [&](JsonStream& out, std::int64_t, std::int64_t row) { add_tagged_row(out, tagged_row(files, row)); },
+        {nullptr, nullptr});
+    if (files.manifest.is_unlabelled()) return;
+    std::vector<TaggedRow> tagged;
+    for (const std::int32_t row : rows()) tagged.push_back(tagged_row(files, row));
+    add_tagged_examples(report, tagged, tags_);
+  }
+
+ protected:
+  void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
+    const std::int32_t *const offsets = batch.field<std::int32_t>(offsets_), *const tagged =
+                                                                                 batch.field<std::int32_t>(tagged_);
+    const std::int64_t all = static_cast<std::int64_t>(sums->counted);
+    sums->right = static_cast<double>(std::count(hits_, hits_ + all, 1));
+    std::int64_t begin = 0;
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
+      std::int64_t end = begin;
+      while (end < all && tagged[end] < offsets[s + 1]) ++end;
+      take_row(batch, s, begin, end);
+      begin = end;
+    }
+  }
+
+  void move_row(std::int64_t to, std::int64_t from) noexcept override { judged_[to] = judged_[from]; }
+
+  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
+    if (sums->counted == 0.0) return;
+    struct Begin {
+      std::int64_t row = 0;
+      std::int32_t place = 0;
+      bool operator==(const Begin& other) const noexcept { return row == other.row && place == other.place; }
+    };
+    Begin labelled, predicted;  // of the last entity so far
+    LabelCounts counts;
+    for (std::int64_t row = 0; row < record->samples; ++row) {
+      const EntityTally& one = judged_[row];
+      counts.labelled += one.labelled.entities;
+      counts.predicted += one.predicted.entities;
+      counts.both += row == 0 ? one.both_of_first : one.both + (labelled == predicted ? one.both_but_begin : 0);
+      if (one.labelled.last_begin != Entity::kEarlier) labelled = {row, one.labelled.last_begin};
+      if (one.predicted.last_begin != Entity::kEarlier) predicted = {row, one.predicted.last_begin};
+    }
+    (*record)[kPrecision] = counts.precision();
+    (*record)[kRecall] = counts.recall();
+    (*record)[kEntityF1] = counts.f1();
+    (*record)[kTagAccuracy] = sums->share_right();
+  }
+
+ private:
+  // The labelled tokens [begin, end) of the batch are those of sample s.
+  void take_row(const Batch& batch, std::int64_t s, std::int64_t begin, std::int64_t end) noexcept {
+    const std::int32_t *const labels = batch.field<std::int32_t>(labels_), *const words =
+                                                                               batch.field<std::int32_t>(words_);
+    const std::int64_t row = batch.rows[s];
+    EntityTally& judged = judged_[row] = EntityTally();
+    EntityFinder labelled(tags_), predicted(tags_);
+    const auto end_entities = [&](bool ends_labelled, const Entity& of_labels, bool ends_predicted,
+                                  const Entity& of_predictions) {
+      if (ends_labelled) ++judged.labelled.entities;
+      if (ends_predicted) ++judged.predicted.entities;
+      if (!ends_labelled || !ends_predicted) return;
+      if (of_labels == of_predictions) ++(of_labels.begin == Entity::kEarlier ? judged.both_but_begin : judged.both);
+      if (from_begin(of_labels) == from_begin(of_predictions)) ++judged.both_of_first;
+    };
+    Entity of_labels, of_predictions;
+    for (std::int64_t token = begin; token < end; ++token) {
+      ClassPrediction best;
+      predict_classes(logits_ + token * classes_, classes_, &best, 1);
+      const bool ends_labelled = labelled.take(labels[token], &of_labels);
+      end_entities(ends_labelled, of_labels, predicted.take(best.id, &of_predictions), of_predictions);
+      if (keeps_predictions())
+        kept_[row * shape().counted_of_a_row + token - begin] = {words[token], labels[token], best.id,
+                                                                 best.probability};
+    }
+    const bool ends_labelled = labelled.finish(&of_labels);
+    end_entities(ends_labelled, of_labels, predicted.finish(&of_predictions), of_predictions);
+    judged.labelled.last_begin = labelled.last_begin();
+    judged.predicted.last_begin = predicted.last_begin();
+    if (keeps_predictions()) counts_[row] = static_cast<std::int32_t>(end - begin);
+  }
+
+  TaggedRow tagged_row(const JudgedFiles& files, std::int64_t row) const {
+    return {row, files, {kept_ + row * shape().counted_of_a_row, static_cast<std::size_t>(counts_[row])}};
+  }
+
+  const EntityTags tags_;
+  const std::int64_t classes_;
+  const float* logits_ = nullptr;       // (labelled tokens, classes)
+  const std::int32_t* hits_ = nullptr;  // (labelled tokens), 1 where the largest logit is the label's
+  int offsets_ = -1, tagged_ = -1, labels_ = -1, words_ = -1;  // fields
+  EntityTally* judged_ = nullptr;                              // by row
+  std::int32_t* counts_ = nullptr;                             // by row: its labelled tokens
+  TokenTag* kept_ = nullptr;                                   // by row, counted_of_a_row each
+};
+
+}  // namespace
+
+extern const JudgeKind kTokenTags;
+const JudgeKind kTokenTags = judge_kind<TokenTags>("token_tags", kTokenTagMetrics, true, kTokenTagNote);
 
 }  // namespace bascule

@@ -2,12 +2,9 @@
 #include "src/judge/judge.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
-#include <vector>
 
 #include "src/base/check.h"
-#include "src/base/span.h"
 
 namespace bascule {
 namespace {

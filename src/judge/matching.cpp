@@ -5,8 +5,8 @@
 
 #include "src/base/elementary.h"
 #include "src/base/span.h"
+#include "src/judge/examples.h"
 #include "src/judge/judge.h"
-#include "src/judge/predictions.h"
 #include "src/judge/statistics.h"
 
 namespace bascule {

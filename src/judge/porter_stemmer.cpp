@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paper's steps in its order, on the letters in place: no step makes a word longer than it was given. "NLTK" marks
 // what the paper does not have.
-#include "src/judge/porter_stemmer.h"
+#include "src/judge/rouge.h"
 
 #include <algorithm>
 #include <string_view>

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/base/span.h"
-#include "src/judge/porter_stemmer.h"
 
 namespace bascule {
 namespace {

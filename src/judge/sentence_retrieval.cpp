@@ -13,7 +13,6 @@
 #include "src/index/relevance.h"
 #include "src/judge/examples.h"
 #include "src/judge/judge.h"
-#include "src/judge/ranking.h"
 #include "src/judge/retrieval.h"
 #include "src/judge/statistics.h"
 

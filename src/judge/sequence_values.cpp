@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/base/messages.h"
+#include "src/base/error.h"
+#include "src/judge/examples.h"
 #include "src/judge/judge.h"
-#include "src/judge/predictions.h"
 #include "src/judge/statistics.h"
 
 namespace bascule {

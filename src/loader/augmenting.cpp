@@ -7,7 +7,6 @@
 #include "src/base/check.h"
 #include "src/base/elementary.h"
 #include "src/base/philox.h"
-#include "src/base/span.h"
 
 namespace bascule {
 namespace {

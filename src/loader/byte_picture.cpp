@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/loader/byte_picture.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace bascule {

@@ -16,8 +16,7 @@ namespace bascule {
 // Planes R, G, B of side x side bytes, rows from the top, no gaps. `copy`: as much again, for operations that read what
 // they replace.
 struct BytePicture {
-  std::uint8_t* pixels;
-  std::uint8_t* copy;
+  std::uint8_t *pixels, *copy;
   std::int64_t side;
 
   std::int64_t plane() const { return side * side; }

@@ -15,7 +15,6 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/span.h"
 
 namespace bascule {
 namespace {

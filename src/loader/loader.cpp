@@ -3,21 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string>
 #include <system_error>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
-#include "src/base/span.h"
 #include "src/files/input_file.h"
-#include "src/index/picture_folder.h"
-#include "src/loader/label_count.h"
 #include "src/loader/loader_parts.h"
-#include "src/loader/media.h"
-#include "src/loader/stream.h"
 #include "src/loader/worker.h"
 #include "src/loader/workers.h"
 

@@ -102,7 +102,7 @@ struct LoaderSettings {
   RandomErasingSettings random_erasing;
   Interpolation interpolation = Interpolation::kBicubic;
   double centre_crop_ratio = 1.0;
-  double mixup_alpha = 0.0, cutmix_alpha = 0.0;  // of the shuffled streams; see mixing.h
+  double mixup_alpha = 0.0, cutmix_alpha = 0.0;  // of the shuffled streams; see augmenting.h
   ProcessorRules processor;
 
   OnBadSample on_bad_sample = OnBadSample::kStop;

@@ -9,9 +9,9 @@
 #include "src/loader/augmenting.h"
 #include "src/loader/loader.h"
 #include "src/loader/media.h"
+#include "src/loader/ring.h"
 #include "src/loader/sample.h"
 #include "src/loader/sampler.h"
-#include "src/loader/slot.h"
 
 namespace bascule {
 

@@ -7,12 +7,9 @@
 #include <cmath>
 #include <cstdio>
 #include <iterator>
-#include <string>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/philox.h"
-#include "src/base/span.h"
 
 namespace bascule {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/loader/mixing.h"
+#include "src/loader/augmenting.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "src/index/manifest.h"
+#include "src/loader/augmenting.h"
 #include "src/loader/masking.h"
-#include "src/loader/mixing.h"
-#include "src/loader/slot.h"
+#include "src/loader/ring.h"
 #include "src/loader/write_text.h"
 
 namespace bascule {

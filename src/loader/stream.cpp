@@ -7,7 +7,6 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/loader/label_count.h"
-#include "src/loader/sample.h"
 #include "src/loader/workers.h"
 
 namespace bascule {

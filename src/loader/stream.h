@@ -16,11 +16,9 @@
 #include "src/index/picture_folder.h"
 #include "src/loader/augmenting.h"
 #include "src/loader/media.h"
-#include "src/loader/mixing.h"
 #include "src/loader/ring.h"
 #include "src/loader/sample.h"
 #include "src/loader/sampler.h"
-#include "src/loader/slot.h"
 
 namespace bascule {
 

@@ -14,8 +14,8 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/elementary.h"
 #include "src/base/error.h"
-#include "src/base/float_environment.h"
 
 namespace bascule {
 namespace {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/base/span.h"
 
 namespace bascule {
 namespace {

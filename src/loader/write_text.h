@@ -14,7 +14,7 @@
 #include "src/corpus/corpus.h"
 #include "src/index/manifest.h"
 #include "src/loader/masking.h"
-#include "src/loader/slot.h"
+#include "src/loader/ring.h"
 #include "src/text/tokenizer.h"
 
 namespace bascule {

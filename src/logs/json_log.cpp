@@ -10,7 +10,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -21,7 +20,6 @@
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
-#include "src/logs/step_record.h"
 
 namespace bascule {
 namespace {

@@ -27,7 +27,6 @@
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/logs/json_log.h"
-#include "src/logs/step_record.h"
 
 namespace bascule {
 namespace {

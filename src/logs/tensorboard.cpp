@@ -13,12 +13,9 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
-#include <vector>
 
 #include "src/base/error.h"
-#include "src/base/span.h"
 #include "src/files/durable_write.h"
-#include "src/logs/tensorboard.h"
 
 namespace bascule {
 namespace {

@@ -2,7 +2,6 @@
 #include "src/models/bridgetower.h"
 
 #include "src/base/check.h"
-#include "src/models/towers.h"
 
 namespace bascule {
 namespace {

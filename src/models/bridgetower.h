@@ -2,6 +2,7 @@
 // BridgeTower, recorded as a graph. The same layers give the graphs that train, evaluate and predict.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -50,5 +51,14 @@ std::int64_t image_rows(const BridgeTowerConfig& config, std::int64_t height, st
 // Tensors of the class's checkpoint that take no part in this head's forward pass, with the law of their fresh values:
 // they are copied from the source checkpoint to ours, or made anew.
 std::vector<ParameterPiece> unused_tensors(const BridgeTowerConfig& config, ModelHead head);
+
+// The towers of a contrastive model alone: what a text or a picture is compared by. Neither embedding depends on the
+// cross-modal layers, so a search records no layer of them and loads none of their weights.
+
+// Packed captions to (B, contrastive_hidden_size), rows of length 1, kept: BridgeTowerOutputs::text_embeds.
+Tensor record_text_embeds(Graph& graph, const BridgeTowerConfig& config);
+
+// Pictures of height x width to (B, contrastive_hidden_size), rows of length 1, kept: BridgeTowerOutputs::image_embeds.
+Tensor record_image_embeds(Graph& graph, const BridgeTowerConfig& config, std::int64_t height, std::int64_t width);
 
 }  // namespace bascule

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // BridgeTower as a family: contrastive retrieval, image-text matching and masked language modelling on one body.
-#include "src/models/bridgetower_family.h"
+#include "src/models/bridgetower.h"
 
 #include <algorithm>
 #include <string>
 
-#include "src/models/bridgetower.h"
 #include "src/models/families.h"
 #include "src/models/recorder.h"
 #include "src/models/towers.h"

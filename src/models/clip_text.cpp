@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/models/clip_text.h"
+#include "src/models/pipeline_configs.h"
 
 #include "src/models/config_values.h"
 #include "src/models/families.h"

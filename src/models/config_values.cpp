@@ -4,7 +4,6 @@
 #include <map>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 
 namespace bascule {
 

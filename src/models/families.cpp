@@ -5,8 +5,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
 #include "src/json/json.h"
 #include "src/models/bridgetower.h"

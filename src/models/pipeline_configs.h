@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations of a pipeline's UNet and autoencoder.
+// The configurations of a pipeline's UNet, autoencoder and text encoder.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "kernels/activation.h"
 
 namespace bascule {
 
@@ -45,5 +47,19 @@ struct VaeConfig {
 
 // Throws Error kData naming the file and the key, also for what cannot be computed yet.
 VaeConfig read_vae_config(const std::string& path);
+
+// The text encoder of a pipeline.
+
+// config.json of the text encoder of a pipeline, with the class defaults of Transformers 5.23 for what it leaves out.
+
+struct ClipTextConfig {
+  std::int64_t vocab_size = 49408, hidden_size = 512, intermediate_size = 2048;
+  std::int64_t num_hidden_layers = 12, num_attention_heads = 8, max_position_embeddings = 77;
+  Activation hidden_act = Activation::kQuickGelu;
+  float layer_norm_eps = 1e-5f;
+};
+
+// Throws Error kData naming the file and the key, also where the model cannot be built.
+ClipTextConfig read_clip_text_config(const std::string& path);
 
 }  // namespace bascule

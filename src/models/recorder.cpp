@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/check.h"
+
 namespace bascule {
 
 ParameterPiece piece(std::string name, std::vector<std::int64_t> shape, std::int64_t first, InitialValue initial) {
@@ -185,6 +187,17 @@ std::vector<std::string> TiedDecoder::notes() const {
   return {
       "the folder's decoder differs from its word table: both are trained, and config.json will say "
       "tie_word_embeddings = false"};
+}
+
+Tensor Recording::output(const std::string& name) const {
+  const auto found = std::find_if(outputs.begin(), outputs.end(), [&](const auto& one) { return one.name == name; });
+  BASCULE_CHECK(found != outputs.end());
+  return found->tensor;
+}
+
+bool serves(const Model& model, Use use) {
+  const std::vector<Use> uses = model.uses();
+  return std::find(uses.begin(), uses.end(), use) != uses.end();
 }
 
 }  // namespace bascule

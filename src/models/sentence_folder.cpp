@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/models/config_values.h"
 
 namespace bascule {

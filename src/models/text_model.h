@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "src/models/families.h"
-#include "src/models/sentence_head.h"
 #include "src/models/text_heads.h"
 
 namespace bascule {

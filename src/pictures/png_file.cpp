@@ -4,20 +4,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <csetjmp>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <png.h>
 #include <zlib.h>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/span.h"
 #include "src/base/utf8.h"
 #include "src/files/durable_write.h"
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/base/span.h"
-#include "src/plan/place.h"
 
 namespace bascule {
 namespace {

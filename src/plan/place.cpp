@@ -6,8 +6,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "src/base/span.h"
-
 namespace bascule {
 namespace {
 

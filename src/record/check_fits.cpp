@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
-#include "src/base/error.h"
-#include "src/base/readable.h"
 #include "src/base/span.h"
 
 namespace bascule {

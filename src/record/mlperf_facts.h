@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "src/judge/evaluation_figure.h"
 #include "src/logs/mlperf_log.h"
+#include "src/logs/step_record.h"
 #include "src/record/recorded_run.h"
 
 namespace bascule {

@@ -11,8 +11,6 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/judge/judge.h"
-#include "src/models/families.h"
 #include "src/session/model_folder.h"
 #include "src/text/tokenizer_kinds.h"
 

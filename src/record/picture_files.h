@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a drawing run's pictures: NNNNN.png of each, and images.jsonl with a line of each, in the order
-// in which they were made, and of a run that is over in the order of the list. A picture is done once its line is
-// there, and its file: both are written whole or not at all. What another start has left counts as far as it was
-// checked: the line by its checksum, the file by the digest of its pixels, which the line has.
-//
-//   PictureFiles files(list, width, height, digests, settings);   // before the seal: reads what is there
-//   files.seal(memory); files.open();                             // files.bytes() of it
-//   status = files.write(number, pixels, seconds, &drawn);        // sealed: allocates nothing
-//   status = files.log(drawn, latents);
+// The pictures of a run that draws: their list, and their files.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +11,51 @@
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/distributed/shared_memory.h"
+#include "src/generate/pipeline.h"
 #include "src/pictures/picture_log.h"
 #include "src/pictures/png_file.h"
-#include "src/record/picture_list.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
+
+// The pictures of a run that draws, in order: each prompt num_images_per_prompt times. Before the seal.
+
+// A text, tokenised once wherever it is used.
+struct DrawnText {
+  std::string text;
+  std::vector<std::int32_t> ids;
+};
+
+// The largest number of a picture alone or first in its row: the numbers of all that may follow are integers too.
+inline constexpr std::int64_t kLargestNoise = (std::int64_t{1} << 62) - 1;
+
+struct ListedPicture {
+  std::int32_t prompt = 0, negative = 0;  // numbers of texts; negative: "" without guidance
+  std::uint64_t seed = 0;
+  std::int64_t noise = 0;  // the number of its noise under that seed
+};
+
+struct PictureList {
+  std::vector<DrawnText> texts;  // different ones
+  std::vector<ListedPicture> pictures;
+  std::vector<std::string> notes;  // for people: texts that were cut
+};
+
+// A picture's noise is that of (seed, its number in the list), or, where its row of prompts_file has a seed of its own,
+// of (that seed, its number among the row's pictures): it then does not depend on its place in the list. A row that has
+// a number of the noise counts from that one.
+// Throws Error kSettings for the settings, kData naming the file and the line.
+PictureList list_pictures(const Settings& settings, const PromptTokenizer& tokenizer);
+
+// The files of a drawing run's pictures: NNNNN.png of each, and images.jsonl with a line of each, in the order
+// in which they were made, and of a run that is over in the order of the list. A picture is done once its line is
+// there, and its file: both are written whole or not at all. What another start has left counts as far as it was
+// checked: the line by its checksum, the file by the digest of its pixels, which the line has.
+//
+//   PictureFiles files(list, width, height, digests, settings);   // before the seal: reads what is there
+//   files.seal(memory); files.open();                             // files.bytes() of it
+//   status = files.write(number, pixels, seconds, &drawn);        // sealed: allocates nothing
+//   status = files.log(drawn, latents);
 
 // "00042.png": five digits, or as many as the largest number needs.
 class PictureName {

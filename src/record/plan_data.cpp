@@ -8,14 +8,11 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/index/relevance.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/media.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/preprocessor.h"
-#include "src/record/data_classes.h"
-#include "src/record/data_rows.h"
 #include "src/record/resume_check.h"
 
 namespace bascule {

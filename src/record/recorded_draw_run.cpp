@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/readable.h"
 #include "src/checkpoint/hf_folder.h"
-#include "src/files/model_file_names.h"
+#include "src/files/input_file.h"
 #include "src/runtime/choose_isa.h"
 
 namespace bascule {

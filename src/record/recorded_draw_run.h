@@ -15,7 +15,6 @@
 #include "src/generate/drawer.h"
 #include "src/record/check_fits.h"
 #include "src/record/picture_files.h"
-#include "src/record/picture_list.h"
 #include "src/record/recorded_run.h"
 
 namespace bascule {

@@ -5,22 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
-#include "src/base/span.h"
 #include "src/distributed/launch.h"
 #include "src/loader/loader_parts.h"
 #include "src/machine/process_limits.h"
 #include "src/record/check_fits.h"
-#include "src/record/plan_control.h"
 #include "src/record/plan_data.h"
-#include "src/record/recomputation.h"
 #include "src/record/record_graphs.h"
-#include "src/record/replayed_graphs.h"
 #include "src/record/resume_check.h"
-#include "src/record/unread_settings.h"
+#include "src/record/run_inputs.h"
 #include "src/runtime/choose_isa.h"
 #include "src/session/shared_by_ranks.h"
 #include "src/session/tensor_hashes.h"

@@ -3,19 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <string>
 #include <string_view>
 
-#include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
-#include "src/base/readable.h"
-#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/index/row_digests.h"
 #include "src/json/json.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files and facts of a training run.
+// The files and facts of a training run, and settings that would do nothing, or harm.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,10 @@
 #include "src/base/readable.h"
 #include "src/files/input_file.h"
 #include "src/graph/parameters.h"
+#include "src/loader/loader.h"
+#include "src/record/opened_model.h"
 #include "src/record/recorded_run.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -35,5 +38,18 @@ std::string parameters_text(const ParameterSet& parameters);
 
 // Build, ISA, engine, seed and digests: what is needed to get the same bits.
 std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa);
+
+// Keys of [data] and [model] that are set but that this model, head and data do not read.
+
+// One line for people: "settings: ignored: data.image_column (the model reads no pictures), ..."; empty: every key
+// that differs from its default is read. Before the seal.
+std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader);
+
+// Keeps a run from writing among its data. Before the seal, and before anything is written.
+
+// Throws Error (kSettings) where training.output_dir, or the store of report.tracking_dir, lies in a folder that the
+// run reads a split from: its files would be read as data, and a class folder would have a class without pictures from
+// then on.
+void check_output_is_apart(const Settings& settings);
 
 }  // namespace bascule

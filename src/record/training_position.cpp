@@ -2,7 +2,6 @@
 #include "src/record/training_position.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <type_traits>
 

@@ -11,7 +11,7 @@
 #include "src/base/clock.h"
 #include "src/base/digest.h"
 #include "src/files/durable_write.h"
-#include "src/pictures/picture_bytes.h"
+#include "src/pictures/picture_decoder.h"
 
 namespace bascule {
 namespace {

@@ -2,12 +2,10 @@
 #include "src/replay/evaluate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
 
 #include "src/base/clock.h"
-#include "src/base/span.h"
 
 namespace bascule {
 namespace {

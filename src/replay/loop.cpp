@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/base/clock.h"
-#include "src/record/plan_control.h"
+#include "src/record/plan_data.h"
 
 namespace bascule {
 

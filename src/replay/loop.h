@@ -208,7 +208,7 @@ class TrainingLoop {
   EvaluationRecord last_validation_, last_test_;        // without steps: none in this process
   EvaluationRecord average_validation_, average_test_;  // the same of the averaged weights
   std::int64_t other_rows_until_ = -1;  // up to this update validations were of other rows, or cut otherwise
-  bool saves_first_ = false;            // see plan_control.h
+  bool saves_first_ = false;            // see plan_data.h
   EvaluationFigure mlperf_figure_;      // what the MLPerf log has of each evaluation
   // For a save, in the rank that writes.
   std::vector<std::int64_t> replaced_rows_;

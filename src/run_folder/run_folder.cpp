@@ -11,13 +11,9 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/base/paths.h"
-#include "src/base/readable.h"
-#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/distributed/agreement.h"
 #include "src/files/durable_write.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -14,9 +13,9 @@
 #include "src/base/paths.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/json/json.h"
-#include "src/judge/evaluation_figure.h"
 #include "src/logs/json_log.h"
 #include "src/logs/progress.h"
+#include "src/logs/step_record.h"
 #include "src/pictures/picture_log.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"

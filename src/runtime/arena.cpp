@@ -11,7 +11,6 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/error.h"
-#include "src/base/span.h"
 
 namespace bascule {
 namespace {

@@ -32,8 +32,7 @@ class Arena {
   void lock() const;  // mlock: never swapped. Throws Error kMemory where the system refuses
 
  private:
-  std::byte* base_ = nullptr;
-  std::byte* shared_ = nullptr;
+  std::byte *base_ = nullptr, *shared_ = nullptr;
   std::size_t bytes_ = 0;
   HugePages huge_pages_;
 };

@@ -2,7 +2,6 @@
 #include "src/runtime/tape.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace bascule {
 namespace {

@@ -18,8 +18,7 @@ struct TapeMemory {
   float* gradients = nullptr;  // may be null for a graph without backward
   float* fixed_parameters = nullptr;
   std::uint16_t* rounded_parameters = nullptr;  // null where none are stored as bf16
-  std::byte* workspace = nullptr;
-  std::byte* thread_scratch = nullptr;
+  std::byte *workspace = nullptr, *thread_scratch = nullptr;
   std::size_t thread_scratch_bytes = 0;  // of one thread
   // By parameter, in elements from `gradients`; null: where the parameter itself lies in the trained range.
   const std::int64_t* gradient_offsets = nullptr;

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "src/base/clock.h"
-#include "src/base/float_environment.h"
+#include "src/base/elementary.h"
 #include "src/base/futex.h"
 
 namespace bascule {

@@ -8,16 +8,13 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
-#include "src/base/readable.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/machine/machine.h"
-#include "src/record/plan_control.h"
+#include "src/record/plan_data.h"
 
 namespace bascule {
 namespace {

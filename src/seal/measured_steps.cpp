@@ -6,7 +6,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/record/replayed_graphs.h"
+#include "src/record/record_graphs.h"
 #include "src/replay/evaluate.h"
 #include "src/replay/loop.h"
 #include "src/runtime/guard.h"

@@ -10,7 +10,6 @@
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/span.h"
-#include "src/distributed/group.h"
 #include "src/settings/settings.h"
 
 namespace bascule {

@@ -6,14 +6,12 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/checkpoint/checkpoint.h"
 #include "src/files/input_file.h"
 #include "src/runtime/choose_isa.h"
-#include "src/seal/model_folder.h"
+#include "src/seal/sealed_writers.h"
 
 namespace bascule {
 namespace {

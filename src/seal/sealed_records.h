@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fifth part of the seal: records, logs and tracking.
+// The fifth and sixth part of the seal: records, logs and tracking; the judge and the evaluations.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "src/distributed/group.h"
 #include "src/logs/mlflow_run.h"
 #include "src/logs/progress.h"
 #include "src/record/recorded_run.h"
 #include "src/record/training_position.h"
+#include "src/replay/evaluate.h"
 #include "src/replay/loop.h"
 #include "src/runtime/arena.h"
 #include "src/settings/settings.h"
@@ -68,5 +72,29 @@ class SealedRecords {
 
 // Where TensorBoard events of a run lie.
 std::string events_folder(const RunSettings& run);
+
+// The sixth part of the seal: the judge in its memory, and the evaluations of the weights and of their average. Before
+// the seal; throws Error kData where the tokenizer's files are damaged.
+
+class SealedEvaluation {
+ public:
+  // With a sealed session. Seals run.graphs.judge, and what generates texts. run and group outlive this.
+  SealedEvaluation(RecordedRun& run, const Arena& arena, Group& group);
+  SealedEvaluation(const SealedEvaluation&) = delete;
+  SealedEvaluation& operator=(const SealedEvaluation&) = delete;
+
+  Evaluation* of_weights() { return of_weights_ ? &*of_weights_ : nullptr; }  // null: nothing is evaluated
+  Evaluation* of_average() { return of_average_ ? &*of_average_ : nullptr; }  // null: no average is
+  bool judges_average() const { return of_average_.has_value(); }
+  // By id; rank 0's, where predictions name tokens.
+  const std::vector<std::string>& token_texts() const { return token_texts_; }
+
+ private:
+  void seal_texts(RecordedRun& run, const Arena& arena);
+
+  std::unique_ptr<BatchRunner> runner_, averaged_runner_;
+  std::optional<Evaluation> of_weights_, of_average_;
+  std::vector<std::string> token_texts_;
+};
 
 }  // namespace bascule

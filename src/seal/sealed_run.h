@@ -25,7 +25,6 @@
 #include "src/logs/progress.h"
 #include "src/record/recorded_run.h"
 #include "src/replay/loop.h"
-#include "src/seal/sealed_evaluation.h"
 #include "src/seal/sealed_loader.h"
 #include "src/seal/sealed_records.h"
 #include "src/seal/sealed_weights.h"

@@ -6,11 +6,9 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/distributed/group.h"
-#include "src/seal/model_folder.h"
 #include "src/seal/same_files.h"
+#include "src/seal/sealed_writers.h"
 #include "src/session/parameter_values.h"
 
 namespace bascule {

@@ -4,16 +4,23 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <optional>
-#include <string>
+#include <system_error>
 #include <utility>
 
-#include "src/checkpoint/checkpoint.h"
+#include "src/base/paths.h"
+#include "src/files/input_file.h"
+#include "src/generate/generation_config.h"
+#include "src/index/data_files.h"
+#include "src/index/glob.h"
+#include "src/json/json.h"
+#include "src/pictures/preprocessor.h"
 #include "src/record/resume_check.h"
 #include "src/replay/loop.h"
-#include "src/seal/disk_demand.h"
-#include "src/seal/model_folder.h"
 #include "src/session/parameter_values.h"
+#include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
 namespace {
@@ -108,6 +115,113 @@ void SealedWriters::make_best_reader(const RecordedRun& run, const SealedWeights
   std::optional<HfFolderPlan> files;
   if (!final_model_) files.emplace(model_folder(run, weights, trained.data()));
   best_weights_ = std::make_unique<WeightsReader>(final_model_ ? *final_model_ : *files, trained);
+}
+
+namespace {
+
+constexpr std::size_t kMostNamed = 20;
+
+// A model that learnt from words with a space before each finds them at the beginning of a text too, if the tokenizer
+// puts a space there. Transformers takes words from no other tokenizer, and run_ner.py saves such a one. Where no file
+// beside the tokenizer says by which class it is read, the model's config.json would name another one.
+void add_tokenizer(HfFolderContents* contents, const RecordedRun& run) {
+  constexpr char kConfig[] = "tokenizer_config.json";
+  if (!run.opened.tokenizer) return;
+  contents->tokenizer_folder = run.settings.model.tokenizer_name.resolved;
+  const bool puts_space = run.opened.inputs.reads_words && run.opened.tokenizer->spaces_words_alone();
+  if (!puts_space && !stands_without_class(contents->tokenizer_folder)) return;
+  const std::string path = contents->tokenizer_folder + "/" + kConfig;
+  Json config = std::filesystem::exists(path) ? read_json_file(path) : Json::object();
+  if (puts_space) {
+    config["add_prefix_space"] = true;
+  } else {
+    config["tokenizer_class"] = "PreTrainedTokenizerFast";
+    // By this class Transformers 5 types the second text of a pair only where the names of inputs say so.
+    if (run.opened.tokenizer->second_type() == 1 && !config.contains("model_input_names"))
+      config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
+  }
+  contents->texts.push_back({kConfig, json_text(config, 2) + "\n"});
+}
+
+// The rules by which pictures are made ready, where the model reads any.
+void add_preprocessor(HfFolderContents* contents, const RecordedRun& run) {
+  const std::int64_t side = run.opened.inputs.image_side;
+  if (side <= 0) return;
+  const std::string& folder = run.settings.model.model_name_or_path.resolved;
+  const std::string processor = run.opened.family->image_processor;
+  if (processor_file_of(folder).empty()) {
+    contents->texts.push_back({"preprocessor_config.json", default_processor_text(side, processor)});
+  } else if (run.opened.family->resizes_pictures && !makes_squares(folder, side, processor)) {
+    contents->texts.push_back({"preprocessor_config.json", square_processor_text(folder, side, processor)});
+  } else {
+    contents->preprocessor_folder = folder;
+  }
+}
+
+template <std::size_t N>
+bool is_one_of(const std::string& name, const char* const (&names)[N]) {
+  return std::any_of(std::begin(names), std::end(names), [&](const char* one) { return matches_glob(one, name); });
+}
+
+// Whether a name in a model's folder is of what a finished folder has or replaces: a model's files, or those of a run.
+bool is_known(const std::string& name) {
+  constexpr const char* kOtherNames[] = {"model-*-of-*.safetensors", "pytorch_model*.bin",
+                                         "pytorch_model.bin.index.json", "checkpoint-*"};
+  return is_one_of(name, kTokenizerFiles) || is_one_of(name, kPreprocessorFiles) || is_one_of(name, kGenerationFiles) ||
+         is_one_of(name, kModelAndStateFiles) || is_one_of(name, kResultFiles) || is_one_of(name, kRunFolders) ||
+         is_one_of(name, kOtherNames);
+}
+
+// How texts are written: as the run wrote them.
+void add_generation(HfFolderContents* contents, const RecordedRun& run) {
+  const Settings& settings = run.settings;
+  const Json options = generation_config_to_write(settings.model.model_name_or_path.resolved,
+                                                  run.graphs.texts ? &run.graphs.texts->options : nullptr,
+                                                  settings.generation.length(settings.data));
+  contents->texts.push_back({kGenerationFiles[0], json_text(options, 2) + "\n"});
+}
+
+}  // namespace
+
+HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained) {
+  const OpenedModel& opened = run.opened;
+  HfFolderContents contents;
+  Json config = config_to_write(read_json_file(opened.config_path), opened.model->architecture());
+  opened.model->complete_config(&config);
+  contents.config_json = json_text(config, 2) + "\n";
+  if (serves(*opened.model, Use::kDecode)) add_generation(&contents, run);
+  add_tokenizer(&contents, run);
+  add_preprocessor(&contents, run);
+  if (opened.sentence) {
+    for (SentenceFile& file : sentence_files(*opened.sentence, opened.model->embedding_width()))
+      contents.texts.push_back({std::move(file.name), std::move(file.text)});
+  }
+  if (const ModelCode code = opened.model->code(); code.file != nullptr)
+    contents.texts.push_back({code.file, code.text});
+  const ParameterMemory memory = run.session.parameter_memory();
+  contents.tensors = tensors_to_write(*memory.set, *memory.layout, trained, memory.fixed, "");
+  for (TensorToWrite& tensor : weights.unused_to_write()) contents.tensors.push_back(std::move(tensor));
+  return contents;
+}
+
+std::string files_left_behind(const RecordedRun& run) {
+  const char* const code = run.opened.model->code().file;
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(run.settings.model.model_name_or_path.resolved, failure), end;
+       !failure && entry != end; entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_of_sentence =
+        run.opened.sentence &&
+        (is_one_of(name, kSentenceFiles) || is_one_of(name, kSentenceFolders) || name == run.settings.words.body);
+    if (name.front() == '.' || is_known(name) || is_of_sentence || (code != nullptr && name == code)) continue;
+    std::error_code ignored;
+    names.push_back(shown_path(name) + (entry->is_directory(ignored) ? "/" : ""));
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMostNamed ? text + " and " + std::to_string(names.size() - kMostNamed) + " more" : text;
 }
 
 }  // namespace bascule

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seventh part of the seal: what a run that trains writes weights with, and reads the best ones back with. The
-// folder of the finished model and that of its average are planned, the writer of checkpoints has its memory, and the
-// disk has room for all of it: hours of training are not to end at a full disk that could be foreseen. Nothing is
-// written here. Before the seal; throws Error, kDisk where there is no room.
+// The seventh part of the seal: the files that a run writes weights to.
 #pragma once
 
 #include <deque>
@@ -16,11 +13,16 @@
 #include "src/distributed/group.h"
 #include "src/record/recorded_run.h"
 #include "src/seal/disk_demand.h"
-#include "src/seal/sealed_evaluation.h"
+#include "src/seal/sealed_records.h"
 #include "src/seal/sealed_weights.h"
 #include "src/update/optimizer_states.h"
 
 namespace bascule {
+
+// The seventh part of the seal: what a run that trains writes weights with, and reads the best ones back with. The
+// folder of the finished model and that of its average are planned, the writer of checkpoints has its memory, and the
+// disk has room for all of it: hours of training are not to end at a full disk that could be foreseen. Nothing is
+// written here. Before the seal; throws Error, kDisk where there is no room.
 
 // The files themselves, of these writers, each of which may be null. Before the seal.
 ModelFiles files_to_hold(const CheckpointWriter* checkpoints, const HfFolderPlan* final_model,
@@ -53,5 +55,25 @@ class SealedWriters {
   std::unique_ptr<CheckpointWriter> checkpoints_;
   std::unique_ptr<WeightsReader> best_weights_;
 };
+
+// The files of checkpoints and of the folder that a run writes.
+
+// The names of the files that a checkpoint has beside tensors and state, in the order in which the loop writes them:
+// written by the writer of checkpoints, read back by those parts of the seal whose contents they are.
+
+inline constexpr char kStepRecords[] = "step_records.bin";
+inline constexpr char kEvaluationRecords[] = "evaluation_records.bin";
+inline constexpr char kPictureDigestsFile[] = "picture_digests.bin";
+inline constexpr char kAveragedRecords[] = "averaged_evaluation_records.bin";  // where an average is evaluated
+
+// The contents of the Hugging Face folder that a run writes: its configuration, the files of its sources, and its
+// tensors. Before the seal; throws Error.
+
+// trained: the weights in the arena, or their average. weights: outlives what is made of the contents.
+HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained);
+
+// "a, b/ and 3 more": files of the folder that the run begins from that the finished one will lack, as nothing here
+// knows what they say of the model; "" for none.
+std::string files_left_behind(const RecordedRun& run);
 
 }  // namespace bascule

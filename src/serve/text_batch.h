@@ -13,7 +13,7 @@
 #include "src/base/batch.h"
 #include "src/base/span.h"
 #include "src/models/model.h"
-#include "src/session/packed_text.h"
+#include "src/session/packed_batch.h"
 
 namespace bascule {
 

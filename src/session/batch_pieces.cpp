@@ -2,7 +2,6 @@
 #include "src/session/batch_pieces.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/graph/backward.h"

@@ -28,8 +28,7 @@ namespace bascule {
 struct ParameterMemory {
   const ParameterSet* set = nullptr;
   const ParameterLayout* layout = nullptr;
-  float* trained = nullptr;
-  float* fixed = nullptr;
+  float *trained = nullptr, *fixed = nullptr;
   std::uint16_t* rounded = nullptr;
 
   Elements elements(int parameter) const {

@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "src/base/span.h"
-#include "src/distributed/group.h"
 
 namespace bascule {
 

@@ -2,12 +2,10 @@
 #include "src/session/session.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/span.h"
 #include "src/graph/element_types.h"
-#include "src/update/gradient_ring.h"
 
 namespace bascule {
 namespace {

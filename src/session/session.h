@@ -18,7 +18,6 @@
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/tape.h"
 #include "src/session/parameter_values.h"
-#include "src/update/fused_update.h"
 #include "src/update/gradient_ring.h"
 #include "src/update/optimizer_states.h"
 #include "src/update/update.h"
@@ -90,8 +89,7 @@ class Training {
   const ParameterLayout* layout_ = nullptr;
   const KernelTable* kernels_ = nullptr;
   Group* group_ = nullptr;
-  float* gradients_ = nullptr;
-  float* averages_ = nullptr;
+  float *gradients_ = nullptr, *averages_ = nullptr;
   float* gradient_sums_ = nullptr;  // with a ring: of all ranks
   std::vector<float*> rings_;       // by local rank
   OptimizerStates states_;

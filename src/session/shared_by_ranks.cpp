@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "src/base/span.h"
-
 namespace bascule {
 
 std::size_t GatheredRows::bytes(std::int64_t samples, std::int64_t cols) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/settings/absolute_paths.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <string_view>
 
 #include "src/base/paths.h"
 #include "src/settings/keys.h"

@@ -7,7 +7,6 @@
 
 #include "src/base/batch.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/settings/keys.h"
 #include "src/settings/settings.h"
 #include "src/settings/validate.h"

@@ -82,8 +82,7 @@ using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, RangeKey, TextKey, Pa
                              FreezeKey, ChoiceKey, ChoiceOrPathKey>;
 
 struct Key {
-  const char* table;
-  const char* name;
+  const char *table, *name;
   KeyKind kind;
   KeyEffect effect;
   const char* meaning;                 // Markdown, one line, with the unit

@@ -37,8 +37,7 @@ std::string resume_legend();
 struct KeyRule {
   std::string key;    // "data.ring_slots"
   std::string value;  // canonical
-  const char* word;
-  const char* resume_meaning;
+  const char *word, *resume_meaning;
 };
 // One rule for each key, in the order of the reference.
 std::vector<KeyRule> resume_rules(const Settings& settings);

@@ -5,13 +5,11 @@
 #include <filesystem>
 #include <iterator>
 #include <sstream>
-#include <utility>
 
 #include "src/base/error.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
 #include "src/text/clip.h"
-#include "src/text/side_tokens.h"
 
 namespace bascule {
 namespace {

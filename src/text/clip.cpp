@@ -3,15 +3,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "src/base/utf8.h"
 #include "src/text/bpe_files.h"
 #include "src/text/byte_level_bpe.h"
-#include "src/text/nfc.h"
 #include "src/text/unicode_tables.h"
 #include "src/text/vocabulary.h"
 

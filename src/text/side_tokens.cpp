@@ -8,7 +8,6 @@
 #include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/base/utf8.h"
-#include "src/json/json.h"
 #include "src/text/byte_level_bpe.h"
 #include "src/text/unicode_tables.h"
 

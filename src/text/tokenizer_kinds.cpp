@@ -15,7 +15,7 @@
 #include "src/text/clip.h"
 #include "src/text/unigram.h"
 #include "src/text/vocabulary.h"
-#include "src/text/word_piece.h"
+#include "src/text/word_piece_files.h"
 
 namespace bascule {
 namespace {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "src/base/span.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
-#include "src/text/side_tokens.h"
 #include "src/text/unicode_tables.h"
 
 namespace bascule {

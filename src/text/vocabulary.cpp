@@ -8,7 +8,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include <xxhash.h>
@@ -16,7 +15,6 @@
 #include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/base/utf8.h"
-#include "src/text/bpe_files.h"
 
 namespace bascule {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/text/word_piece.h"
+#include "src/text/word_piece_files.h"
 
 #include <xxhash.h>
 
@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/text/unicode_tables.h"
-#include "src/text/word_piece_files.h"
 
 namespace bascule {
 namespace {

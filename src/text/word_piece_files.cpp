@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string_view>
 
 #include "src/base/error.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
-#include "src/text/side_tokens.h"
-#include "src/text/unicode_tables.h"
 
 namespace bascule {
 

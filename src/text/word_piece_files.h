@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a WordPiece tokenizer, and how it normalises a text.
+// BERT's WordPiece, as Transformers' BertTokenizer with tokenizers 0.23: special tokens written in the text are taken
+// first; then the text is cleaned, marks are dropped and case is lowered where the files say so, it is split at white
+// space and punctuation, and each word is cut from the left into the longest pieces of the vocabulary. A word that
+// cannot be, or that has more than 100 characters, is one unknown token. Before the seal; throws Error (kData).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -11,10 +15,18 @@
 
 #include "src/base/utf8.h"
 #include "src/text/side_tokens.h"
+#include "src/text/tokenizer.h"
 #include "src/text/tokenizer_kinds.h"
 #include "src/text/unicode_tables.h"
 
 namespace bascule {
+
+// tokenizer.json, or vocab.txt and tokenizer_config.json.
+std::unique_ptr<const Tokenizer> load_word_piece(const TokenizerFolder& folder);
+// Each token as the files write it.
+std::vector<std::string> word_piece_texts(const TokenizerFolder& folder);
+
+// The files of a WordPiece tokenizer, and how it normalises a text.
 
 // How BERT's WordPiece normalises a text: what is no text is removed, Chinese characters get spaces around them, marks
 // are dropped, case is lowered.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "src/base/span.h"
 #include "src/distributed/bucket_reducer.h"
 
 namespace bascule {

@@ -10,7 +10,6 @@
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/graph/backward.h"
 #include "src/graph/element_types.h"
 #include "src/json/json.h"

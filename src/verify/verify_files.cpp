@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "src/base/error.h"
-#include "src/base/messages.h"
 #include "src/models/sentence_folder.h"
 #include "src/session/model_folder.h"
 

@@ -16,7 +16,6 @@
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"
 #include "src/json/json.h"
-#include "src/judge/porter_stemmer.h"
 #include "src/judge/rouge.h"
 #include "src/update/schedule.h"
 

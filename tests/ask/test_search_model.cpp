@@ -12,7 +12,6 @@
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/models/bridgetower.h"
-#include "src/models/bridgetower_family.h"
 #include "src/models/families.h"
 #include "tests/ask/finished_run.h"
 #include "tests/support/reference_dir.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/messages.h"
+#include "src/base/error.h"
 
 #include <gtest/gtest.h>
 

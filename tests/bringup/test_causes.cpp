@@ -11,7 +11,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/bringup/profile.h"
 #include "tests/machine/fact_tree.h"
 
 namespace bascule {

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "src/base/error.h"
-#include "src/bringup/profile.h"
 #include "src/json/json.h"
 
 namespace bascule {

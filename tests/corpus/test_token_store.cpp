@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/corpus/text_part.h"
 #include "tests/corpus/number_tokenizer.h"
 #include "tests/support/temporary_folder.h"
 

@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/index/manifest.h"
 #include "src/index/manifest_builder.h"
-#include "src/index/manifest_part.h"
+#include "src/index/open_manifest.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace bascule {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a folder's scheduler_config.json means, for its own class and for another that is asked for.
-#include "src/generate/sampler_options.h"
+#include "src/generate/samplers.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/generate/samplers.h"
 #include "src/json/json.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/index/manifest_part.h"
+#include "src/index/open_manifest.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/index/open_manifest.h"
 #include "src/index/picture_folder.h"
 #include "tests/index/tar_writer.h"
 #include "tests/support/temporary_folder.h"

@@ -8,7 +8,6 @@
 
 #include "src/base/error.h"
 #include "src/index/manifest.h"
-#include "src/index/manifest_part.h"
 #include "src/index/open_manifest.h"
 #include "src/index/row_digests.h"
 #include "tests/support/temporary_folder.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/judge/evaluation_figure.h"
+#include "src/logs/step_record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stems against those of nltk 3.10.
-#include "src/judge/porter_stemmer.h"
+#include "src/judge/rouge.h"
 
 #include <gtest/gtest.h>
 

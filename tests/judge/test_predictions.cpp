@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines of predictions.jsonl from hand-made batches, of which some rows are left out.
-#include "src/judge/predictions.h"
+#include "src/judge/examples.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "src/judge/examples.h"
 #include "tests/judge/judging.h"
 
 namespace bascule::test {

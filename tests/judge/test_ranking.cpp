@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures of ranked documents and correlations beside those of sentence-transformers, for scores of which many are
 // equal: tests/data/retrieval.json.
-#include "src/judge/ranking.h"
+#include "src/judge/retrieval.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/reference/sampling.h"
+#include "kernels/reference/elementwise.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace bascule::test::test_sampling {

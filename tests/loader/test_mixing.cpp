@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixup and cutmix: draws against tools/make_mix_goldens.py, which makes them apart; batches against the same batches
 // unmixed.
-#include "src/loader/mixing.h"
+#include "src/loader/augmenting.h"
 
 #include <gtest/gtest.h>
 

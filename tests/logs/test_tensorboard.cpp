@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include "src/base/error.h"
-#include "src/logs/tensorboard.h"
 
 namespace bascule {
 namespace {

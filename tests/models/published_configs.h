@@ -52,4 +52,13 @@ inline const std::map<std::string, std::string> kPublishedConfigs = {
                        "tie_word_embeddings": false})"},
 };
 
+// The extents of a batch of BridgeTower.
+inline BatchCounts bridgetower_counts(std::int64_t samples, std::int64_t text_tokens, std::int64_t masked_tokens = 0) {
+  BatchCounts counts;
+  counts[kSamples] = samples;
+  counts[kTextTokens] = text_tokens;
+  counts[kMaskedTokens] = masked_tokens;
+  return counts;
+}
+
 }  // namespace bascule::test

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "src/json/json.h"
-#include "src/models/clip_text.h"
 #include "src/models/families.h"
 #include "src/models/pipeline_configs.h"
 #include "tests/support/files.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/pictures/picture_bytes.h"
+#include "src/pictures/picture_decoder.h"
 
 #include <gtest/gtest.h>
 

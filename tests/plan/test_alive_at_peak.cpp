@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/plan/draw_arena.h"
+#include "src/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
 

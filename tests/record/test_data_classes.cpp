@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/record/data_classes.h"
+#include "src/record/data_rows.h"
 
 #include <gtest/gtest.h>
 

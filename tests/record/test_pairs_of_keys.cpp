@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/last_words.h"
 #include "src/json/json.h"
 #include "src/models/families.h"
 #include "tests/record/demo_run.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which pictures a run draws: prompts of the settings or of a file, their seeds, the noise that each begins with.
-#include "src/record/picture_list.h"
+#include "src/record/picture_files.h"
 
 #include <algorithm>
 #include <string>

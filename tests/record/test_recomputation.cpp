@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/record/recomputation.h"
+#include "src/plan/choose_recompute.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "src/graph/backward.h"
 #include "src/graph/operations.h"
 #include "src/graph/recompute.h"
-#include "src/plan/draw_arena.h"
+#include "src/plan/memory_plan.h"
 #include "src/runtime/threads.h"
 #include "src/session/session.h"
 #include "tests/graph/graph_run.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/text/nfc.h"
+#include "src/text/unicode_tables.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 
 #include "src/base/utf8.h"
 #include "src/json/json.h"
-#include "src/text/unicode_tables.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/update/fused_update.h"
+#include "src/update/update.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures to image rows.
-#include <algorithm>
 
 #include "src/base/check.h"
 #include "src/graph/backward.h"
