@@ -201,8 +201,11 @@ std::string html_with_heading(const Table& table) {
 
 std::string html_of(const std::vector<NamedText>& pairs) {
   std::string out = "<table class=\"pairs\"><tbody>\n";
-  for (const NamedText& pair : pairs)
-    out += "<tr><th scope=\"row\">" + html_escape(pair.name) + "</th><td>" + html_escape(pair.value) + "</td></tr>\n";
+  for (const NamedText& pair : pairs) {
+    std::string name = html_escape(pair.name);  // a long key breaks behind an underscore, not within a word
+    for (std::size_t at = 0; (at = name.find('_', at)) != std::string::npos;) name.insert(++at, "<wbr>");
+    out += "<tr><th scope=\"row\">" + name + "</th><td>" + html_escape(pair.value) + "</td></tr>\n";
+  }
   return pairs.empty() ? "" : out + "</tbody></table>\n";
 }
 
@@ -241,7 +244,7 @@ Table operations_table(const std::vector<OperationTime>& operations) {
     table.rows.push_back({one.name, readable_count(one.calls), readable_seconds(one.seconds),
                           readable_percent(one.seconds / all), bar_cell(one.seconds / operations.front().seconds),
                           rate <= 0.0   ? "–"
-                          : rate < 10.0 ? readable_number(rate).c_str()
+                          : rate < 10.0 ? formatted("%.2g", rate)
                                         : readable_count(std::llround(rate)).c_str()});
     if (has_limits)
       table.rows.back().push_back(one.seconds > 0.0 ? readable_percent(one.limit_seconds / one.seconds).c_str() : "");

@@ -63,7 +63,7 @@ std::string pictures_list(const DrawPage& page) {
 constexpr const char* kSearchStyle = R"css(
 .asked{display:flex;gap:20px;align-items:center;margin-top:10px}.asked img{flex:none;max-width:160px;max-height:160px;border-radius:8px}
 .asked h1{margin:0;min-width:0}
-.found{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(200px,100%),1fr))}
+.found{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(165px,100%),1fr))}
 .found li{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px;min-width:0;break-inside:avoid}
 .found.texts{grid-template-columns:1fr}.found.texts p{font-size:15px;white-space:pre-line}
 .found .picture{margin-bottom:8px;overflow:hidden}
@@ -234,13 +234,13 @@ std::string shell_word(const std::string& text) {
 
 std::string draw_html(const DrawPage& drawn) {
   HtmlPage page;
-  page.product = "Bascule";
+  page.product = "Bascule drawing report";
   page.title = drawn.title;
   page.style = kDrawStyle;
-  page.sections = {{"Figures", html_of(drawn.figures), false},
+  page.sections = {{"Figures", html_of(drawn.figures)},
                    {"Pictures", pictures_list(drawn), false},
                    {"Time of the UNet's calls by operation", operations_section(drawn.operations), false},
-                   {"Settings", settings_html(drawn.settings), false}};
+                   {"Settings", settings_html(drawn.settings)}};
   page.footer = "The pictures lie beside this page, which holds small copies and loads nothing.";
   return html_page(page);
 }

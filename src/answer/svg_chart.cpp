@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/base/utf8.h"
 
 namespace bascule {
 namespace {
@@ -20,6 +21,8 @@ constexpr double kBottom = 236.0;
 // As many as can still be told apart.
 constexpr std::size_t kLineStretches = 240;
 constexpr std::size_t kReadings = 80;
+constexpr std::size_t kReadingName = 36;  // bytes of a name in a reading
+constexpr double kReadingLetter = 10.0;   // about the width of a letter in the largest type of a reading
 
 struct Axes {
   std::vector<double> x_ticks;
@@ -209,6 +212,13 @@ std::vector<SeriesGroup> groups_of(const std::vector<ChartSeries>& series) {
   return groups;
 }
 
+// The end of a name: that of a path tells runs apart.
+std::string short_name(const std::string& name) {
+  std::size_t begin = name.size() > kReadingName ? name.size() - kReadingName : 0;
+  while (begin < name.size() && utf8_bytes_at(name, begin) == 0) ++begin;
+  return begin == 0 ? name : "…" + name.substr(begin);
+}
+
 // Appears while the pointer is on the strip from left to right: a line, and a dot and a text for each series.
 void add_reading(std::string& out, const Axes& axes, const ChartOptions& options,
                  const std::vector<ChartSeries>& series, const SeriesGroup& group, std::size_t at, double left,
@@ -220,18 +230,24 @@ void add_reading(std::string& out, const Axes& axes, const ChartOptions& options
          "\" y=\"" + top + "\" height=\"" + html_number(kBottom - kTop) + "\"/><line x1=\"" + x + "\" x2=\"" + x +
          "\" y1=\"" + top + "\" y2=\"" + html_number(kBottom) + "\"/>";
   const bool at_right = axes.across(value) > (axes.left + kRight) / 2;
-  const std::string text_x = html_number(axes.across(value) + (at_right ? -9 : 9));
-  const std::string place = html_escape(options.x_name) + " " + readable_count(std::llround(value));
-  std::string lines = "<tspan x=\"" + text_x + "\">" + place + "</tspan>";
-  std::string title = place;
+  const std::string place = options.x_name + " " + readable_count(std::llround(value)).c_str();
+  const auto reading = [&](std::size_t i) {
+    return short_name(series[i].name) + " " + value_text(options, series[i].points[at].y);
+  };
+  std::size_t letters = place.size();
+  for (const std::size_t i : group) letters = std::max(letters, utf8_characters(reading(i)));
+  const double width = kReadingLetter * static_cast<double>(letters), beside = axes.across(value) + (at_right ? -9 : 9);
+  const std::string text_x = html_number(at_right ? std::max(beside, width) : std::min(beside, kWidth - width));
+  std::string lines = "<tspan x=\"" + text_x + "\">" + html_escape(place) + "</tspan>";
+  std::string title = html_escape(place);
   for (const std::size_t i : group) {
     const double y = series[i].points[at].y;
     if (!std::isfinite(y)) continue;
     const std::string colour = "c" + std::to_string(i + 1);
-    const std::string reading = html_escape(series[i].name) + " " + value_text(options, y);
     out += "<circle class=\"" + colour + "\" r=\"4\" cx=\"" + x + "\" cy=\"" + html_number(axes.up(y)) + "\"/>";
-    lines += "<tspan class=\"" + colour + "\" x=\"" + text_x + "\" dy=\"1.3em\">" + reading + "</tspan>";
-    title += " · " + reading;
+    lines +=
+        "<tspan class=\"" + colour + "\" x=\"" + text_x + "\" dy=\"1.3em\">" + html_escape(reading(i)) + "</tspan>";
+    title += " · " + html_escape(series[i].name) + " " + value_text(options, y);
   }
   out += "<text y=\"" + html_number(kTop + 12) + (at_right ? "\" text-anchor=\"end\">" : "\">") + lines +
          "</text><title>" + title + "</title></g>\n";

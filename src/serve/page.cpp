@@ -34,14 +34,14 @@ img{max-width:100%;display:block}
 
 constexpr std::string_view kMarkup = R"html(<main>
 <h1></h1>
-<p id="facts">Answers are the same bytes whatever else is asked.</p>
+<p id="facts">The same input gets the same answer, byte for byte, whatever else is asked.</p>
 <form>
 <label hidden>Text<input name="text" autocomplete="off"></label>
 <label hidden>Compared with these texts, one a line<textarea name="others" rows="4">a cat
 a red car
 the sea at night</textarea></label>
 <label hidden>Picture<input name="picture" type="file" accept="image/*"></label>
-<label>Key, where one is asked for<input name="key" type="password" autocomplete="off"></label>
+<label>API key, if the server asks for one<input name="key" type="password" autocomplete="off"></label>
 <button>Ask</button>
 </form>
 <div id="out" aria-live="polite"></div>

@@ -37,7 +37,7 @@ std::string unbalanced(const std::string& html) {
     const std::string tag = html.substr(at + 1, end - at - 1);
     const std::string name = tag.substr(0, tag.find_first_of(" /\n", 1));
     at = end;
-    if (name == "!DOCTYPE" || name == "meta" || name == "br" || tag.back() == '/') continue;
+    if (name == "!DOCTYPE" || name == "meta" || name == "br" || name == "wbr" || tag.back() == '/') continue;
     if (name[0] != '/') {
       open.push_back(name);
     } else if (open.empty() || "/" + open.back() != name) {
@@ -233,6 +233,24 @@ TEST(Html, ValuesOfAChartHaveTheirUnit) {
   EXPECT_TRUE(contains(chart_of(html, "Validation, %"), "text → image, R@5 <b>55.0 %</b>"));
   EXPECT_EQ(count(chart_of(html, "Time of a step, ms"), " ms</b></span>"), 4u);
   EXPECT_FALSE(contains(chart_of(html, "Loss"), "%"));
+}
+
+TEST(Html, ReadingOfALongNameStaysInItsChart) {
+  const std::string name = "runs/" + std::string(60, 'y') + "/last-part";
+  std::vector<ChartPoint> points;
+  for (int step = 0; step <= 20; ++step) points.push_back({static_cast<double>(step), 0.5});
+  const std::string chart = line_chart({"Loss"}, {{name, points, false, false}});
+  const std::string reading = "…" + name.substr(name.size() - 36) + " 0.5000</tspan>";
+  EXPECT_EQ(count(chart, reading), points.size());
+  EXPECT_EQ(count(chart, "<title>step 7 · " + name + " 0.5000"), 1u) << "its tooltip has the whole name";
+  // 44 letters of 10 units in a chart of 560.
+  EXPECT_EQ(count(chart, "<tspan x=\"120\">"), 8u) << "from the left";
+  EXPECT_EQ(count(chart, "<tspan x=\"440\">"), 6u) << "to the right";
+}
+
+TEST(Html, KeyBreaksBehindAnUnderscore) {
+  EXPECT_TRUE(contains(html_of(std::vector<NamedText>{{"warmup_steps", "a_b"}}),
+                       "<th scope=\"row\">warmup_<wbr>steps</th><td>a_b</td>"));
 }
 
 TEST(Html, FiguresThatAreNoFractionsHaveAChartOfTheirOwnWithoutPercent) {
