@@ -19,8 +19,8 @@ namespace {
 
 constexpr char kMatching[] = "match";
 
-// The command that asks the folder's model: of the head that config.json names. A body alone makes vectors. A model of
-// pairs that no command asks: kMatching.
+// The command that asks the folder's model: of the head that config.json names, or of the family's first head if that
+// one pre-trains on pairs of texts. A body alone makes vectors. A model of pairs with a picture: kMatching.
 std::string asking_command(const std::string& folder) {
   const std::string body = body_folder(folder), path = body + "/config.json";
   if (!std::filesystem::exists(path))
@@ -34,7 +34,7 @@ std::string asking_command(const std::string& folder) {
   for (const FamilyHead& head : family.heads) {
     const bool is_asked = std::string_view(head.command).size() > 0;
     if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end())
-      return is_asked ? head.command : head.words.reads_labels ? kMatching : "";
+      return is_asked ? head.command : head.words.reads_pairs ? command : head.words.reads_labels ? kMatching : "";
     if (head.words.embeds_texts) command = head.command;
   }
   return command;

@@ -94,6 +94,11 @@ class Serve(unittest.TestCase):
                 self.assertEqual([[(one["token_str"], one["score"]) for one in mask] for mask in answer], [[(one["token"], one["probability"]) for one in mask] for mask in wanted])
                 status, _, body = server.ask("/fill-mask", {"inputs": "a cat"})
                 self.assertEqual((status, json.loads(body)), (422, {"error": "an input has no mask token", "error_type": "Validation"}))
+        pretrained = shutil.copytree(self.folder / "words", self.folder / "pretrained")  # as a run with head = "pretraining" leaves it
+        config = json.loads((pretrained / "config.json").read_text())
+        (pretrained / "config.json").write_text(json.dumps({**config, "architectures": ["BertForPreTraining"]}))
+        with Served(pretrained) as server:
+            self.assertEqual(self.answer(server, "/fill-mask", {"inputs": text, "parameters": {"top_k": 7}}), answer)
         self.assertEqual(answer[0][0]["sequence"].count("[MASK]"), 1)
         done = run("classify", self.folder / "classes", "--json", *self.texts[:3])
         wanted = [[{"label": one["label"], "score": one["probability"]} for one in text["labels"]] for text in json.loads(done.stdout)["texts"]]
