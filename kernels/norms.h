@@ -9,8 +9,8 @@
 
 namespace bascule {
 
-// Layer and root mean square normalisation of rows, alone or joined to the residual sum before them. The latter
-// subtracts no mean and adds nothing: `mean`, `beta` and d_beta_part are not read. Sources: Ba et al. 2016, section 3;
+// Layer and root mean square normalisation of rows, alone or joined to the residual sum before them. RMS norm
+// subtracts no mean and adds no beta: `mean`, `beta` and d_beta_part are not read. Sources: Ba et al. 2016, section 3;
 // torch.nn.LayerNorm (biased variance). Zhang and Sennrich 2019, section 3; T5LayerNorm of Transformers.
 
 // sum[r,:] = x[r,:] + dropout(h[r,:])                        (h null: sum is x, and `sum` is not written)

@@ -32,13 +32,13 @@
 namespace bascule {
 namespace {
 
-// Locks the folder of a run that is not finished, by the first rank. True: it is.
+// Called by the first rank. Locks the folder, unless the run in it is finished: then returns true.
 bool lock_folder(RunPhases& run, const Settings& settings, const RankPlace& place, std::optional<FolderLock>* lock) {
-  if (!place.launcher.empty()) {  // which keeps the folder
+  if (!place.launcher.empty()) {  // the launcher holds the lock and has looked
     lock->emplace(settings.run, settings.origin, FolderUser::kRank);
     return false;
   }
-  // A process that is ending removes checkpoints: a folder is looked at once it is free.
+  // The folder is read only once it is free: a process that is ending removes checkpoints.
   if (!is_in_use(settings.run.output_dir.resolved) && run.is_done(true)) return true;
   lock->emplace(settings.run, settings.origin, FolderUser::kProcess);
   return run.is_done(true);  // the other process may have finished the run
@@ -47,7 +47,7 @@ bool lock_folder(RunPhases& run, const Settings& settings, const RankPlace& plac
 int replay_and_finish(RunPhases& run, const Settings& settings, Group& group, bool json) {
   seal_memory();
   const Status status = run.replay();
-  SealedFigures figures = measure_sealed(group.local_size());
+  SealedFigures figures = measure_sealed(group.local_size());  // opens memory again
   run.check(status);
   group.set_phase(RankPhase::kFinishing);
   if (status.code == StatusCode::kStopped) {
@@ -72,13 +72,13 @@ int run_rank(std::unique_ptr<RunPhases> phases, const Settings& settings, const 
   Group group(place, {settings.distributed.timeout_seconds});
   return in_group(group, json, [&] {
     std::optional<FolderLock> lock;
-    const std::unique_ptr<RunPhases> run = std::move(phases);  // which goes before the lock and the group
+    const std::unique_ptr<RunPhases> run = std::move(phases);  // destroyed before the lock and the group
     group.take_cores();
     bool done = false;
     agree_on(group, [&] { done = group.is_first() && lock_folder(*run, settings, place, &lock); });
     if (any_of(group, done) || run->record(group, times)) return 0;
     catch_stop_signals(false);
-    const int threads = compute_threads(settings.machine, place);  // before any is pinned
+    const int threads = compute_threads(settings.machine, place);  // counts cores: before a thread is pinned
     if (group.is_first()) run->introduce();
     group.set_phase(RankPhase::kSealing);
     run->seal(group, times);
@@ -105,7 +105,7 @@ void refuse_machines_without_mpi(const Settings& settings) {
               "use one machine, or install libopenmpi-dev and build with -Dmpi=auto");
 }
 
-// The MPI library would end the process with thirty lines of its own. Returns the exit code: rank 0 tells it for all.
+// Without this the MPI library would end the process with thirty lines. Rank 0 throws; others return the exit code.
 int refuse_machines_without_pmix(const RankPlace& place) {
   if (place.rank != 0) return exit_code(ErrorKind::kSettings);
   throw Error(ErrorKind::kSettings, "the launcher's environment",
@@ -145,21 +145,21 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   refuse_serving(settings);
   std::vector<std::string> file_and_keys = command_line_keys(settings);
   if (!settings_file.empty()) file_and_keys.insert(file_and_keys.begin(), settings_file);
-  settings.serve = {};  // it comes afterwards
+  settings.serve = {};  // `bascule serve` reads it
   auto& where = settings.origin.where;
   for (auto at = where.begin(); at != where.end();)
     at = at->first == "serve" || at->first.rfind("serve.", 0) == 0 ? where.erase(at) : std::next(at);
   const bool draws = settings.draw.is_given;
   if (!draws) {
-    // Says what is wrong there before anything is read.
+    // Throws for a fault in [media_engine.simulation] before any file is read.
     (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
-    // Says also whether the ranks can be spread over the machines.
+    // planned_place() also throws where the ranks cannot be spread over the machines.
     settings.distributed.machines =
         place.is_alone() ? planned_place(settings.distributed, settings.origin).nodes : place.nodes;
     refuse_machines_without_mpi(settings);
     if (place.nodes > 1 && place.lacks_pmix) return refuse_machines_without_pmix(place);
   }
-  const Isa isa = choose_isa(settings);  // on any machine but the right one, before anything is read
+  const Isa isa = choose_isa(settings);  // throws on a machine without that ISA, before any file is read
   if (!draws) check_output_is_apart(settings);
   std::unique_ptr<RunPhases> run = (draws ? drawing_phases : training_phases)(settings, place, isa, json);
   if (is_launcher(settings, place))
@@ -170,7 +170,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
 
 namespace {
 
-// Sealed settings were made for a machine with these cores; threads without a core each would only wait for each other.
+// Sealed settings fix the number of threads. Threads without a core each would only wait for each other.
 void check_cores(const Settings& settings, const RankPlace& place) {
   const std::int64_t threads = settings.machine.threads, ranks = place.local_size;
   if (sealed_settings() == nullptr || threads * ranks <= usable_cores()) return;
@@ -194,13 +194,13 @@ bool is_launcher(const Settings& settings, const RankPlace& place) {
 
 int launch_run(const Settings& settings, const std::vector<std::string>& file_and_keys, bool json,
                const std::function<bool()>& is_done, const std::string& go_on) {
-  // While ranks whose launcher was killed still work in the folder, its files come and go: it is looked at once it is
-  // free.
+  // The folder is read only once it is free: ranks that outlived a killed launcher may still write and remove files in
+  // it.
   if (!is_in_use(settings.run.output_dir.resolved) && is_done()) return 0;
   const RankPlace place = planned_place(settings.distributed, settings.origin);
   catch_stop_signals(true);
   const FolderLock lock(settings.run, settings.origin, FolderUser::kLauncher);
-  // They may have finished the run.
+  // Those ranks may have finished the run.
   const bool was_finished = is_done();
   if (was_finished) return 0;
   mark_folder(settings);
@@ -216,7 +216,7 @@ int launch_run(const Settings& settings, const std::vector<std::string>& file_an
   launch.go_on = go_on;
   launch.stop = stop_signal();
   launch.end_at_once = end_at_once();
-  std::string document;  // one, whatever the ranks and their launcher say
+  std::string document;  // one for all ranks and the launcher
   const int code = launch_ranks(launch, json ? &document : nullptr);
   if (json && code != 0 && document.empty())
     document = document_of_exit_code(code, "", "a rank failed", "run the same command again to resume");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last phase: what the run kept is made into the model folder, embeddings, result files, model card and
-// report.html. The door is open again: allocates, throws Error.
+// report.html. After replay: allocates, throws Error.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ namespace bascule {
 
 // An operation of a graph is a value: its kind, its operands and its attributes. It can be copied, and emitted again
 // for other tensors. A kind is one constant: its name, how its gradient is made of other operations, what it costs,
-// what scratch it needs, and the steps that it becomes on a tape. One file under operations/ has a kind and its
-// gradient.
+// what scratch it needs, and the steps that it becomes on a tape. A kind and its gradient share a file under
+// operations/.
 
 class Backward;
 class Graph;
@@ -35,7 +35,7 @@ enum class Access : std::uint8_t {
   kWrite,
   kUpdate,    // reads what is there and writes it again
   kAdd,       // adds to what is there
-  kAddLater,  // the step's first write of a parameter's gradient: overwrites in the first micro-batch, then adds
+  kAddLater,  // the tape's first write of a parameter's gradient: overwrites in the first micro-batch, then adds
 };
 
 struct Operand {

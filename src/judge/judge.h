@@ -32,7 +32,7 @@ namespace bascule {
 //   judge->begin(rows)                       sealed
 //   judge->take(batch, manifest)             every batch once, in any order, by any rank: its places are its own
 //   judge->finish(threads, &record)          once all are taken; the rows judged are then together, in order
-//   judge->write_files(files, &report)       after the door has opened
+//   judge->write_files(files, &report)       after replay
 
 // A tensor that a replay leaves to be read, by the name that the model gives it.
 struct JudgedOutput {

@@ -6,7 +6,7 @@
 //   LoaderSettings settings; ... settings.streams = {train, validation};
 //   const LoaderPlan plan = plan_loader(settings);   // before the seal: reads texts and the sizes of files
 //   Loader loader(settings, plan, Span<std::byte>(memory, plan.total_bytes()));
-//   loader.stream(0).start(first_batch, end_batch);  // the door may be closed from here on
+//   loader.stream(0).start(first_batch, end_batch);  // memory may be sealed from here on
 //   const Batch* batch;
 //   Status status = loader.stream(0).next(&batch);   // kEndOfEpoch after end_batch - 1
 //   ...

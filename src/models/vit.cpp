@@ -18,7 +18,7 @@ constexpr char kViTHead[] = "image_classification", kViTBody[] = "vit", kViTPref
                kViTClassifier[] = "classifier", kViTArchitecture[] = "ViTForImageClassification";
 constexpr char kClassToken[] = "vit.embeddings.cls_token", kPositions[] = "vit.embeddings.position_embeddings";
 
-// A layer's two streams (norm before each part): z is the raw one, `normed` what the next part reads.
+// The two streams between layers, which normalise before each part: z is the residual sum, `normed` its norm.
 struct ViTState {
   Tensor z, normed;
   SampleRows rows;
@@ -40,7 +40,7 @@ struct ViTRecorder : Recorder {
 
 std::string layer_name(std::int64_t i) { return std::string(kViTPrefix) + "encoder.layer." + std::to_string(i); }
 
-// The norm that reads the raw stream behind layer i - 1.
+// The norm of the residual sum before layer i; after the last layer, the final norm.
 std::string next_norm(const ViTRecorder& r, std::int64_t i) {
   return i < r.config.num_hidden_layers ? layer_name(i) + ".layernorm_before" : std::string(kViTPrefix) + "layernorm";
 }
@@ -70,7 +70,8 @@ ViTState record_embeddings(ViTRecorder& r, std::int64_t height, std::int64_t wid
   return {z, norm(r, next_norm(r, 0), z, config.layer_norm_eps), rows};
 }
 
-// first_only: of the last layer the classifier reads each sample's first row alone; keys and values are of all rows.
+// first_only: for the last layer, of which the classifier reads only each sample's first row. Keys and values still
+// come from all rows.
 ViTState record_layer(ViTRecorder& r, std::int64_t i, ViTState state, bool first_only) {
   const std::string name = layer_name(i);
   r.graph.set_scope(name);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// [[training.groups]]: tensors that train at another rate, decay otherwise or keep their values. Before the seal.
+// Records the graphs of a run and makes the judge of its evaluations; then checks [[training.groups]]: tensors that
+// train at another rate, with another decay, or not at all. Before the seal.
 #include "src/record/record_graphs.h"
 
 #include <algorithm>

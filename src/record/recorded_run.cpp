@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory plan of a recorded run, and what its backward pass computes again. Before the seal.
+// Records a run (length, schedule, notes for people), then plans its memory and recomputation. Before the seal.
 #include "src/record/recorded_run.h"
 
 #include <algorithm>

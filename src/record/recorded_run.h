@@ -46,7 +46,7 @@ struct RecordedSplit {
 // How many updates there are, and where an epoch's end falls.
 struct TrainingLength {
   BatchCut cut;  // of an epoch into batches of all ranks
-  // Where epochs differ (`distinct`), of the first one.
+  // Of the first epoch, where epochs differ (`distinct`).
   std::int64_t batches_per_epoch = 0;
   std::int64_t updates_per_epoch =
       0;  // ceil(batches / accumulation): the last one of an epoch may have fewer micro-batches
@@ -54,23 +54,23 @@ struct TrainingLength {
   std::int64_t accumulation = 1;
   std::int64_t total_updates = 0;
   double epochs = 0.0;
-  std::int64_t gathered_samples = 0;  // most of all ranks that the training loss is made over; 0: each rank's own
+  std::int64_t gathered_samples = 0;  // at most, of all ranks, in one loss; 0: each rank has a loss of its own samples
   const DistinctBatches* distinct = nullptr;  // RunData's; null: every epoch has as many batches
-  std::vector<std::int64_t> updates_before;   // with it: of the epochs before each one, and of all
+  std::vector<std::int64_t> updates_before;   // where `distinct`: before each epoch, then of all epochs
 
-  // Where an update is: its epoch, and its micro-batches from the first one in the epoch on.
+  // Where an update is: its epoch, its first micro-batch within the epoch, and how many it has.
   struct Place {
     std::int64_t epoch = 0, batch = 0, batches = 0;
   };
   Place place_of(std::int64_t step) const noexcept;
-  // The number of its first micro-batch in the stream, which counts on from epoch to epoch.
+  // The number of an update's first micro-batch in the stream, which does not begin again with an epoch.
   std::int64_t batch_of(std::int64_t step) const noexcept;
-  // Samples of the first so many updates.
+  // The samples of the first `step` updates.
   std::int64_t samples_of(std::int64_t step) const noexcept;
   double epoch_of(std::int64_t step) const noexcept;
 };
 
-// Those of so many epochs, rounded up. Epochs that are not planned are as long as the last one that is.
+// The updates of so many epochs, rounded up. An epoch beyond the planned ones counts as the last planned one.
 std::int64_t updates_of_epochs(const TrainingLength& length, double epochs);
 
 // Weights of a run whose training was finished: they are evaluated again, and nothing is trained.
@@ -82,21 +82,21 @@ struct FinishedWeights {
 // The warm-up of a schedule of this many updates.
 std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps);
 
-// Where the tokens of a text corpus go that no earlier start has left in the run's folder.
+// Where new tokens of a text corpus go; tokens that an earlier start has left in the run's folder are used again.
 enum class NewTokens { kStayInMemory, kAreKept };
 
-// How long the sources and targets of large data are taken to be where no earlier start has left their lengths in the
-// cache: a run tokenises them all, a plan does not.
+// How long sources and targets of large data are assumed to be, if their lengths are not cached: a run measures them by
+// tokenising all, a plan takes the limits.
 enum class NewLengths { kAreMeasured, kAreLimits };
 
-// The labels of the training data say which classes a model has. A run that trains reads them; a bench of its
-// evaluation reads them too, although it trains nothing.
+// The labels of the training data say which classes a model has. A run reads them if it trains; a bench of its
+// evaluation reads them although it trains nothing.
 enum class TrainingLabels { kAreReadToTrain, kAreAlwaysRead };
 
 // The samples of a run, and how they are loaded.
 struct RunData {
   NewTokens new_tokens = NewTokens::kStayInMemory;
-  std::vector<std::string> token_files;  // that this start has made
+  std::vector<std::string> token_files;  // made by this start
   NewLengths new_lengths = NewLengths::kAreMeasured;
   TrainingLabels training_labels = TrainingLabels::kAreReadToTrain;
   RefusedRows* refused = nullptr;     // takes rows that a run refuses; null: the first one ends it
@@ -104,7 +104,7 @@ struct RunData {
   LoaderSettings loader;
   LoaderPlan plan;
   std::unique_ptr<DistinctBatches> distinct;  // of the training rows; null: batches may have a text twice
-  std::size_t distinct_bytes = 0;             // of them; in a RunVariant, which has none, those of its own batches
+  std::size_t distinct_bytes = 0;             // memory of `distinct`; a RunVariant knows its own, without batches
 
   const RecordedSplit* find(Split split) const;
   // The split that is evaluated last, whose files the judge writes; null where nothing is.
@@ -241,7 +241,8 @@ RankPlace planned_place(const DistributedSettings& distributed, const SettingsOr
 // machine.threads, or every core of the rank that control groups leave it the time of.
 int compute_threads(const MachineSettings& machine, const RankPlace& place);
 
-// At the seal: from here on no file of an index matters. Throws Error (kData) where one is damaged; it is gone then.
+// At the seal: reads the indexes into memory, so that their files may change. Throws Error kData where a file is
+// damaged; it has been removed then.
 void own_indexes(const RunData& data);
 
 }  // namespace bascule

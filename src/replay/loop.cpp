@@ -18,7 +18,7 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
       at_(position),
       control_(run.pace.control, position.best),
       agreement_(parts.group),
-      weights_(run.graphs.trains() ? run.graphs.of_loss().recording.losses.size() : 0),
+      batch_weights_(run.graphs.trains() ? run.graphs.of_loss().recording.losses.size() : 0),
       weights_step_(run.resume.finished ? run.resume.finished->step : position.global_step),
       other_rows_until_(run.resume.point && !has_same_validation(run.resume) ? position.global_step : -1),
       saves_first_(saves_first(run.settings.run.output_dir.resolved, run.resume)),
@@ -33,10 +33,10 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
   bad_rows_.resize(kMostBadRowsKept);
 }
 
-// The units of an update's weights, see UpdateWeights. Nobody knows yet how many rows of another stream than samples
-// are to come: the unit is the first micro-batch, and the update divides. Terms that share a gradient each need the
-// count of the whole update: labelled tokens are counted ahead.
-Status TrainingLoop::begin_weights(const RowsByTerm& first, std::int64_t index, std::int64_t batches) noexcept {
+// Sets the units of the batches' weights in an update (BatchWeights). With one term the unit is its rows in the first
+// micro-batch, because nobody knows yet how many are to come, and the update divides. Terms that share a gradient need
+// their rows in the whole update: samples follow from the cut of the epoch, labelled tokens are counted ahead.
+Status TrainingLoop::begin_batch_weights(const RowsByTerm& first, std::int64_t index, std::int64_t batches) noexcept {
   const std::vector<LossTerm>& losses = run_.graphs.of_loss().recording.losses;
   RowsByTerm units = first;
   for (std::size_t t = 0; losses.size() > 1 && batches > 1 && t < losses.size(); ++t) {
@@ -49,12 +49,12 @@ Status TrainingLoop::begin_weights(const RowsByTerm& first, std::int64_t index, 
       BASCULE_TRY(agreement_.reach(ok_status(), {&units[t], 1}));
     }
   }
-  weights_.begin(units);
+  batch_weights_.begin(units);
   return ok_status();
 }
 
-// Counts a micro-batch for its weights: the rows of all ranks, which the ranks tell each other. Where ranks meet before
-// their gradients are whole, all learn here that one of them has no batch. number: of the update's micro-batches.
+// Gives a micro-batch its weight, by the rows that it has in this rank and in all ranks. Where ranks meet early, all
+// learn here if one of them could not load its batch. number: among the update's micro-batches.
 Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::int64_t number,
                                  std::int64_t batches) noexcept {
   const std::vector<LossTerm>& losses = run_.graphs.of_loss().recording.losses;
@@ -67,8 +67,8 @@ Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::
   for (std::size_t t = 0; t < losses.size(); ++t) {
     if (losses[t].stream == kSamples) all[t] = static_cast<double>(batch->positions_of_all);
   }
-  if (number == 0) BASCULE_TRY(begin_weights(all, batch->index, batches));
-  weights_.count(own, all);
+  if (number == 0) BASCULE_TRY(begin_batch_weights(all, batch->index, batches));
+  batch_weights_.count(own, all);
   return ok_status();
 }
 
@@ -83,7 +83,7 @@ bool TrainingLoop::replay_without_samples(bool first) noexcept {
   return true;
 }
 
-// The last replay of an update that writes gradients begins: from its steps on they are final.
+// Call before the update's last replay that writes gradients: as its steps run, gradients become final.
 void TrainingLoop::begin_last_gradients() noexcept {
   Training& training = p_.session.training();
   p_.group.position().begin_gradients(at_.global_step + 1);
@@ -91,17 +91,17 @@ void TrainingLoop::begin_last_gradients() noexcept {
   if (FusedUpdate* const fused = training.fused()) fused->begin(update_settings());
 }
 
-// Counts the loss of the batch that its tape was replayed with last: the next replay of any tape may write there.
+// Adds the loss of the batch that was just replayed. Before the next replay of any tape, which may overwrite it.
 void TrainingLoop::add_loss() noexcept {
   const RecordedGraph& graph = run_.graphs.of_loss();
   const std::vector<LossTerm>& losses = graph.recording.losses;
   for (std::size_t t = 0; t < losses.size(); ++t)
-    loss_ +=
-        weights_.of_all(t) * weights_.share(t) * static_cast<double>(*p_.session.tape(graph.number).at(losses[t].loss));
+    loss_ += batch_weights_.of_all(t) * batch_weights_.share(t) *
+             static_cast<double>(*p_.session.tape(graph.number).at(losses[t].loss));
 }
 
-// Looks for a vector of the batch that its loss cannot compare with others, and notes the update's first one. As
-// add_loss(), before the next replay.
+// Looks for a vector that the loss cannot compare with others (zero, or not finite), and keeps the update's first one.
+// Like add_loss(), before the next replay.
 void TrainingLoop::look_at_vectors(const Batch& batch) noexcept {
   if (!vectors_ || !vectors_found_.ok()) return;
   const std::size_t number = run_.graphs.of_loss().number;
@@ -149,7 +149,7 @@ double TrainingLoop::backward_seconds() const noexcept {
   return p_.pieces == nullptr ? seconds : seconds + p_.session.tape(graphs.of_loss().number).seconds(true);
 }
 
-// Gradients of one micro-batch, of which the batch is a share. first, last: of the update.
+// Computes gradients of this rank's share of a micro-batch. first, last: it is the update's first or last one.
 Status TrainingLoop::replay(const Batch& batch, bool first, bool last) noexcept {
   const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.run.seed);
   Replay replay;
@@ -165,7 +165,8 @@ Status TrainingLoop::replay(const Batch& batch, bool first, bool last) noexcept 
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
   const std::vector<LossTerm>& losses = run_.graphs.of_loss().recording.losses;
   for (std::size_t t = 0; t < losses.size(); ++t) {
-    const double own = p_.gathered != nullptr ? weights_.of_all(t) : weights_.of_all(t) * weights_.share(t);
+    const double own =
+        p_.gathered != nullptr ? batch_weights_.of_all(t) : batch_weights_.of_all(t) * batch_weights_.share(t);
     replay.loss_weights[t] = static_cast<float>(own);
   }
   replay.add_to_gradients = !first;
@@ -204,7 +205,7 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
   return ok_status();
 }
 
-// The micro-batches of one update's share of the epoch.
+// Runs all micro-batches of the update.
 Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
   const std::int64_t micro = run_.pace.length.place_of(at_.global_step).batches;
   loss_ = 0.0;
@@ -216,7 +217,7 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
   return ok_status();
 }
 
-// The ranks have their gradients: loss and samples of all.
+// Every rank has its gradients: sums loss and samples over the ranks, and agrees on signals and requests to end.
 Status TrainingLoop::sum_over_ranks(const Status& computed, std::int64_t* samples) noexcept {
   if (!computed.ok() && meets_early()) return computed;  // all ranks know: see count_batch
   const double began = monotonic_seconds();
@@ -226,7 +227,7 @@ Status TrainingLoop::sum_over_ranks(const Status& computed, std::int64_t* sample
   signal_ = *p_.stop != 0 ? *p_.stop : p_.group.stop_signal();
   BASCULE_TRY(agreement_.reach(computed.ok() ? vectors_found_ : computed, {sums, 3}, &signal_));
   if (signal_ != 0) p_.group.stop_all(signal_);  // one to a rank alone: the launcher asks its own node
-  loss_ = sums[0] * weights_.factor();
+  loss_ = sums[0] * batch_weights_.factor();
   *samples = static_cast<std::int64_t>(sums[1]);
   ends_early_ = sums[2] > 0.0;
   interval_.seconds[static_cast<int>(StepPhase::kReduction)] += p_.group.size() > 1 ? monotonic_seconds() - began : 0.0;
@@ -251,14 +252,14 @@ UpdateSettings TrainingLoop::update_settings() const noexcept {
   settings.weight_decay = training.weight_decay;
   settings.max_grad_norm = training.max_grad_norm;
   settings.step = at_.global_step + 1;
-  settings.gradient_factor = weights_.factor();
+  settings.gradient_factor = batch_weights_.factor();
   settings.groups = run_.pace.group_rules;
   settings.average_share = average_share(settings.step);
   if (p_.hashes != nullptr && settings.step % run_.settings.report.hash_steps == 0) settings.observer = p_.hashes;
   return settings;
 }
 
-// The gradients' sum, clipping, the optimizer and the average of the weights; where it is fused, the rest of it.
+// Sums gradients over the ranks, clips them, runs the optimizer and averages weights; a fused update only ends here.
 Status TrainingLoop::update() noexcept {
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kUpdating);
@@ -276,7 +277,7 @@ Status TrainingLoop::update() noexcept {
   return ok_status();
 }
 
-// One update: gradients of all ranks, then what they add up to.
+// One update, counted in records and throughput.
 Status TrainingLoop::step() noexcept {
   const TrainingSettings& training = run_.settings.training;
   rate_ = run_.pace.schedule.at(at_.global_step);
@@ -286,7 +287,7 @@ Status TrainingLoop::step() noexcept {
   weights_step_ = ++at_.global_step;
   at_.loss_sum += loss_;
   at_.interval_loss += loss_;
-  if (!weights_.has_rows()) {  // the loss is 0, a mean of nothing
+  if (!batch_weights_.has_rows()) {  // the loss is 0, a mean of nothing
     ++at_.without_loss;
     ++at_.interval_without_loss;
   }
@@ -393,7 +394,7 @@ Status TrainingLoop::run() noexcept {
       loaded_before_ = train_stream().statistics();
     }
     const double rate = now > interval_began_ ? static_cast<double>(samples_here_) / (now - interval_began_) : 0.0;
-    const double loss = mean_loss(loss_, weights_.has_rows() ? 1 : 0);
+    const double loss = mean_loss(loss_, batch_weights_.has_rows() ? 1 : 0);
     out_.progress.step({at_.global_step, epoch_of(at_.global_step), loss, rate}, now);
     if (ends_early_ && !control_.ends_after(at_.global_step)) {
       control_.end_with(at_.global_step);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop: the ring gives a batch, the tape runs, the update runs, the report is told. Everything after the
-// seal is here or called from here; it allocates nothing and throws nothing.
+// The training loop: the ring gives a batch, the tape runs, the update runs, the logs get a record. Everything after
+// the seal is here or called from here; it allocates nothing and throws nothing.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@
 #include "src/record/mlperf_facts.h"
 #include "src/record/recorded_run.h"
 #include "src/record/training_position.h"
+#include "src/replay/batch_weights.h"
 #include "src/replay/evaluate.h"
-#include "src/replay/update_weights.h"
 #include "src/runtime/threads.h"
 #include "src/session/batch_pieces.h"
 #include "src/session/shared_by_ranks.h"
@@ -95,7 +95,7 @@ class TrainingLoop {
   TrainingLoop(const RecordedRun& run, const Parts& parts, const Saving& saving, TrainingOutputs* outputs,
                const TrainingPosition& position);
 
-  // The parts of run(), for measuring: opens the stream of training batches at the position; then one update a call.
+  // The parts of run(), for measuring: begin() opens the stream of training batches, each step() makes one update.
   void begin() noexcept;
   Status step() noexcept;
   // The record of the updates since the last one.
@@ -105,7 +105,7 @@ class TrainingLoop {
   Status run() noexcept;
   // load_best_model_at_end: from here on the weights are those of the best checkpoint.
   Status load_best() noexcept;
-  // One evaluation of a split, recorded. Nothing where the last one of validation was of the same weights.
+  // Evaluates a split and records it. Does nothing if the last validation was of the same weights.
   Status evaluate(Split split) noexcept;
 
   // After the evaluations at the end, by all ranks: CheckpointWriter::save_last_state() where no checkpoint that is
@@ -119,18 +119,19 @@ class TrainingLoop {
 
   const TrainingPosition& position() const { return at_; }
   const TrainingControl& control() const { return control_; }
-  std::int64_t weights_step() const { return weights_step_; }  // the update that made the weights of now
+  std::int64_t weights_step() const { return weights_step_; }  // the update that made the present weights
   const TrainingTimes& times() const { return times_; }
   // Totals over this run's processes, including this one, up to the last measurement: at a save and at the end.
   RunTotals totals() const noexcept;
-  // The split whose batch was asked for last: whose manifest a failure speaks of.
+  // The split whose batch was requested last: a failure to load is about its rows.
   Split reading() const { return reading_; }
 
  private:
   Status compute_gradients(std::int64_t* samples) noexcept;
   Status micro_batch(std::int64_t number, std::int64_t batches, std::int64_t* samples) noexcept;
   Status count_batch(const Status& loaded, const Batch* batch, std::int64_t number, std::int64_t batches) noexcept;
-  Status begin_weights(const RowsByTerm& first, std::int64_t index, std::int64_t batches) noexcept;
+  Status begin_batch_weights(const RowsByTerm& first, std::int64_t index, std::int64_t batches) noexcept;
+  // Whether the ranks meet in each micro-batch, not only when the update's gradients are summed.
   bool meets_early() const noexcept {
     return counts_early_ || p_.gathered != nullptr || p_.session.training().ring() != nullptr;
   }
@@ -184,10 +185,10 @@ class TrainingLoop {
   TrainingPosition at_;
   TrainingControl control_;
   RankAgreement agreement_;
-  UpdateWeights weights_;
+  BatchWeights batch_weights_;
   Digest digest_;
-  int signal_ = 0;           // that all ranks know of
-  bool ends_early_ = false;  // the same of a request to end training with this update
+  int signal_ = 0;           // known to all ranks
+  bool ends_early_ = false;  // known to all ranks: training is to end with this update
   TrainingTimes times_;
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;

@@ -13,7 +13,7 @@
 
 namespace bascule {
 
-// Closes and opens the door. While it is closed a call of ours aborts; opened again for the phase after replay.
+// Memory is sealed before replay and opened again after it. While it is sealed an allocation of ours ends the program.
 void seal_memory() noexcept;
 void open_memory() noexcept;
 bool is_sealed() noexcept;

@@ -32,9 +32,9 @@ struct NodeTime {
   bool bf16_products = false;
   double seconds = 0.0;
   double flops = 0.0, bytes = 0.0;  // of one replay, or of the replays of a batch
-  double replays = 1.0;             // so many
+  double replays = 1.0;             // in a batch
   double work_seconds = 0.0, barrier_seconds = 0.0, few_tasks_seconds = 0.0;  // as StepTime has them
-  double memory_seconds = 0.0;  // of `seconds`: for want of a faster memory
+  double memory_seconds = 0.0;                                                // of `seconds`: waited for memory
 };
 
 class Tape {
@@ -53,13 +53,13 @@ class Tape {
   const std::int32_t* at_int32(Tensor tensor) const { return launch_->at<std::int32_t>(tensor); }
   // Seconds spent in the graph's forward or backward steps, over all replays so far. After the seal.
   double seconds(bool backward) const noexcept;
-  // By parameter: so many steps into the tape its gradient is final; 0 for one that has none. Before the seal.
+  // By parameter: after how many steps of the tape its gradient is final; 0: it has no gradient. Before the seal.
   std::vector<std::int64_t> steps_until_final() const;
   const Fields& fields() const { return graph_.fields(); }
   std::size_t step_count() const { return launch_->steps().size(); }
-  // How many steps the graph's nodes below this one have become; they are the first ones.
+  // How many steps the nodes before this one have become: the first steps of the tape.
   std::size_t steps_below(int node) const noexcept;
-  // Sums over all replays so far; costs for a batch of `counts`. Allocates: after the door has opened.
+  // Sums over all replays so far; costs for a batch of `counts`. Allocates: after replay.
   std::vector<NodeTime> node_times(const BatchCounts& counts) const;
 
  private:

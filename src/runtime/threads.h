@@ -23,10 +23,10 @@ namespace bascule {
 // The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the
 // constructor.
 
-// Of one step, summed over replays; written by thread 0.
+// The time of one step, summed over replays; written by thread 0.
 struct StepTime {
   std::uint64_t nanoseconds = 0;
-  // Of simulated threads: in tasks, all together; the barrier; and idle for want of tasks, each thread's share.
+  // Of simulated threads: the sum over their tasks; the barrier; the mean time of a thread without a task.
   std::uint64_t work_ns = 0, barrier_ns = 0, few_tasks_ns = 0;
 };
 struct StepTimes {
@@ -49,16 +49,16 @@ class Threads {
   // destructor, which it must call as well. heart, position: written after every step, outlive this; null: nobody
   // reads them. Throws std::system_error where the system refuses a thread; none stays behind.
   Threads(int count, bool pin, Heartbeat* heart = nullptr, TapePosition* position = nullptr);
-  // count(): theirs. There are no others than the calling thread.
+  // count() is theirs. The calling thread runs all tasks; no thread is started.
   explicit Threads(const SimulatedThreads& simulated);
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
   int count() const { return count_; }
-  // Why the system refused to pin a thread (an errno); 0: it did not, or none was to be pinned. They work all the same.
+  // Why the system refused to pin a thread (an errno); 0: it did not, or was not asked. Threads work anyway.
   int pin_error() const { return pin_error_; }
-  // done: operations of the same tape that went before, from which the position counts on.
+  // done: steps of the same tape that were replayed before; the position counts on from there.
   void replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done = 0) noexcept;
 
   // How much longer all replays so far took than simulated ones would have, in seconds; 0: nothing is simulated.

@@ -38,12 +38,12 @@ namespace bascule {
 
 class SealedRun {
  public:
-  // By all ranks of the group together; what those of a node share is filled by its first. `say` is told one line of
-  // facts at a time ("weights: ..."), by rank 0. times: is told its phases.
+  // Called by all ranks of the group together; the first rank of a node fills the memory that its ranks share. say: is
+  // given one line of facts at a time ("weights: ..."), by rank 0. times: is given the phases.
   SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line), Group& group,
             StartTimes* times);
-  // By all ranks, when all are sealed: rank 0 opens the run's logs, from which it cuts what is computed again. Until
-  // then no file of an earlier run has changed. Throws Error{kDisk, kData}.
+  // Called by all ranks, when all are sealed: rank 0 opens the run's logs and cuts off records of updates that will be
+  // computed again. No file of an earlier start changes before this. Throws Error{kDisk, kData}.
   void open_files(void (*say)(const std::string& line), StartTimes* times);
   ~SealedRun();  // nothing works on the arenas any more before they go
   SealedRun(const SealedRun&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross entropy of logits against labels: the mean over the rows that count.
+// Losses. First cross entropy of logits against labels: the mean over the rows that count.
 #include "src/base/check.h"
 #include "src/base/elementary.h"
 #include "src/graph/backward.h"

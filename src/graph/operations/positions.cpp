@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resizing the image position table to a picture of another size. Small and rare (verification, other image sizes, once
-// at load), so plain loops.
+// Positions, embeddings and dropout. First resizing the image position table to a picture of another size: plain loops,
+// because it is small and rare (verification, other image sizes, once at load).
 #include <cmath>
 
 #include "src/base/check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/replay/update_weights.h"
+#include "src/replay/batch_weights.h"
 
 #include <cstddef>
 #include <utility>
@@ -30,7 +30,7 @@ Weights weights_of(const std::vector<MicroBatch>& update, const RowsByTerm& unit
                    std::size_t term) {
   Weights weights(update.size());
   for (std::size_t rank = 0; rank < update[0].ranks.size(); ++rank) {
-    UpdateWeights own(terms);
+    BatchWeights own(terms);
     own.begin(units);
     for (std::size_t i = 0; i < update.size(); ++i) {
       own.count(update[i].ranks[rank], update[i].all());
@@ -41,8 +41,8 @@ Weights weights_of(const std::vector<MicroBatch>& update, const RowsByTerm& unit
   return weights;
 }
 
-TEST(UpdateWeights, OneBatchOfOneRankIsTheWholeUpdate) {
-  UpdateWeights weights(1);
+TEST(BatchWeights, OneBatchOfOneRankIsTheWholeUpdate) {
+  BatchWeights weights(1);
   weights.begin({7.0});
   weights.count({7.0}, {7.0});
   EXPECT_EQ(weights.share(0), 1.0);
@@ -50,31 +50,31 @@ TEST(UpdateWeights, OneBatchOfOneRankIsTheWholeUpdate) {
   EXPECT_EQ(weights.factor(), 1.0);
 }
 
-TEST(UpdateWeights, MicroBatchesWeighByTheirRows) {
+TEST(BatchWeights, MicroBatchesWeighByTheirRows) {
   const std::vector<MicroBatch> update = {{{{2.0}}}, {{{5.0}}}, {{{1.0}}}};
   EXPECT_EQ(weights_of(update, {2.0}, 1, 0), (Weights{{2.0 / 8.0}, {5.0 / 8.0}, {1.0 / 8.0}}));
   EXPECT_EQ(weights_of(update, {8.0}, 1, 0), (Weights{{2.0 / 8.0}, {5.0 / 8.0}, {1.0 / 8.0}}));
 }
 
-TEST(UpdateWeights, RanksWeighByTheirShareOfEachMicroBatch) {
+TEST(BatchWeights, RanksWeighByTheirShareOfEachMicroBatch) {
   const std::vector<MicroBatch> update = {{{{3.0}, {1.0}}}, {{{2.0}, {2.0}}}};
   EXPECT_EQ(weights_of(update, {4.0}, 1, 0), (Weights{{3.0 / 8.0, 1.0 / 8.0}, {2.0 / 8.0, 2.0 / 8.0}}));
 }
 
-TEST(UpdateWeights, EachOfTwoTermsIsAMeanOverItsOwnRows) {
+TEST(BatchWeights, EachOfTwoTermsIsAMeanOverItsOwnRows) {
   const std::vector<MicroBatch> update = {{{{4.0, 6.0}, {4.0, 2.0}}}, {{{4.0, 3.0}, {4.0, 5.0}}}};
   const RowsByTerm of_update = {16.0, 16.0};
   EXPECT_EQ(weights_of(update, of_update, 2, 0), (Weights{{4.0 / 16.0, 4.0 / 16.0}, {4.0 / 16.0, 4.0 / 16.0}}));
   EXPECT_EQ(weights_of(update, of_update, 2, 1), (Weights{{6.0 / 16.0, 2.0 / 16.0}, {3.0 / 16.0, 5.0 / 16.0}}));
 }
 
-TEST(UpdateWeights, ARankWithoutRowsWeighsNothing) {
+TEST(BatchWeights, ARankWithoutRowsWeighsNothing) {
   const std::vector<MicroBatch> update = {{{{4.0}, {4.0}}}, {{{4.0}, {0.0}}}};
   EXPECT_EQ(weights_of(update, {8.0}, 1, 0), (Weights{{4.0 / 12.0, 4.0 / 12.0}, {4.0 / 12.0, 0.0}}));
 }
 
-TEST(UpdateWeights, AnUpdateWithoutRowsHasNoFactor) {
-  UpdateWeights weights(1);
+TEST(BatchWeights, AnUpdateWithoutRowsHasNoFactor) {
+  BatchWeights weights(1);
   weights.begin({0.0});
   weights.count({0.0}, {0.0});
   EXPECT_EQ(weights.of_all(0), 0.0);
@@ -82,14 +82,14 @@ TEST(UpdateWeights, AnUpdateWithoutRowsHasNoFactor) {
   EXPECT_FALSE(weights.has_rows());
   weights.count({1.0}, {1.0});  // the next micro-batch
   EXPECT_TRUE(weights.has_rows());
-  UpdateWeights pairs(2);
+  BatchWeights pairs(2);
   pairs.begin({0.0, 4.0});
   pairs.count({0.0, 4.0}, {0.0, 4.0});
   EXPECT_TRUE(pairs.has_rows());
 }
 
-TEST(UpdateWeights, EveryUpdateIsCountedAnew) {
-  UpdateWeights weights(1);
+TEST(BatchWeights, EveryUpdateIsCountedAnew) {
+  BatchWeights weights(1);
   for (const double rows : {8.0, 4.0}) {
     weights.begin({rows});
     weights.count({rows}, {rows});
@@ -99,8 +99,8 @@ TEST(UpdateWeights, EveryUpdateIsCountedAnew) {
 }
 
 // After the seal nothing may throw.
-static_assert(noexcept(std::declval<UpdateWeights>().begin(std::declval<const RowsByTerm&>())));
-static_assert(noexcept(std::declval<UpdateWeights>().count({}, {})));
+static_assert(noexcept(std::declval<BatchWeights>().begin(std::declval<const RowsByTerm&>())));
+static_assert(noexcept(std::declval<BatchWeights>().count({}, {})));
 
 }  // namespace
 }  // namespace bascule

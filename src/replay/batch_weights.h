@@ -23,9 +23,9 @@ namespace bascule {
 
 using RowsByTerm = std::array<double, kMaxLossTerms>;
 
-class UpdateWeights {
+class BatchWeights {
  public:
-  explicit UpdateWeights(std::size_t terms) : terms_(terms) {}
+  explicit BatchWeights(std::size_t terms) : terms_(terms) {}
 
   // units: any numbers, where the loss has one term. Several terms share a gradient, and one factor cannot divide them
   // apart: they need their rows_update. A unit below 1 is taken as 1.
