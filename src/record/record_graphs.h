@@ -19,7 +19,7 @@ void record_graphs(RecordedRun* run);
 std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape);
 
 // The work of a training batch: of one graph, or, where it goes through the model in pieces, of three. Before the seal,
-// and after the door has opened.
+// and after replay.
 
 struct ReplayedGraph {
   std::size_t number = 0;  // in the session
