@@ -83,6 +83,27 @@ void Launch::mean(float* out, const float* numbers, Extent extent) {
   rows(&b->count, extent);
 }
 
+void Launch::add_column_sums(float* parts, ConstElements x, Extent rows, std::int64_t cols) {
+  struct Block {
+    void (*kernel)(const ColumnSums&);
+    float* parts;
+    ConstElements x;
+    std::int64_t cols;
+  };
+  add(
+      Block{kernels.column_sums, parts, x, cols}, by_rows(rows, cols), +[](const Block& b, Range range, int) {
+        b.kernel({b.parts + range.task * b.cols, b.x + range.first * b.cols, range.count, b.cols, b.cols});
+      });
+}
+
+void Launch::add_sum_of_parts(const Operand& sum, const float* parts, std::int64_t cols, std::int64_t stride,
+                              const TaskSplit& split) {
+  AddParts* const end =
+      add_kernel(kernels.add_parts, {at(sum.tensor), parts, 0, cols, stride, false}, by_columns(cols));
+  tasks(&end->count, split);
+  adds(&end->accumulate, sum.access);
+}
+
 std::int64_t Launch::tasks_of(const void* pieces, const Replay& replay) {
   std::int64_t tasks = 0;
   for (const std::unique_ptr<Piece>& piece : static_cast<const Pieces*>(pieces)->pieces)

@@ -213,6 +213,11 @@ class Launch {
   // A step that writes the mean of the batch's numbers of this extent, added up in float64 and in their order; 0 of
   // none.
   void mean(float* out, const float* numbers, Extent extent);
+  // A sum down the columns of x, in two steps: the sums of each task of by_rows(rows, cols) as parts (tasks, cols), and
+  // the parts that the tasks of a split wrote, each `stride` numbers, of which the first `cols`, added up in order.
+  void add_column_sums(float* parts, ConstElements x, Extent rows, std::int64_t cols);
+  void add_sum_of_parts(const Operand& sum, const float* parts, std::int64_t cols, std::int64_t stride,
+                        const TaskSplit& split);
 
   // Members of the block that was added last, filled in at each replay.
   // The tensor's address; it may be a field.
@@ -228,11 +233,11 @@ class Launch {
   }
   // The batch's rows of this extent.
   void rows(std::int64_t* member, Extent extent) { late(member, LateArgument::Kind::kRows).extent = extent; }
-  // How many tasks a split by rows of this width has over them.
-  void row_tasks(std::int64_t* member, Extent extent, std::int64_t cols) {
+  // How many tasks the split has.
+  void tasks(std::int64_t* member, const TaskSplit& split) {
     LateArgument& argument = late(member, LateArgument::Kind::kRows);
-    argument.extent = extent;
-    argument.per_task = rows_per_task(cols);
+    argument.extent = split.units;
+    argument.per_task = split.per_task;
   }
   // Whether a write of this access adds to what is there.
   void adds(bool* member, Access access);

@@ -239,10 +239,8 @@ void launch_backward(const NodeView& node, Launch& l) {
   const Operand d_bias = node.operand(kDBias);
   if (!d_bias) return;
   const std::int64_t cols = node.cols(kDBiasParts);
-  AddParts* const sum = l.kernel(
-      l.kernels.add_parts, {l.at(d_bias.tensor), l.at(node[kDBiasParts]), 0, cols, cols, false}, by_columns(cols));
-  l.rows(&sum->count, node.rows(kDBiasParts));
-  l.adds(&sum->accumulate, d_bias.access);
+  l.begin_step();
+  l.add_sum_of_parts(d_bias, l.at(node[kDBiasParts]), cols, cols, {node.rows(kDBiasParts), 1});
 }
 
 constexpr std::uint32_t kBf16Places = places(kQuery, kKey, kValue, kOut),

@@ -68,7 +68,7 @@ void launch(const NodeView& node, Launch& l) {
   if (!d_factor) return;
   FactorBlock* const f =
       l.step(FactorBlock{l.at(d_factor.tensor), l.at(node[kParts]), kind, 0, false}, whole(), run_factor);
-  l.row_tasks(&f->count, rows, cols);
+  l.tasks(&f->count, by_elements(rows, cols));
   l.adds(&f->adds, d_factor.access);
 }
 

@@ -87,18 +87,6 @@ void run_input(const InputBlock& b, Range range, int) {
   }
 }
 
-// The bias gradient is summed by row block.
-struct SumBlock {
-  void (*kernel)(const ColumnSums&);
-  float* parts;
-  const float* d_y;
-  std::int64_t cols;
-};
-
-void run_sums(const SumBlock& b, Range range, int) {
-  b.kernel({b.parts + range.task * b.cols, b.d_y + range.first * b.cols, range.count, b.cols, b.cols});
-}
-
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const double d_y = node.elements(kDY, counts), depth = static_cast<double>(window_size(node.as<Pictures>()));
   const double products = (node[kDX] ? 1.0 : 0.0) + (node[kDWeight] ? 1.0 : 0.0);
@@ -111,7 +99,7 @@ void launch(const NodeView& node, Launch& l) {
   const std::int64_t out = node.cols(kDY);
   const float* const d_y = l.at(node[kDY]);
   float* const parts = l.at(node[kParts]);
-  if (parts != nullptr) l.step(SumBlock{l.kernels.column_sums, parts, d_y, out}, by_rows(rows, out), run_sums);
+  if (parts != nullptr) l.add_column_sums(parts, d_y, rows, out);
 
   // The gradients of weight and input and the end of the bias gradient are one step.
   l.begin_step();
@@ -134,12 +122,7 @@ void launch(const NodeView& node, Launch& l) {
       l.scratch(&b->scratch);
     }
   }
-  if (const Operand d_bias = node.operand(kDBias)) {
-    AddParts* const end =
-        l.add_kernel(l.kernels.add_parts, {l.at(d_bias.tensor), parts, 0, out, out, false}, by_columns(out));
-    l.row_tasks(&end->count, rows, out);
-    l.adds(&end->accumulate, d_bias.access);
-  }
+  if (const Operand d_bias = node.operand(kDBias)) l.add_sum_of_parts(d_bias, parts, out, out, by_rows(rows, out));
 }
 
 constexpr OperationKind kKind{"convolution_backward", cost, launch, nullptr, scratch_floats};

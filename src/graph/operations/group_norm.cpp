@@ -83,16 +83,11 @@ void run_rows(const RowsBlock<GroupNormBackward>& b, Range range, int) {
   b.kernel(a);
 }
 
-void add_parameter_gradients(const NodeView& node, Launch& l, const Extent& blocks) {
+void add_parameter_gradients(const NodeView& node, Launch& l, const SampleBlocks& blocks) {
   const std::int64_t channels = node.cols(kX);
   const float* parts = l.at(node[kParts]);
   for (const std::size_t place : {kDWeight, kDBias}) {
-    if (const Operand sum = node.operand(place)) {
-      AddParts* const end = l.add_kernel(
-          l.kernels.add_parts, {l.at(sum.tensor), parts, 0, channels, 2 * channels, false}, by_columns(channels));
-      l.rows(&end->count, blocks);
-      l.adds(&end->accumulate, sum.access);
-    }
+    if (const Operand sum = node.operand(place)) l.add_sum_of_parts(sum, parts, channels, 2 * channels, blocks.split());
     parts += channels;
   }
 }
@@ -109,7 +104,7 @@ void launch(const NodeView& node, Launch& l) {
                                           blocks},
          blocks.split(), run_sums);
   l.begin_step();
-  add_parameter_gradients(node, l, blocks.extent_of_blocks());
+  add_parameter_gradients(node, l, blocks);
   const Operand d_x = node.operand(kDX);
   if (!d_x) return;
   l.add_kernel(l.kernels.group_norm_backward_means,

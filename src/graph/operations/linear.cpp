@@ -47,18 +47,6 @@ void clear_tail(const TailBlock& b, Range, int) {
   b.kernel({b.x + b.rows * b.cols, tail * b.cols, 0.0f});
 }
 
-// The bias gradient is summed by row block.
-struct SumBlock {
-  void (*kernel)(const ColumnSums&);
-  float* parts;
-  ConstElements d_y;
-  std::int64_t cols;
-};
-
-void run_sums(const SumBlock& b, Range range, int) {
-  b.kernel({b.parts + range.task * b.cols, b.d_y + range.first * b.cols, range.count, b.cols, b.cols});
-}
-
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const Widths widths = node.as<Widths>();
   const double r = static_cast<double>(node.rows(kDY).at(counts)), o = static_cast<double>(widths.out),
@@ -80,7 +68,7 @@ void launch(const NodeView& node, Launch& l) {
     TailBlock* const tail = l.add(TailBlock{l.kernels.fill, l.at(tensor), 0, cols}, whole(), clear_tail);
     l.rows(&tail->rows, rows);
   }
-  if (parts != nullptr) l.add(SumBlock{l.kernels.column_sums, parts, d_y, out}, by_rows(rows, out), run_sums);
+  if (parts != nullptr) l.add_column_sums(parts, d_y, rows, out);
 
   // The input gradient, the weight gradient and the end of the bias gradient are one step.
   l.begin_step();
@@ -94,12 +82,7 @@ void launch(const NodeView& node, Launch& l) {
     add_product(l, {GemmKind::kInputGradient, max_rows, in, out, out, in, in, false, first, !first, type},
                 {l.elements(d_x.tensor), d_y, l.at(node[kWeight]), nullptr, 0, false}, rows, d_x.access);
   }
-  if (const Operand d_bias = node.operand(kDBias)) {
-    AddParts* const end =
-        l.add_kernel(l.kernels.add_parts, {l.at(d_bias.tensor), parts, 0, out, out, false}, by_columns(out));
-    l.row_tasks(&end->count, rows, out);
-    l.adds(&end->accumulate, d_bias.access);
-  }
+  if (const Operand d_bias = node.operand(kDBias)) l.add_sum_of_parts(d_bias, parts, out, out, by_rows(rows, out));
 }
 
 constexpr OperationKind kKind{"linear_backward", cost, launch, nullptr, nullptr, places(kDY, kX, kDX), places(kDY, kX)};

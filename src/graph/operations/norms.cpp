@@ -90,10 +90,7 @@ void launch_sums_of_parts(const NodeView& node, Launch& l, const std::vector<std
     if (!sum) continue;
     const float* const first = parts + static_cast<std::int64_t>(i) * cols;
     const std::int64_t stride = static_cast<std::int64_t>(places.size()) * cols;
-    AddParts* const end =
-        l.add_kernel(l.kernels.add_parts, {l.at(sum.tensor), first, 0, cols, stride, false}, by_columns(cols));
-    l.row_tasks(&end->count, rows, cols);
-    l.adds(&end->accumulate, sum.access);
+    l.add_sum_of_parts(sum, first, cols, stride, by_rows(rows, cols));
   }
 }
 
