@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "src/base/check.h"
@@ -230,6 +231,14 @@ std::vector<AddedToken> added_tokens(const SideTokens& side, std::int32_t vocabu
   for (const AddedToken& role : side.roles) add_unlisted(role);
   for (const AddedToken& token : side.further) add_unlisted(token);
   return tokens;
+}
+
+std::vector<std::int32_t> special_ids_of(const std::vector<AddedToken>& tokens) {
+  std::set<std::int32_t> ids;
+  for (const AddedToken& token : tokens) {
+    if (token.special) ids.insert(token.id);
+  }
+  return {ids.begin(), ids.end()};
 }
 
 void normalise_added(const std::function<std::string(std::string_view)>& normalise, const std::string& where,

@@ -105,6 +105,9 @@ std::vector<AddedToken> added_tokens(const SideTokens& side, std::int32_t vocabu
                                      const std::function<std::int32_t(const std::string&)>& id_in_vocabulary,
                                      const std::string& where);
 
+// Of the special ones, ascending.
+std::vector<std::int32_t> special_ids_of(const std::vector<AddedToken>& tokens);
+
 // Sets `normalised` of the tokens that are.
 void normalise_added(const std::function<std::string(std::string_view)>& normalise, const std::string& where,
                      std::vector<AddedToken>* tokens);

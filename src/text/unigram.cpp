@@ -330,11 +330,7 @@ std::unique_ptr<const Tokenizer> load_unigram(const TokenizerFolder& folder) {
   facts.between = facts.after = {files.end};
   facts.pad_id = files.pad;
   facts.unknown_id = files.unknown;
-  for (const AddedToken& token : files.added) {
-    if (token.special) facts.special_ids.push_back(token.id);
-  }
-  std::sort(facts.special_ids.begin(), facts.special_ids.end());
-  facts.special_ids.erase(std::unique(facts.special_ids.begin(), facts.special_ids.end()), facts.special_ids.end());
+  facts.special_ids = special_ids_of(files.added);
   facts.vocabulary_size = static_cast<std::int32_t>(texts_of(files).size());
   facts.digest = digest_of(files);
   return std::make_unique<Unigram>(std::move(facts), files);

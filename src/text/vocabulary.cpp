@@ -140,12 +140,8 @@ WordTable word_table(const std::vector<std::pair<std::string, std::int32_t>>& wo
 
 void set_added(const BpeFiles& files, Vocabulary* vocabulary, TokenizerFacts* facts) {
   vocabulary->added = AddedTokens(files.added, false);
-  for (const AddedToken& token : files.added) {
-    facts->vocabulary_size = std::max(facts->vocabulary_size, token.id + 1);
-    if (token.special) facts->special_ids.push_back(token.id);
-  }
-  std::sort(facts->special_ids.begin(), facts->special_ids.end());
-  facts->special_ids.erase(std::unique(facts->special_ids.begin(), facts->special_ids.end()), facts->special_ids.end());
+  facts->special_ids = special_ids_of(files.added);
+  for (const AddedToken& token : files.added) facts->vocabulary_size = std::max(facts->vocabulary_size, token.id + 1);
 }
 
 std::uint64_t digest_of(const BpeFiles& files) {

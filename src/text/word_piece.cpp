@@ -308,11 +308,7 @@ std::unique_ptr<const Tokenizer> load_word_piece(const TokenizerFolder& folder) 
   facts.mask_id = required_id(files.mask, files);
   facts.unknown_id = required_id(files.unk, files);
   facts.marks_continuation = true;
-  for (const AddedToken& token : files.added) {
-    if (token.special) facts.special_ids.push_back(token.id);
-  }
-  std::sort(facts.special_ids.begin(), facts.special_ids.end());
-  facts.special_ids.erase(std::unique(facts.special_ids.begin(), facts.special_ids.end()), facts.special_ids.end());
+  facts.special_ids = special_ids_of(files.added);
   facts.vocabulary_size = tokens_by_id(files).rbegin()->first + 1;
   facts.digest = digest_of(files);
   return std::make_unique<WordPiece>(std::move(facts), files);
