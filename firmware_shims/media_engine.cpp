@@ -109,9 +109,10 @@ media_engine_status check_job(const media_engine& engine, const media_engine_job
   }
   if (job.shortest_edge > kMostEdge) return MEDIA_ENGINE_INVALID;
   if (job.preparation == MEDIA_ENGINE_TRAINING) return is_valid_training(job) ? MEDIA_ENGINE_OK : MEDIA_ENGINE_INVALID;
-  const bool has_sizes = job.preparation == MEDIA_ENGINE_SQUARE_PROCESSOR
-                             ? job.interpolation <= MEDIA_ENGINE_BILINEAR
-                             : job.size_divisor >= 1 && job.size_divisor <= kMostEdge;
+  const bool has_sizes =
+      job.preparation == MEDIA_ENGINE_SQUARE_PROCESSOR
+          ? job.interpolation <= MEDIA_ENGINE_BILINEAR && (job.shortest_edge == 0 || job.shortest_edge >= job.side)
+          : job.size_divisor >= 1 && job.size_divisor <= kMostEdge;
   return has_sizes && std::isfinite(job.levels) && job.levels > 0.0 ? MEDIA_ENGINE_OK : MEDIA_ENGINE_INVALID;
 }
 

@@ -128,8 +128,8 @@ typedef enum media_engine_preparation {
    * 1333/800 of it, both down to multiples of `size_divisor`, integer bicubic, crop or zero border; (v - levels mean) /
    * (levels std), all in float32 */
   MEDIA_ENGINE_PROCESSOR = 2,
-  /* the bytes of those image processors that stretch (torchvision): both sides to `side`, whatever their ratio, by
-   * integer `interpolation`; (v - levels mean) / (levels std), all in float32 */
+  /* the bytes of those image processors that stretch (torchvision): both sides to `shortest_edge`, whatever their
+   * ratio, by integer `interpolation`; centre crop; (v - levels mean) / (levels std), all in float32 */
   MEDIA_ENGINE_SQUARE_PROCESSOR = 3
 } media_engine_preparation;
 
@@ -240,8 +240,8 @@ typedef struct media_engine_job {
   uint32_t raw;         /* 1: values 0..255 before normalising (training: not rounded, not clamped); mean, std unread */
   double mean[3];       /* of R, G, B in 0..1 */
   double std[3];        /* positive */
-  uint32_t shortest_edge; /* up to 65536. Training: from `side` on, 0 stands for `side`; not read with `augment`.
-                           * Processor: 0: the picture is cropped as it is. Square processor: not read */
+  uint32_t shortest_edge; /* up to 65536. Training, square processor: from `side` on, 0 stands for `side`; not read
+                           * with `augment`. Processor: 0: the picture is cropped as it is */
   uint32_t interpolation; /* media_engine_interpolation; not read for MEDIA_ENGINE_PROCESSOR */
   /* For MEDIA_ENGINE_TRAINING; otherwise not read. */
   uint32_t augment;           /* media_engine_augment; the rest is read only with it */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pixels to image rows. Source: BridgeTowerVisionEmbeddings.forward, ViTEmbeddings.forward.
+// From pixels to image rows. Source: BridgeTowerVisionEmbeddings.forward, ViTEmbeddings.forward,
+// DeiTEmbeddings.forward.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +18,28 @@ struct ExtractPatches {
   std::int64_t channels, height, width, patch;
 };
 
-// One sample, whose rows are its patches, behind a class row where there is one (f = 1, else 0):
-//   out[0,:] = class_row + position[0,:] where there is one;  out[f+i,:] = patch[i,:] + position[f+i,:]
-// Shapes: out (patches + f, cols); patch (patches, cols); position (patches + f, cols); class_row (cols), or null.
+// One sample, whose rows are its patches behind f = class_rows others, which all samples share:
+//   out[i,:] = class_row[i,:] + position[i,:] for i < f;  out[f+i,:] = patch[i,:] + position[f+i,:]
+// Shapes: out (patches + f, cols); patch (patches, cols); position (patches + f, cols); class_row (f, cols).
 // Overwrites out.
 struct ImageEmbeddingForward {
   float* out;
   const float *patch, *class_row, *position;
-  std::int64_t patches, cols;
+  std::int64_t patches, cols, class_rows;
 };
 
-// Rows first_row <= i < last_row of the position table over all samples, in their order; f = class_rows, 0 or 1:
-//   d_position[i,:] (+)= sum_b d_out[b,i,:];  d_class (+)= the same sum for i < f;  d_patch[b,i-f,:] = d_out[b,i,:]
-// Shapes: d_out (samples, patches + f, cols); d_patch (samples, patches, cols). Null outputs are skipped.
+// Rows first_row <= i < last_row of the position table over all samples, in their order; f = class_rows:
+//   d_position[i,:] (+)= sum_b d_out[b,i,:];  d_class[i,:] (+)= the same sum for i < f;
+//   d_patch[b,i-f,:] = d_out[b,i,:] for i >= f
+// Shapes: d_out (samples, patches + f, cols); d_patch (samples, patches, cols); d_class (f, cols). Null outputs are
+// skipped.
 // `accumulate_*`: add to what is there, else overwrite.
 struct ImageEmbeddingBackward {
   float *d_patch, *d_class, *d_position;
   const float* d_out;
-  std::int64_t samples, patches, cols;
+  std::int64_t samples, patches, cols, class_rows;
   std::int64_t first_row, last_row;
   bool accumulate_class, accumulate_position;
-  std::int64_t class_rows = 1;
 };
 
 }  // namespace bascule

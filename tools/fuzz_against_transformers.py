@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Bascule with Transformers and Diffusers on models of random shape.
 
-    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert | roberta | distilbert | t5 | embedding | stable_diffusion] [--head NAME] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
+    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | deit | bert | roberta | distilbert | t5 | embedding | stable_diffusion] [--head NAME] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
 
 Draws models from the seed (tools/random_models.py, tools/random_pipelines.py). For each, the reference set's own oracle/make_goldens*.py computes the
 truth in float64 and the error of 17 float32 runs of PyTorch (5 of a pipeline) in the form of a golden case, and `bascule verify` judges us by it. Every third case
@@ -27,6 +27,7 @@ import sys
 import tempfile
 
 import bert_relatives
+import deit_oracle
 import random_models
 import random_pipelines
 import sequence_oracle
@@ -34,7 +35,7 @@ import token_oracle
 
 EQUIVALENT_AUTOCAST_RUNS = 17  # with five, 10 to 30 % of equally good runs of PyTorch itself fail where the model is small
 EQUIVALENT_RUNS = 16  # with five in all, 3 to 5 % of equally good runs of PyTorch itself fail
-ORACLES = {"bridgetower": "make_goldens", "vit": "make_goldens_vit_bert", "bert": "make_goldens_vit_bert", **dict.fromkeys(bert_relatives.FAMILIES, "make_goldens_vit_bert"),
+ORACLES = {"bridgetower": "make_goldens", "vit": "make_goldens_vit_bert", "deit": "make_goldens_vit_bert", "bert": "make_goldens_vit_bert", **dict.fromkeys(bert_relatives.FAMILIES, "make_goldens_vit_bert"),
            "t5": "make_goldens_t5_sd", "embedding": "make_goldens_embeddings", "stable_diffusion": "make_goldens_t5_sd"}
 
 
@@ -46,8 +47,9 @@ def load_oracle(reference_dir, family="bridgetower"):
     if family == "embedding":  # whose parts take the place of another oracle's
         module.take_the_place_of_vit_and_bert()
         module = module.families
-    if family in bert_relatives.FAMILIES:
+    if ORACLES[family] == "make_goldens_vit_bert":
         bert_relatives.extend_oracle(module)
+        deit_oracle.extend_oracle(module)
     few = module.equivalent_runs
     module.equivalent_runs = lambda model, batches, seed: few(model, batches, seed)[:2] + [
         (module.moved(model, seed * 1000 + number), batches) for number in range(EQUIVALENT_RUNS - 2)]

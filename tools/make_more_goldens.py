@@ -4,7 +4,7 @@
 
     make_more_goldens.py [--cases PATTERN] [OUT_DIR]
 
-roberta_*, distilbert_*: the families that the reference set lacks, each tied and not, by the rule of its cases of BERT; goldens-families/README.md says what the files hold.
+roberta_*, distilbert_*, deit_*: the families that the reference set lacks, by the rule of its cases of BERT and ViT; goldens-families/README.md says what the files hold.
 itm_confident: a matching head whose logits lie far apart and far from zero, with the labels that it predicts. Its gradient is what is left of softmax minus label near 0 and 1, where a
 softmax by way of a rounded logarithm loses all digits. Limits rest on 17 float32 runs of PyTorch. The reference set is found through BASCULE_REFERENCE_DIR. Needs torch, transformers and
 safetensors.
@@ -44,6 +44,19 @@ CASES = {
                     hidden_act="gelu_new", tie_word_embeddings=False),
         batch=dict(lengths=[9, 18, 4, 16], length=20, pairs=False),
         train=dict(gradient_accumulation_steps=2), save=dict(dtype="bfloat16"), layers=False),
+    "deit_with_teacher": dict(
+        description="DeiTForImageClassificationWithTeacher: the mean of two classifiers, gelu, heads of 16, label smoothing 0.1 and mixed labels, weight decay, cosine schedule, run",
+        family="deit", head="image_classification_with_teacher", seed=331,
+        config=dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48, image_size=20, patch_size=6, num_labels=5),
+        batch=dict(rows=4, mixed=True), label_smoothing=0.1,
+        train=dict(weight_decay=0.24, lr_scheduler_type="cosine"), layers=False),
+    "deit_one_classifier": dict(
+        description="DeiTForImageClassification, which reads the class token alone; interpolate_pos_encoding=True: 40x24 images of one channel in a model made for 30x30, no query/key/value "
+                    "biases, relu, heads of 12, bfloat16 file; no run",
+        family="deit", head="image_classification", seed=332,
+        config=dict(hidden_size=36, num_hidden_layers=2, num_attention_heads=3, intermediate_size=50, image_size=30, patch_size=10, num_channels=1, num_labels=11, hidden_act="relu",
+                    qkv_bias=False, layer_norm_eps=1e-5),
+        batch=dict(rows=3, image=[40, 24]), forward=dict(interpolate_pos_encoding=True), save=dict(dtype="bfloat16"), layers=False),
     "distilbert_tied": dict(
         description="DistilBertForMaskedLM, decoder tied, gelu, heads of 12, the padding token inside a text, a row of one token, weight decay, run",
         family="distilbert", head="masked_lm", seed=321,
@@ -90,7 +103,7 @@ def main():
     arguments = parser.parse_args()
     if "BASCULE_REFERENCE_DIR" not in os.environ:
         parser.error("BASCULE_REFERENCE_DIR names no reference set")
-    for family in ("bridgetower", "roberta"):  # whose oracle makes DistilBERT's too
+    for family in ("bridgetower", "roberta"):  # whose oracle makes those of DistilBERT and DeiT too
         cases = {name: spec for name, spec in CASES.items() if ("family" in spec) == (family == "roberta") and fnmatch.fnmatch(name, arguments.cases)}
         if not cases:
             continue

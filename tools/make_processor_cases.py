@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/data/images/processors.json and square_processors.json: processor files of BridgeTower and of ViT, by hand and at random,
-and what Transformers does with them.
+"""Makes tests/data/images/processors.json, square_processors.json and cropped_processors.json: processor files of BridgeTower, ViT and DeiT,
+by hand and at random, and what Transformers does with them.
 
   tools/make_processor_cases.py [FOLDER]
 
@@ -115,6 +115,31 @@ def squares_at_random(rng, count):
         yield "preprocessor_config.json", square(side, **{key: rng.choice(choices[key]) for key in rng.sample(sorted(choices), rng.randint(1, 4))}), side
 
 
+def cropped(side, edge=0, **changes):
+    """As published files of DeiT: both sides to `edge`, of which `side` in the centre."""
+    edge = edge or side * 8 // 7
+    return {**SQUARE, "image_processor_type": "DeiTImageProcessor", "resample": 3, "do_center_crop": True, "size": {"height": edge, "width": edge},
+            "crop_size": {"height": side, "width": side}, **changes}
+
+
+def crops_by_hand():
+    flat = "preprocessor_config.json"
+    older = {k: v for k, v in cropped(224, size=256, crop_size=224).items() if k not in ("image_processor_type", "do_rescale", "rescale_factor")}
+    yield flat, {**older, "feature_extractor_type": "DeiTFeatureExtractor"}, 224
+    yield flat, {**older, "feature_extractor_type": "ViTFeatureExtractor"}, 224
+    for edge in (64, 65, 66, 67, 100, 63):
+        for _ in range(2):  # another picture each
+            yield flat, cropped(64, edge), 64
+    for key in ("do_center_crop", "size", "resample"):
+        yield flat, {k: v for k, v in cropped(64).items() if k != key}, 64
+    for value in (False, None, "yes"):
+        yield flat, cropped(64, 64, do_center_crop=value), 64
+    yield flat, cropped(64, crop_size={"height": 64, "width": 63}), 64
+    yield flat, cropped(64, crop_size={"height": 60, "width": 60}), 64
+    yield flat, cropped(64, size={"height": 73, "width": 74}), 64
+    yield flat, cropped(64, resample=2), 64
+
+
 def pixels_of(folder, picture, side, model_type):
     """Bytes, or None."""
     from transformers import AutoImageProcessor
@@ -131,7 +156,7 @@ def pixels_of(folder, picture, side, model_type):
     return pixels[0].float().contiguous().numpy().tobytes()
 
 
-def write_cases(output, model_type, cases, usual_of):
+def write_cases(output, model_type, cases, usual_of, needed=("crop_size", "size")):
     import torchvision
     import transformers
     lines = []
@@ -143,7 +168,7 @@ def write_cases(output, model_type, cases, usual_of):
             pixels = pixels_of(folder, picture, side, model_type)
         flat = config.get("image_processor", config)
         usual = usual_of(side)
-        named = sorted(set(key for key in {**flat, **usual} if flat.get(key, usual.get(key)) != usual.get(key) or (key in ("crop_size", "size") and key not in flat)))
+        named = sorted(set(key for key in {**flat, **usual} if flat.get(key, usual.get(key)) != usual.get(key) or (key in needed and key not in flat)))
         lines.append("  " + json.dumps({"file": name, "config": config, "side": side, "picture": picture.removeprefix("tests/data/"), "named": named,
                                         "sha256": pixels and hashlib.sha256(pixels).hexdigest()}))
     made_with = {"torchvision": torchvision.__version__, "transformers": transformers.__version__}
@@ -158,6 +183,7 @@ def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "tests/data/images")
     write_cases(folder / "processors.json", "bridgetower", [*by_hand(), *at_random(random.Random(16), 60)], published)
     write_cases(folder / "square_processors.json", "vit", [*squares_by_hand(), *squares_at_random(random.Random(18), 40)], square)
+    write_cases(folder / "cropped_processors.json", "deit", [*crops_by_hand()], cropped, ("size", "do_center_crop", "resample"))
 
 
 if __name__ == "__main__":

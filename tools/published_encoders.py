@@ -22,6 +22,7 @@ KINDS = {  # config.json, and folder and names of the other files
     "bridgetower-base": (bridgetower(768, 12, 12, 12, 288, 16), EMOJI),
     "bridgetower-large": (bridgetower(1024, 16, 24, 24, 294, 14), EMOJI),
     "vit-base": ({"model_type": "vit", "id2label": CLASSES, "label2id": {name: int(number) for number, name in CLASSES.items()}}, ("emoji-classes/model", ("preprocessor_config.json",))),
+    "deit-base": ({"model_type": "deit", "id2label": CLASSES, "label2id": {name: int(number) for number, name in CLASSES.items()}}, ("emoji-classes/model", ("preprocessor_config.json",))),
     "bert-base": (BERT, WORD_PIECE),
     "bert-large": ({**BERT, "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}, WORD_PIECE),
     "roberta-base": ({"architectures": ["RobertaForMaskedLM"], "model_type": "roberta", "vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5,

@@ -6,7 +6,8 @@ import random
 BERT_HEADS = ["masked_lm", "pretraining", "sequence_classification", "token_classification"]
 RELATIVES_HEADS = ["masked_lm", "sequence_classification", "token_classification"]
 BRIDGETOWER_HEADS = ["contrastive", "image_text_matching", "masked_lm", "base"]
-HEADS = {"bridgetower": BRIDGETOWER_HEADS, "bert": BERT_HEADS, "roberta": RELATIVES_HEADS, "distilbert": RELATIVES_HEADS}  # of families with several
+DEIT_HEADS = ["image_classification", "image_classification_with_teacher"]
+HEADS = {"bridgetower": BRIDGETOWER_HEADS, "bert": BERT_HEADS, "roberta": RELATIVES_HEADS, "distilbert": RELATIVES_HEADS, "deit": DEIT_HEADS}  # of families with several
 ACTIVATIONS = ["gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh", "sigmoid", "linear"]
 HEAD_SIZES = [1, 2, 3, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 72, 79, 80]
 EMBEDDING_LOSSES = ["multiple_negatives_ranking", "multiple_negatives_symmetric_ranking", "cosent", "cosine_similarity"]
@@ -101,6 +102,13 @@ def draw_vit(seed, with_run):
     if with_run:
         spec["train"] = dict(weight_decay=draw.choice([0.0, 0.05, 0.24]), gradient_accumulation_steps=draw.choice([1, 1, 2]),
                              lr_scheduler_type=draw.choice(["linear", "cosine"]))
+    return spec
+
+
+def draw_deit(seed, with_run):
+    """Each head with and without a run."""
+    spec = {"save": {"dtype": "float32"}, **draw_vit(seed, with_run), "family": "deit", "head": DEIT_HEADS[seed // 3 % len(DEIT_HEADS)]}
+    spec.pop("pooled", None)
     return spec
 
 
@@ -265,7 +273,7 @@ def draw_embedding(seed, with_run):
     return spec
 
 
-DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert, **{family: functools.partial(draw_relative, family) for family in ("roberta", "distilbert")}, "t5": draw_t5, "embedding": draw_embedding}
+DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "deit": draw_deit, "bert": draw_bert, **{family: functools.partial(draw_relative, family) for family in ("roberta", "distilbert")}, "t5": draw_t5, "embedding": draw_embedding}
 
 
 def summary(spec):

@@ -4,13 +4,15 @@
 
   tools/recorded_bits.py build/bascule                      every run, on each instruction set of this CPU
   tools/recorded_bits.py build/bascule --record             writes the file anew, after a change that is meant to change bits
+  tools/recorded_bits.py build/bascule --record --runs 'DeiT*'   adds runs to the file, or writes these anew
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16, with sums of pairs and of tiles; the demos of ViT, BERT and T5; classes and values of texts, tags of words and vectors of texts,
+pictures, on one rank and two, in float32 and bf16, with sums of pairs and of tiles; the demos of ViT, BERT and T5; a small DeiT; classes and values of texts, tags of words and vectors of texts,
 with BERT and its relatives. Scalar code has shorter ones of these. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
+import fnmatch
 import json
 import pathlib
 import shlex
@@ -25,6 +27,7 @@ from bascule_run import has_tiles, instruction_sets  # noqa: E402
 from relatives import SETTINGS as RELATIVES, write_relatives, write_values, write_words  # noqa: E402
 from run_digests import digests  # noqa: E402: the path first
 from run_edited import NO_EVALUATION, edited  # noqa: E402
+from small_deit import WITH_TEACHER, write_deit  # noqa: E402
 
 DATA = ROOT / "tests/data"
 RECORD = DATA / "recorded_bits.json"
@@ -68,6 +71,13 @@ def vit(updates, batch, **changes):
     changes["model"] = {**changes.get("model", {}), "model_name_or_path": f'"{classes}/model"'}
     changes["media_engine"] = SMALL_PICTURES
     return (ROOT / "config/vit_demo.toml").read_text(), changes
+
+
+def deit(updates, batch, **changes):
+    """Settings of a small DeiT that learns what the ViT demo does."""
+    text, changes = vit(updates, batch, **changes)
+    changes["model"].update(model_name_or_path='"deit"', head=f'"{WITH_TEACHER}"')
+    return text, changes
 
 
 def bert(updates, batch, **changes):
@@ -166,6 +176,8 @@ RUNS = {
     "ViT, 6 updates, bf16": lambda: vit(6, 16, **BF16),
     "ViT, 6 updates, tiles": lambda: vit(6, 16, **TILES),
     "ViT, 6 updates, mixup, cutmix and the average": lambda: vit(6, 16, **MIXED_LABELS),
+    "DeiT, 2 updates": lambda: short(deit(2, 2)),
+    "DeiT, 2 updates, bf16": lambda: short(deit(2, 2, **BF16)),
     "BERT, 4 updates": lambda: bert(4, 8),
     "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, **LAMB, **BF16),
     "BERT, 2 updates, tiles": lambda: tiles(bert(2, 8, **BF16)),
@@ -182,7 +194,7 @@ RUNS = {
 # With scalar code the longer ones of RUNS take three minutes; in these it has all its kernels, too.
 SCALAR = {
     **QUICK,
-    **{name: RUNS[name] for name in ("golden matching", "golden masked_lm", "RoBERTa, classes, 2 updates, bf16", "DistilBERT, values of pairs, 2 updates")},
+    **{name: RUNS[name] for name in ("golden matching", "golden masked_lm", "RoBERTa, classes, 2 updates, bf16", "DistilBERT, values of pairs, 2 updates", "DeiT, 2 updates", "DeiT, 2 updates, bf16")},
     "demo, 2 updates, pictures prepared as in training": lambda: demo(2, 2, **TRAINING_PREPARATION),
     "demo, 2 updates, 2 ranks": lambda: demo(2, 2, **TWO_RANKS),
     "demo, 2 updates, 2 ranks, bf16": lambda: demo(2, 2, **TWO_RANKS, **BF16),
@@ -233,6 +245,7 @@ def digests_of(start, name, isa):
         changes.setdefault("training", {})["output_dir"] = f'"{folder}/run"'
         changes["machine"] = {**changes.get("machine", {}), "isa": f'"{isa}"', "threads": 2}
         write_relatives(pathlib.Path(folder))
+        write_deit(pathlib.Path(folder) / "deit")
         write_values(pathlib.Path(folder) / "values.jsonl")
         write_words(pathlib.Path(folder) / "words.jsonl")
         settings = pathlib.Path(folder) / "settings.toml"
@@ -249,18 +262,19 @@ def main():
     parser.add_argument("--emulator", type=shlex.split, default=[], help="command that runs the program")
     parser.add_argument("--isa", action="append", help="instruction set; default: each of this CPU, under an emulator its best")
     parser.add_argument("--quick", action="store_true", help="only the runs that are short enough for an emulator")
+    parser.add_argument("--runs", default="*", help="a pattern of names; default: all")
     parser.add_argument("--record", action="store_true", help="write the digests of this CPU's best instruction set")
     arguments = parser.parse_args()
 
     start = [*arguments.emulator, arguments.program.resolve()]
     isas = ["auto"] if arguments.record or arguments.emulator else [*instruction_sets(), *(["amx"] if has_tiles() else [])]
-    recorded = {} if arguments.record else json.loads(RECORD.read_text())
+    recorded = {} if arguments.record and arguments.runs == "*" else json.loads(RECORD.read_text())
     different = 0
     for isa in arguments.isa or isas:
         different += 0 if has_recorded_bits(start, isa) else 1
         names = [*RUNS, *(name for name in SCALAR if name not in RUNS)] if arguments.record else runs_on(isa)
         for name in names:
-            if arguments.quick and name not in QUICK:
+            if not fnmatch.fnmatch(name, arguments.runs) or (arguments.quick and name not in QUICK):
                 continue
             if "ranks" in name and shutil.which("mpirun") is None:
                 print(f"{name}, {isa}: skipped, mpirun is not installed")

@@ -60,7 +60,7 @@ def known_model(c, name, family, others, but=""):
 
 def vit_model(c):
     name = c.text("model_name_or_path", "google/vit-base-patch16-224-in21k")
-    known_model(c, name, "ViT", r"swin|deit|beit|dino|resnet|convnext|mobile|levit|regnet")
+    known_model(c, name, "ViT and DeiT", r"swin|beit|dino|resnet|convnext|mobile|levit|regnet")
     folder, comment = place_of(c, name, False)
     c.set("model.model_name_or_path", folder, comment if "model_name_or_path" in c.flags else comment + ", the script's default")
     c.set("model.head", "image_classification")

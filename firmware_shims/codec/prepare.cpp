@@ -221,11 +221,12 @@ int shrink_of(std::int64_t shorter, std::int64_t side, int largest) {
   return shrink;
 }
 
-// The part [from, from + part) of an axis of `in` pixels, all of it resized. Shrunk by the decoder it reaches to whole
-// pixels.
-Axis crop_axis(std::int64_t in, std::int64_t from, std::int64_t part, std::int64_t side, std::int64_t shrink) {
+// The part [from, from + part) of an axis of `in` pixels, resized to `edge`, of which `side` in the centre. Shrunk by
+// the decoder it reaches to whole pixels.
+Axis crop_axis(std::int64_t in, std::int64_t from, std::int64_t part, std::int64_t edge, std::int64_t side,
+               std::int64_t shrink) {
   const std::int64_t first = from / shrink, end = (from + part + shrink - 1) / shrink;
-  return {(in + shrink - 1) / shrink, first, end - first, side, 0, side, 0};
+  return {(in + shrink - 1) / shrink, first, end - first, edge, (edge - side) / 2, side, 0};
 }
 
 Verdict prepare(const PictureFacts& facts, Picture picture) {
@@ -237,14 +238,15 @@ Verdict prepare(const PictureFacts& facts, Picture picture) {
   const CropBox box = crops ? random_crop(job, facts.width, facts.height) : CropBox{0, 0, facts.width, facts.height};
   picture.flipped = crops && random_flip(job);
   // The shorter side after the resize; 0: there is none.
-  const std::int64_t shortest = stretches || (training && job.shortest_edge == 0) ? side : job.shortest_edge;
+  const bool is_side = crops || ((training || stretches) && job.shortest_edge == 0);
+  const std::int64_t shortest = is_side ? side : job.shortest_edge;
   const bool may_shrink = picture.settings->scale_in_decoder && shortest > 0;
   picture.shrink =
       shrink_of(std::min(box.width, box.height), shortest, may_shrink ? picture.reader->largest_shrink() : 1);
   const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
   if (stretches) {
-    picture.geometry = {crop_axis(facts.width, box.left, box.width, side, picture.shrink),
-                        crop_axis(facts.height, box.top, box.height, side, picture.shrink), 0};
+    picture.geometry = {crop_axis(facts.width, box.left, box.width, shortest, side, picture.shrink),
+                        crop_axis(facts.height, box.top, box.height, shortest, side, picture.shrink), 0};
   } else if (training) {
     picture.geometry = training_geometry(shrunk(facts.width), shrunk(facts.height), shortest, side);
   } else {

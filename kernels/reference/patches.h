@@ -26,10 +26,11 @@ void extract_patches(T* out, const T* pixels, const ExtractPatches& a) {
 template <typename T>
 void image_embedding_forward(T* out, const T* patch, const T* class_row, const T* position,
                              const ImageEmbeddingForward& a) {
-  const std::int64_t first = class_row != nullptr ? 1 : 0;
+  const std::int64_t first = a.class_rows;
   for (std::int64_t i = 0; i < a.patches + first; ++i) {
     for (std::int64_t c = 0; c < a.cols; ++c) {
-      out[i * a.cols + c] = (i < first ? class_row[c] : patch[(i - first) * a.cols + c]) + position[i * a.cols + c];
+      const T row = i < first ? class_row[i * a.cols + c] : patch[(i - first) * a.cols + c];
+      out[i * a.cols + c] = row + position[i * a.cols + c];
     }
   }
 }
@@ -49,7 +50,10 @@ void image_embedding_backward(T* d_patch, T* d_class, T* d_position, const T* d_
         T& element = d_position[i * a.cols + c];
         element = a.accumulate_position ? element + sum : sum;
       }
-      if (i < first && d_class != nullptr) d_class[c] = a.accumulate_class ? d_class[c] + sum : sum;
+      if (i < first && d_class != nullptr) {
+        T& element = d_class[i * a.cols + c];
+        element = a.accumulate_class ? element + sum : sum;
+      }
     }
   }
 }

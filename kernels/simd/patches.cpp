@@ -32,9 +32,8 @@ void extract_patches(const ExtractPatches& a) {
 }
 
 void image_embedding_forward(const ImageEmbeddingForward& a) {
-  const std::int64_t first = a.class_row != nullptr ? 1 : 0;
-  for (std::int64_t i = 0; i < a.patches + first; ++i) {
-    const float* const row = i < first ? a.class_row : a.patch + (i - first) * a.cols;
+  for (std::int64_t i = 0; i < a.patches + a.class_rows; ++i) {
+    const float* const row = i < a.class_rows ? a.class_row + i * a.cols : a.patch + (i - a.class_rows) * a.cols;
     const float* const position = a.position + i * a.cols;
     float* const out = a.out + i * a.cols;
     for_lanes(
@@ -58,7 +57,7 @@ void image_embedding_backward(const ImageEmbeddingBackward& a) {
   for (std::int64_t i = a.first_row; i < a.last_row; ++i) {
     if (a.d_position != nullptr) sum_over_samples(a.d_position + i * a.cols, a, i, a.accumulate_position);
     if (i < a.class_rows) {
-      if (a.d_class != nullptr) sum_over_samples(a.d_class, a, 0, a.accumulate_class);
+      if (a.d_class != nullptr) sum_over_samples(a.d_class + i * a.cols, a, i, a.accumulate_class);
       continue;
     }
     if (a.d_patch == nullptr) continue;

@@ -36,8 +36,7 @@ std::string record_of(const std::string& folder) {
 MediaSettings settings_by(const RunInputs& inputs, const std::string& folder, const Family& family,
                           std::int64_t image_side) {
   try {
-    return media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor,
-                             family.processor_makes_squares);
+    return media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor, family.processor_fit);
   } catch (const Error& error) {
     // The folder has no settings in which to change the key that the advice may name.
     if (inputs.are_of_run || error.what_to_do().find("data.preprocessing") == std::string::npos) throw;

@@ -198,7 +198,7 @@ MediaSettings media_settings(const DecodeArguments& arguments) {
     const Family& family = std::filesystem::exists(config) ? family_of(config) : usual_family();
     if (family.needs_processor_file) require_statistics(arguments.model);
     return media_settings_of(arguments.model, preprocessing, arguments.size, family.image_processor,
-                             family.processor_makes_squares);
+                             family.processor_fit);
   }
   MediaSettings settings = default_media_settings();
   settings.image_side = arguments.size;

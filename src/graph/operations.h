@@ -141,19 +141,20 @@ Tensor text_embedding(Graph& graph, const std::string& name, const EmbeddingTabl
 Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std::int64_t channels, std::int64_t height,
                        std::int64_t width, std::int64_t patch);
 
-// (B * (patches + 1), C): class row first, position added. patch (B * patches, C), class_row (1, C), position (patches
-// + 1, C). Without a class row, rows and positions are those of the patches alone.
+// (B * (patches + f), C): f class rows first, position added. patch (B * patches, C), class_row (f, C), position
+// (patches + f, C). Without class rows, rows and positions are those of the patches alone.
 Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position,
                        std::int64_t patches);
 
-// The position table of a from_side x from_side grid (class row first, where it has one), resized to height x width:
+// The position table of a from_side x from_side grid (behind class_rows others), resized to height x width:
 // bicubic, a = -0.75, align_corners false, no antialias. Source: interpolate_pos_encoding() of the reference's vision
 // embeddings.
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
-                        std::int64_t height, std::int64_t width, bool has_class_row);
-// The same for values: table (class row + from_side^2, cols), out (class row + height * width, cols), not overlapping.
+                        std::int64_t height, std::int64_t width, std::int64_t class_rows);
+// The same for values: table (class_rows + from_side^2, cols), out (class_rows + height * width, cols), not
+// overlapping.
 void resize_position_values(float* out, const float* table, std::int64_t from_side, std::int64_t height,
-                            std::int64_t width, std::int64_t cols, bool has_class_row);
+                            std::int64_t width, std::int64_t cols, std::int64_t class_rows);
 
 // Pictures as rows, a sample's pixels row by row. 3 x 3, with a border of one zero pixel.
 struct ConvolutionShape {
@@ -172,7 +173,8 @@ Tensor convolution(Graph& graph, const std::string& name, Tensor x, Tensor weigh
 Tensor group_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, std::int64_t groups,
                   float epsilon, bool silu);
 
-// (B, C): the first row of every sample.
+// (B, C): the row of this number of every sample, each of which has as many; and the first row of every sample.
+Tensor numbered_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows, std::int64_t number);
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
 
 // (B, C): the mean of each sample's rows, and the largest number of each column of them, whose gradient goes to the

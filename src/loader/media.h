@@ -17,10 +17,10 @@ namespace bascule {
 // The steps of Preprocessing::kProcessor besides normalising with mean and std; see media_engine_job.
 struct ProcessorRules {
   bool does_resize = true;
-  std::int64_t shortest_edge = 0;  // of the resized picture; 0: image_side
+  std::int64_t shortest_edge = 0;  // of the resized picture, before the crop; 0: image_side
   std::int64_t size_divisor = 32;
   double levels = 255.0;
-  bool makes_squares = false;  // both sides become image_side, by `interpolation`; edge and divisor are not read
+  bool makes_squares = false;  // both sides become the edge, by `interpolation`; the divisor is not read
   Interpolation interpolation = Interpolation::kBicubic;
 };
 

@@ -12,14 +12,14 @@
 
 namespace bascule {
 
-extern const Family kBridgeTower, kViT, kBert, kRoberta, kDistilBert, kT5, kClipText, kUnet,
+extern const Family kBridgeTower, kViT, kDeiT, kBert, kRoberta, kDistilBert, kT5, kClipText, kUnet,
     kVaeDecoder;  // each in its own file
 
 namespace {
 
 std::vector<const Family*>& table() {
-  static std::vector<const Family*> all = {&kBridgeTower, &kViT,      &kBert, &kRoberta,   &kDistilBert,
-                                           &kT5,          &kClipText, &kUnet, &kVaeDecoder};
+  static std::vector<const Family*> all = {&kBridgeTower, &kViT, &kDeiT,     &kBert, &kRoberta,
+                                           &kDistilBert,  &kT5,  &kClipText, &kUnet, &kVaeDecoder};
   return all;
 }
 

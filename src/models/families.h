@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/picture_fit.h"
 #include "src/models/model.h"
 #include "src/settings/settings.h"
 
@@ -43,8 +44,8 @@ struct Family {
   std::vector<std::unique_ptr<Model>> (*small_models)() = nullptr;
   // Whether a folder must have the processor's file: there are no defaults for mean and standard deviation.
   bool needs_processor_file = false;
-  bool resizes_pictures = false;         // ModelSource::image_size
-  bool processor_makes_squares = false;  // whatever a picture's ratio; else it resizes the shorter side and crops
+  bool resizes_pictures = false;  // ModelSource::image_size
+  PictureFit processor_fit = PictureFit::kShorterSide;
 
   // Null: there is none.
   const FamilyHead* head(const std::string& name) const;

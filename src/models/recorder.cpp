@@ -103,6 +103,15 @@ Tensor Recorder::shaped(const std::string& name, std::vector<std::int64_t> shape
   return add({name, rows, whole.elements / rows, true, true, {whole}});
 }
 
+Tensor Recorder::token_rows(const std::vector<std::string>& names, std::int64_t cols, double standard_deviation) {
+  Parameter p{names.front(), 0, cols, true, true, {}};
+  for (const std::string& name : names) {
+    p.pieces.push_back(piece(name, {1, 1, cols}, p.elements(), normal(standard_deviation)));
+    ++p.rows;
+  }
+  return add(std::move(p));
+}
+
 Tensor dense(Recorder& r, const std::string& name, Tensor x, std::int64_t out) {
   const std::int64_t in = r.graph[x].cols;
   const Tensor weight = r.weight(name + ".weight", out, in, r.deviation);

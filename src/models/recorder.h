@@ -50,6 +50,8 @@ struct Recorder {
   // a dimension of one. order: of its dimensions in ours (ParameterPiece); empty: the file's.
   Tensor shaped(const std::string& name, std::vector<std::int64_t> shape, std::int64_t rows, double standard_deviation,
                 std::vector<int> order = {});
+  // Tensors of (1, 1, cols) laid end to end: rows that all samples share.
+  Tensor token_rows(const std::vector<std::string>& names, std::int64_t cols, double standard_deviation);
 
  private:
   Tensor add(Parameter parameter);

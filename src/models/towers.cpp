@@ -262,7 +262,7 @@ VisionState vision_embeddings(BridgeTowerRecorder& r, std::int64_t height, std::
   Tensor position = r.table(name + ".position_embedding.weight", side * side + 1, vision.hidden_size, deviation);
   // As the reference decides: the table is left alone if the picture is square and has as many patches.
   if (height != width || patches != side * side)
-    position = resize_positions(r.graph, name + ".resized", position, side, height / p, width / p, true);
+    position = resize_positions(r.graph, name + ".resized", position, side, height / p, width / p, 1);
   const Tensor rows = image_embedding(r.graph, name, patch, class_row, position, patches);
   VisionState state;
   state.z = norm(r, vision_name(r, "ln_pre"), rows, vision.layer_norm_eps);

@@ -26,13 +26,6 @@ struct ViTConfig {
   double initializer_range = 0.02;
   bool qkv_bias = true;
   ViTClassifier classifier = ViTClassifier::kToken;
-
-  std::int64_t class_rows() const { return classifier == ViTClassifier::kToken ? 1 : 0; }
-  // Rows of a picture of height x width: its patches, behind the class row where there is one. What does not fill a
-  // patch is cut off.
-  std::int64_t rows(std::int64_t height, std::int64_t width) const {
-    return class_rows() + (height / patch_size) * (width / patch_size);
-  }
 };
 
 // image_size: in place of the file's; 0: that. Throws Error kData naming the file and the key, also where the model

@@ -118,11 +118,11 @@ MediaSettings default_media_settings() {
 }
 
 MediaSettings media_settings_of(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side,
-                                const std::string& image_processor, bool squares) {
+                                const std::string& image_processor, PictureFit fit) {
   MediaSettings settings = default_media_settings();
   settings.image_side = image_side;
   settings.preprocessing = preprocessing;
-  const PictureRules rules = read_picture_rules(model_folder, preprocessing, image_side, image_processor, squares);
+  const PictureRules rules = read_picture_rules(model_folder, preprocessing, image_side, image_processor, fit);
   std::copy_n(rules.mean, 3, settings.mean);
   std::copy_n(rules.std, 3, settings.std);
   settings.processor = rules.processor;

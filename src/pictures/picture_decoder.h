@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "firmware_shims/media_engine.h"
+#include "src/base/picture_fit.h"
 #include "src/loader/media.h"
 #include "src/settings/settings.h"
 
@@ -35,7 +36,7 @@ MediaSettings default_media_settings();
 
 // The same with what a model folder's processor says.
 MediaSettings media_settings_of(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side,
-                                const std::string& image_processor, bool squares);
+                                const std::string& image_processor, PictureFit fit);
 
 class PictureDecoder {
  public:

@@ -94,9 +94,12 @@ void check_type(const Source& source, const std::string& image_processor) {
     }
     source.refuse("image_processor_type", "only " + image_processor + " is implemented");
   }
-  for (const char* key : {"feature_extractor_type", "auto_map"}) {
-    if (source.object.contains(key)) source.refuse(key, "only " + image_processor + " is implemented");
-  }
+  // The name that the class had before.
+  const Json* const older = source.object.find("feature_extractor_type");
+  const std::string stem = image_processor.substr(0, image_processor.rfind("ImageProcessor"));
+  if (older != nullptr && *older != stem + "FeatureExtractor")
+    source.refuse("feature_extractor_type", "only " + image_processor + " is implemented");
+  if (source.object.contains("auto_map")) source.refuse("auto_map", "only " + image_processor + " is implemented");
 }
 
 void read_resize(const Source& source, ProcessorRules* rules) {
@@ -130,28 +133,39 @@ void check_crop(const Source& source, std::int64_t image_side) {
                                    "}, the model's image_size" + (crop == nullptr ? "; it defaults to 288" : ""));
 }
 
-// Both sides, and nothing else that would change the size.
-void read_square(const Source& source, std::int64_t image_side, ProcessorRules* rules) {
+// A square as one number, or as two equal ones; 0: it is none.
+std::int64_t side_of_square(const Json& value) {
+  std::int64_t height = 0, width = 0;
+  if (!value.is_object()) return is_whole(value, &height) ? height : 0;
+  const Json *const of_height = value.find("height"), *const of_width = value.find("width");
+  const bool is_square = value.size() == 2 && of_height != nullptr && of_width != nullptr &&
+                         is_whole(*of_height, &height) && is_whole(*of_width, &width) && height == width;
+  return is_square ? height : 0;
+}
+
+bool is_true(const Json* value) { return value != nullptr && *value == true; }
+
+// Both sides, perhaps the centre of that, and nothing else that would change the size.
+void read_stretch(const Source& source, std::int64_t image_side, PictureFit fit, ProcessorRules* rules) {
   if (!read_flag(source, "do_resize")) source.refuse("do_resize", "must be true: the model needs square pictures");
-  for (const char* key : {"do_center_crop", "do_pad"}) {
-    const Json* const found = source.object.find(key);
-    if (found != nullptr && !found->is_null() && *found != false) source.refuse(key, "only false is implemented");
+  for (const char* key : {"do_center_crop", "size", "resample"}) {
+    if (fit == PictureFit::kStretchAndCrop && !source.object.contains(key)) source.refuse(key, "it must be given");
   }
-  const Json* const size = source.object.find("size");
-  std::int64_t height = kDefaultSquare, width = kDefaultSquare;
-  bool is_square = true;
-  if (size != nullptr && size->is_object()) {
-    const Json *const of_height = size->find("height"), *const of_width = size->find("width");
-    is_square = size->size() == 2 && of_height != nullptr && of_width != nullptr && is_whole(*of_height, &height) &&
-                is_whole(*of_width, &width);
-  } else if (size != nullptr) {
-    is_square = is_whole(*size, &height);
-    width = height;
-  }
-  if (!is_square || height != image_side || width != image_side) {
-    const std::string side = std::to_string(image_side);
-    source.refuse("size", "must be {\"height\": " + side + ", \"width\": " + side + "}, the model's image_size" +
-                              (size == nullptr ? "; it defaults to 224" : ""));
+  const Json *const crops = source.object.find("do_center_crop"), *const pads = source.object.find("do_pad");
+  if (crops != nullptr && !crops->is_null() && !crops->is_boolean())
+    source.refuse("do_center_crop", "must be true or false");
+  if (pads != nullptr && !pads->is_null() && *pads != false) source.refuse("do_pad", "only false is implemented");
+  const Json *const size = source.object.find("size"), *const crop = source.object.find("crop_size");
+  const std::string side = std::to_string(image_side);
+  const std::string must_be = "must be {\"height\": " + side + ", \"width\": " + side + "}, the model's image_size";
+  rules->shortest_edge = size == nullptr ? kDefaultSquare : side_of_square(*size);
+  if (is_true(crops)) {
+    if (crop == nullptr) source.refuse("do_center_crop", "crop_size is missing");
+    if (side_of_square(*crop) != image_side) source.refuse("crop_size", must_be);
+    if (size == nullptr || rules->shortest_edge < image_side)
+      source.refuse("size", "must be a square, from crop_size on");
+  } else if (rules->shortest_edge != image_side) {
+    source.refuse("size", must_be + (size == nullptr ? "; it defaults to 224" : ""));
   }
   rules->makes_squares = true;
   rules->interpolation = Interpolation::kBilinear;
@@ -209,7 +223,7 @@ std::int64_t default_divisor(std::int64_t image_side) { return std::min(Processo
 }  // namespace
 
 PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side,
-                                const std::string& image_processor, bool squares) {
+                                const std::string& image_processor, PictureFit fit) {
   PictureRules rules;
   rules.processor.shortest_edge = image_side;
   Source source;
@@ -227,11 +241,11 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
     return rules;
   }
   check_type(source, image_processor);
-  if (squares) {
-    read_square(source, image_side, &rules.processor);
-  } else {
+  if (fit == PictureFit::kShorterSide) {
     read_resize(source, &rules.processor);
     check_crop(source, image_side);
+  } else {
+    read_stretch(source, image_side, fit, &rules.processor);
   }
   read_levels(source, &rules.processor);
   return rules;
@@ -256,31 +270,30 @@ void require_statistics(const std::string& folder) {
   }
 }
 
-bool makes_squares(const std::string& folder, std::int64_t image_side, const std::string& image_processor) {
+bool makes_squares(const std::string& folder, std::int64_t image_side, const std::string& image_processor,
+                   PictureFit fit) {
   Source source;
   BASCULE_CHECK(find_source(folder, &source));
-  const auto is_side = [&](const Json* value) {
-    return value != nullptr && value->is_integer() && *value == image_side;
-  };
-  const auto is_square = [&](const Json& size) {
-    if (!size.is_object()) return is_side(&size);
-    return size.size() == 2 && is_side(size.find("height")) && is_side(size.find("width"));
-  };
+  const auto is_side = [&](const Json* value) { return value != nullptr && side_of_square(*value) == image_side; };
   const Json *const size = source.object.find("size"), *const crop = source.object.find("crop_size");
+  const Json* const crop_flag = source.object.find("do_center_crop");
+  const bool crops = is_true(crop_flag) && crop != nullptr;
+  if (fit == PictureFit::kStretchAndCrop && crop_flag == nullptr) return false;  // it crops to another side
   const Json* const type = source.object.find("image_processor_type");
   const Json* const resizes = source.object.find("do_resize");
   const bool is_own = type == nullptr || *type == image_processor || *type == image_processor + "Fast";
-  return is_own && size != nullptr && is_square(*size) && (crop == nullptr || is_square(*crop)) &&
+  return is_own && (crops || is_side(size)) && (crop == nullptr || is_side(crop)) &&
          (resizes == nullptr || *resizes == true);
 }
 
 std::string square_processor_text(const std::string& folder, std::int64_t image_side,
-                                  const std::string& image_processor) {
+                                  const std::string& image_processor, PictureFit fit) {
   Source source;
   BASCULE_CHECK(find_source(folder, &source));
   const auto square = [image_side] { return Json{{"height", image_side}, {"width", image_side}}; };
   source.object["size"] = square();
   if (source.object.contains("crop_size")) source.object["crop_size"] = square();
+  if (fit == PictureFit::kStretchAndCrop) source.object["do_center_crop"] = false;
   if (source.object.contains("do_resize")) source.object["do_resize"] = true;
   if (source.object.contains("image_processor_type")) source.object["image_processor_type"] = image_processor;
   return json_text(source.object, 2) + "\n";

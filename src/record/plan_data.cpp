@@ -315,7 +315,7 @@ void set_up_loader(RecordedRun* run, const media_engine_driver* engine) {
     if (run->opened.family->needs_processor_file) require_statistics(folder);
     const Family& family = *run->opened.family;
     const PictureRules rules = read_picture_rules(folder, loader.preprocessing, loader.image_side,
-                                                  family.image_processor, family.processor_makes_squares);
+                                                  family.image_processor, family.processor_fit);
     std::copy_n(rules.mean, 3, loader.mean);
     std::copy_n(rules.std, 3, loader.std);
     loader.processor = rules.processor;

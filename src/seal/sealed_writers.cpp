@@ -149,10 +149,11 @@ void add_preprocessor(HfFolderContents* contents, const RecordedRun& run) {
   if (side <= 0) return;
   const std::string& folder = run.settings.model.model_name_or_path.resolved;
   const std::string processor = run.opened.family->image_processor;
+  const PictureFit fit = run.opened.family->processor_fit;
   if (processor_file_of(folder).empty()) {
     contents->texts.push_back({"preprocessor_config.json", default_processor_text(side, processor)});
-  } else if (run.opened.family->resizes_pictures && !makes_squares(folder, side, processor)) {
-    contents->texts.push_back({"preprocessor_config.json", square_processor_text(folder, side, processor)});
+  } else if (run.opened.family->resizes_pictures && !makes_squares(folder, side, processor, fit)) {
+    contents->texts.push_back({"preprocessor_config.json", square_processor_text(folder, side, processor, fit)});
   } else {
     contents->preprocessor_folder = folder;
   }

@@ -87,7 +87,8 @@ PaddedBatch FinishedRun::batch() const {
       batch.texts[0].attention_mask.push_back(valid ? 1 : 0);
     }
   }
-  PictureDecoder decoder(media_settings_of(path(), Preprocessing::kTraining, side, "BridgeTowerImageProcessor", false));
+  PictureDecoder decoder(
+      media_settings_of(path(), Preprocessing::kTraining, side, "BridgeTowerImageProcessor", PictureFit::kShorterSide));
   batch.pixels.resize(static_cast<std::size_t>(kRows * 3 * side * side));
   for (std::int64_t row = 0; row < kRows; ++row) {
     EXPECT_EQ(

@@ -110,7 +110,7 @@ class AskedModels(unittest.TestCase):
         self.refused(2, "has 15 tokens; the model takes 12 at most", "fill", self.folder, "[MASK]" + " the" * 12)
         self.refused(2, "UTF-8", "fill", self.folder, "[MASK] \udcff")
         self.refused(3, "among the weights: the head was never trained; train it first", "classify", self.folder, "a text")
-        self.refused(3, "bascule classify does not work with a bridgetower model; it needs a ViTForImageClassification, BertForSequenceClassification, BertForTokenClassification, "
+        self.refused(3, "bascule classify does not work with a bridgetower model; it needs a ViTForImageClassification, DeiTForImageClassification, DeiTForImageClassificationWithTeacher, BertForSequenceClassification, BertForTokenClassification, "
                      "RobertaForSequenceClassification, RobertaForTokenClassification, DistilBertForSequenceClassification or DistilBertForTokenClassification", "classify", EMOJI / "model", "x.png")
         self.refused(3, "bascule fill does not work with a vit model; it needs a BertForMaskedLM", "fill", CLASSES / "model", "[MASK]")
         (self.folder / "vocab.txt").unlink()
@@ -188,7 +188,7 @@ class AskedModels(unittest.TestCase):
         self.assertGreater(max(abs(own - other) for own, other in zip(probabilities(self.folder / "run"), truth, strict=True)), 1e-4)
         processor = json.loads((saved / "preprocessor_config.json").read_text())
         (saved / "preprocessor_config.json").write_text(json.dumps({**processor, "do_center_crop": True}))
-        self.refused(3, "do_center_crop = true: only false is implemented; change it", "classify", saved, pictures[0])
+        self.refused(3, "do_center_crop = true: crop_size is missing; change it", "classify", saved, pictures[0])
 
     def without_classifier(self):
         whole = (self.folder / "run/model.safetensors").read_bytes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A killed run of ViT, of BERT, of RoBERTa, of DistilBERT and of T5, with each of their heads, ends with the bits of an unbroken one: weights, moments, the average of the weights and the evaluations.
+"""A killed run of ViT, of DeiT, of BERT, of RoBERTa, of DistilBERT and of T5, with each of their heads, ends with the bits of an unbroken one: weights, moments, the average of the weights and the evaluations.
 
 BASCULE_KILLS sets how many runs of each head are killed (1); each is killed and started again until it finishes. BASCULE_TEST_SEED repeats the instants.
 """
@@ -14,6 +14,7 @@ import unittest
 
 from bascule_run import PROGRAM, ROOT, digest, run, settings
 from relatives import SETTINGS, write_relatives, write_values, write_words
+from small_deit import PLAIN, WITH_TEACHER, write_deit
 
 DATA = ROOT / "tests" / "data"
 COMMON = {"model__tokenizer_name": None, "data__max_seq_length": None, "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "10",
@@ -43,6 +44,8 @@ HEADS = {
     "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
     "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0", "training__optimizer": '"adafactor"',
                "training__fused_update": "true", "training__max_grad_norm": "0.0"},
+    "DeiT": {**PICTURES, "model__model_name_or_path": '"deit"', "model__head": f'"{PLAIN}"'},
+    "DeiT with teacher": {**PICTURES, "model__model_name_or_path": '"deit"', "model__head": f'"{WITH_TEACHER}"', "data__mixup_alpha": "0.8", "training__optimizer": '"lamb"'},
     "masked_lm": {**TEXTS, "model__head": '"masked_lm"', "data__masking": '"bernoulli"'},
     "pretraining": {**TEXTS, "model__head": '"pretraining"', "data__dupe_factor": "1", "training__gradient_accumulation_steps": "2"},
     "masked_lm of RoBERTa": with_model("roberta", {**TEXTS, "model__head": '"masked_lm"'}),
@@ -73,6 +76,7 @@ def outcome(folder):
 def prepared(folder, changes):
     """The settings of a run, beside what no folder of tests/data has."""
     write_relatives(folder)
+    write_deit(folder / "deit")
     write_values(folder / "values.jsonl")
     write_words(folder / "words.jsonl")
     return settings(folder, **changes)

@@ -70,6 +70,7 @@ RUNS_OF_BRIDGETOWER = {
 RUNS_OF_FAMILIES = {
     "ViT": {**HEADS["token"], "data__test_file": f'"{DATA}/emoji-classes/test.jsonl"'},
     "pooled ViT": {**HEADS["pooled"], "data__test_file": '"no_labels.jsonl"'},
+    "DeiT": {**HEADS["DeiT with teacher"], "data__test_file": f'"{DATA}/emoji-classes/test.jsonl"'},
     "BERT": {**HEADS["masked_lm"], "data__test_file": f'"{DATA}/text-corpus/validation.txt"'},
     "pairs of BERT": {**HEADS["pretraining"], "data__test_file": f'"{DATA}/text-corpus/validation.txt"'},
     "RoBERTa": HEADS["masked_lm of RoBERTa"],

@@ -299,7 +299,7 @@ class ViT(unittest.TestCase):
                 ({"model__head": '"contrastive"'}, "model.head"),
                 ({"model__freeze": '["text_model"]'}, "model.freeze"),
                 ({"model__model_name_or_path": self.model_with(classifier_type="mean")}, "classifier_type"),
-                *(({"model__model_name_or_path": self.model_with(model_type=other)}, f'model_type = "{other}"') for other in ("deit", "beit", "dinov2")),
+                *(({"model__model_name_or_path": self.model_with(model_type=other)}, f'model_type = "{other}"') for other in ("swin", "beit", "dinov2")),
                 ({"model__model_name_or_path": self.model_with(id2label={"0": "a", "1": "b"})}, "use 0 or 1"),
                 ({"model__model_name_or_path": self.model_with(id2label={"0": "a"})}, "one class"),
                 ({"model__model_name_or_path": self.model_with(id2label={"a": "a", "b": "b"})}, "none is"),

@@ -168,7 +168,7 @@ Matrix<Number> resized_of(const Matrix<Number>& table, std::int64_t side, std::i
                           std::int64_t class_rows) {
   Matrix<Number> out(height * width + class_rows, table.cols);
   for (std::int64_t c = 0; c < table.cols; ++c) {
-    if (class_rows == 1) out(0, c) = table(0, c);
+    for (std::int64_t row = 0; row < class_rows; ++row) out(row, c) = table(row, c);
     for (std::int64_t y = 0; y < height; ++y) {
       for (std::int64_t x = 0; x < width; ++x) {
         const double at_y =

@@ -75,7 +75,7 @@ TEST(TextEmbedding, OfWordsAloneHasExactGradientsAlsoOfATableThatIsReadTwice) {
       });
 }
 
-// A picture that the patches do not fill, of two channels; with and without a class row.
+// A picture that the patches do not fill, of two channels; behind so many class rows.
 void check_image_embedding(std::int64_t class_rows) {
   constexpr std::int64_t kChannels = 2, kHeight = 8, kWidth = 11, kPatch = 3, kPatches = 6, kCols = 5;
   const std::int64_t rows_each = kPatches + class_rows;
@@ -86,7 +86,7 @@ void check_image_embedding(std::int64_t class_rows) {
             extract_patches(run.graph(), "patches", run.field("pixels"), kChannels, kHeight, kWidth, kPatch);
         const Tensor patch =
             linear(run.graph(), "patch", pixels, run.parameter("w", kCols, kChannels * kPatch * kPatch), Tensor{});
-        const Tensor class_row = class_rows == 1 ? run.parameter("class", 1, kCols) : Tensor{};
+        const Tensor class_row = class_rows > 0 ? run.parameter("class", class_rows, kCols) : Tensor{};
         const Tensor rows =
             image_embedding(run.graph(), "e", patch, class_row, run.parameter("position", rows_each, kCols), kPatches);
         return std::vector<Tensor>{rows};
@@ -97,7 +97,7 @@ void check_image_embedding(std::int64_t class_rows) {
           const std::int64_t s = r / rows_each, p = r % rows_each - class_rows;
           for (std::int64_t c = 0; c < kCols; ++c) {
             e(r, c) = v.matrix("position")(r % rows_each, c);
-            if (p < 0) e(r, c) += v.matrix("class")(0, c);
+            if (p < 0) e(r, c) += v.matrix("class")(r % rows_each, c);
             for (std::int64_t i = 0; p >= 0 && i < kChannels * kPatch * kPatch; ++i) {
               const std::int64_t channel = i / (kPatch * kPatch), y = p / 3 * kPatch + i / kPatch % kPatch,
                                  x = p % 3 * kPatch + i % kPatch;
@@ -111,9 +111,8 @@ void check_image_embedding(std::int64_t class_rows) {
       });
 }
 
-TEST(ImageEmbedding, PatchesClassRowAndPositionsAreExact) {
-  check_image_embedding(1);
-  check_image_embedding(0);
+TEST(ImageEmbedding, PatchesClassRowsAndPositionsAreExact) {
+  for (const std::int64_t class_rows : {0, 1, 2}) check_image_embedding(class_rows);
 }
 
 // function(text, row, rows of the text) for each row of each text.
@@ -213,13 +212,13 @@ TEST(MaxRows, AndTheirGradientsAreExact) {
 TEST(ResizePositions, LargerSmallerAndOddGridsAreExact) {
   const std::int64_t sizes[][3] = {{3, 5, 2}, {1, 4, 3}, {4, 2, 7}, {2, 1, 1}, {5, 5, 5}};
   for (const auto& size : sizes) {
-    for (const std::int64_t class_rows : {1, 0}) {
+    for (const std::int64_t class_rows : {2, 1, 0}) {
       const std::int64_t side = size[0], height = size[1], width = size[2];
       check_gradients(
           kBounds, some_batches(),
           [=](GraphRun& run) {
             const Tensor table = run.parameter("table", side * side + class_rows, 3);
-            return std::vector<Tensor>{resize_positions(run.graph(), "p", table, side, height, width, class_rows == 1)};
+            return std::vector<Tensor>{resize_positions(run.graph(), "p", table, side, height, width, class_rows)};
           },
           [=](const auto& v, const TestBatch&) {
             return v.loss({resized_of(v.matrix("table"), side, height, width, class_rows)});
@@ -228,27 +227,29 @@ TEST(ResizePositions, LargerSmallerAndOddGridsAreExact) {
   }
 }
 
-TEST(GatherRows, FirstAndSelectedRowsGetTheirGradientsAndOthersNone) {
+TEST(GatherRows, FirstNumberedAndSelectedRowsGetTheirGradientsAndOthersNone) {
   check_gradients(
       kBounds, some_batches(),
       [](GraphRun& run) {
         const Tensor text = run.source("text", text_rows(), 5), image = run.source("image", rows_per_sample(4), 5);
         return std::vector<Tensor>{first_rows(run.graph(), "a", text, run.text()),
                                    first_rows(run.graph(), "b", image, run.pictures(4)),
-                                   gather_rows(run.graph(), "c", text, run.field("selected_rows"))};
+                                   gather_rows(run.graph(), "c", text, run.field("selected_rows")),
+                                   numbered_rows(run.graph(), "d", image, run.pictures(4), 1)};
       },
       [](const auto& v, const TestBatch& batch) {
         const auto text = v.source("text", batch.text_rows()), image = v.source("image", 4 * batch.samples());
-        auto a = v.input("cotangent0", batch.samples()), b = a;
+        auto a = v.input("cotangent0", batch.samples()), b = a, d = a;
         auto c = v.input("cotangent2", static_cast<std::int64_t>(batch.selected.size()));
         for (std::int64_t col = 0; col < 5; ++col) {
           for (std::int64_t s = 0; s < batch.samples(); ++s) {
             a(s, col) = text(batch.offsets[static_cast<std::size_t>(s)], col);
             b(s, col) = image(4 * s, col);
+            d(s, col) = image(4 * s + 1, col);
           }
           for (std::int64_t m = 0; m < c.rows; ++m) c(m, col) = text(batch.selected[static_cast<std::size_t>(m)], col);
         }
-        return v.loss({a, b, c});
+        return v.loss({a, b, c, d});
       });
 }
 

@@ -33,38 +33,24 @@ TEST(Patches, ExtractionCutsLeftToRightTopToBottomAndDropsTheRest) {
 constexpr std::int64_t kPatches = 4;
 constexpr std::int64_t kSamples = 6;
 
-TEST(Patches, EmbeddingPutsTheClassRowFirst) {
+TEST(Patches, EmbeddingPutsTheClassRowsFirst) {
   Seeded random;
-  for (const std::int64_t cols : lengths()) {
-    const auto patch = normal(random, kPatches * cols), class_row = normal(random, cols);
-    const auto position = normal(random, (kPatches + 1) * cols);
-    std::vector<float> truth(position.size());
-    reference::image_embedding_forward(truth.data(), patch.data(), class_row.data(), position.data(),
-                                       {nullptr, nullptr, nullptr, nullptr, kPatches, cols});
-    for (const Place place : kPlaces) {
-      const auto out = same_on_every_isa([&](const KernelTable& kernels) {
-        Floats y((kPatches + 1) * cols, place), x(patch, place), c(class_row, place), p(position, place);
-        kernels.image_embedding_forward({y.data(), x.data(), c.data(), p.data(), kPatches, cols});
-        return y.values();
-      });
-      EXPECT_EQ(first_different_bit(out, truth), -1) << cols;
+  for (const std::int64_t class_rows : {0, 1, 2}) {
+    for (const std::int64_t cols : lengths()) {
+      const auto patch = normal(random, kPatches * cols), class_row = normal(random, class_rows * cols);
+      const auto position = normal(random, (kPatches + class_rows) * cols);
+      std::vector<float> truth(position.size());
+      reference::image_embedding_forward(truth.data(), patch.data(), class_row.data(), position.data(),
+                                         {nullptr, nullptr, nullptr, nullptr, kPatches, cols, class_rows});
+      for (const Place place : kPlaces) {
+        const auto out = same_on_every_isa([&](const KernelTable& kernels) {
+          Floats y((kPatches + class_rows) * cols, place), x(patch, place), c(class_row, place), p(position, place);
+          kernels.image_embedding_forward({y.data(), x.data(), c.data(), p.data(), kPatches, cols, class_rows});
+          return y.values();
+        });
+        EXPECT_EQ(first_different_bit(out, truth), -1) << class_rows << " " << cols;
+      }
     }
-  }
-}
-
-TEST(Patches, EmbeddingWithoutAClassRowAddsPositionsToPatches) {
-  Seeded random;
-  for (const std::int64_t cols : lengths()) {
-    const auto patch = normal(random, kPatches * cols), position = normal(random, kPatches * cols);
-    std::vector<float> truth(position.size());
-    reference::image_embedding_forward<float>(truth.data(), patch.data(), nullptr, position.data(),
-                                              {nullptr, nullptr, nullptr, nullptr, kPatches, cols});
-    const auto out = same_on_every_isa([&](const KernelTable& kernels) {
-      Floats y(kPatches * cols, kPlaces[0]), x(patch, kPlaces[0]), p(position, kPlaces[0]);
-      kernels.image_embedding_forward({y.data(), x.data(), nullptr, p.data(), kPatches, cols});
-      return y.values();
-    });
-    EXPECT_EQ(first_different_bit(out, truth), -1) << cols;
   }
 }
 
@@ -77,11 +63,12 @@ struct BackwardCase {
 // kSamples additions, and one to what is there: so many roundings of the largest partial sum apart from the truth.
 void check_backward(const BackwardCase& c, std::int64_t cols, Place place, Seeded& random) {
   const auto d_out = normal(random, kSamples * (kPatches + c.class_rows) * cols);
-  const auto before = normal(random, (kPatches + c.class_rows) * cols), class_before = normal(random, cols);
+  const auto before = normal(random, (kPatches + c.class_rows) * cols),
+             class_before = normal(random, c.class_rows * cols);
   std::vector<double> d_patch(static_cast<std::size_t>(kSamples * kPatches * cols), 3.0);
   std::vector<double> d_class = widened(class_before), d_position = widened(before);
-  const ImageEmbeddingBackward a{nullptr, nullptr, nullptr, nullptr,      kSamples,     kPatches,
-                                 cols,    c.first, c.last,  c.accumulate, c.accumulate, c.class_rows};
+  const ImageEmbeddingBackward a{nullptr, nullptr,      nullptr, nullptr, kSamples,     kPatches,
+                                 cols,    c.class_rows, c.first, c.last,  c.accumulate, c.accumulate};
   reference::image_embedding_backward(c.patch ? d_patch.data() : nullptr, c.class_row ? d_class.data() : nullptr,
                                       c.position ? d_position.data() : nullptr, widened(d_out).data(), a);
   const auto out = same_on_every_isa([&](const KernelTable& kernels) {
@@ -112,7 +99,9 @@ TEST(Patches, EmbeddingBackwardSumsSamplesAndTouchesItsRowsOnly) {
                                 {false, true, false, false, 0, 1},
                                 {true, false, false, false, 0, 3},
                                 {true, false, true, true, 0, kPatches, 0},
-                                {true, false, false, false, 1, 3, 0}};
+                                {true, false, false, false, 1, 3, 0},
+                                {true, true, true, true, 0, kPatches + 2, 2},
+                                {true, true, true, false, 1, 4, 2}};
   for (const std::int64_t cols : lengths(1)) {
     for (const BackwardCase& c : cases) {
       for (const Place place : kPlaces) check_backward(c, cols, place, random);

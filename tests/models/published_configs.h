@@ -34,6 +34,7 @@ inline BridgeTowerConfig large_config() {
 inline const std::map<std::string, std::string> kPublishedConfigs = {
     {"vit-base", R"({"model_type": "vit", "layer_norm_eps": 1e-6, "num_labels": 1000})"},
     {"vit-base-patch16-224-in21k", R"({"model_type": "vit", "num_labels": 3})"},
+    {"deit-base-distilled-patch16-224", R"({"model_type": "deit", "num_labels": 3})"},
     {"bert-base-cased", R"({"model_type": "bert", "vocab_size": 28996})"},
     {"bert-base-v32000", R"({"model_type": "bert", "vocab_size": 32000})"},
     {"bert-large", R"({"model_type": "bert", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24,

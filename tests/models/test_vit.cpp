@@ -42,14 +42,12 @@ TEST(ViTConfig, ReadsWhatTransformersWritesAndItsDefaults) {
   EXPECT_EQ(least.hidden_dropout_prob, 0.0f);
   EXPECT_TRUE(least.qkv_bias);
   EXPECT_EQ(least.classifier, ViTClassifier::kToken);
-  EXPECT_EQ(least.rows(20, 20), 1 + 3 * 3);  // two pixels are cut off
   const ViTConfig other = read(R"("id2label": {"0": "a", "1": "b", "2": "c"}, "qkv_bias": false, "problem_type": null,
                                   "classifier_type": "pooled", "hidden_act": "relu", "layer_norm_eps": 1e-6,
                                   "hidden_dropout_prob": 0.25, "attention_probs_dropout_prob": 0.5)");
   EXPECT_EQ(other.num_labels, 3);
   EXPECT_FALSE(other.qkv_bias);
   EXPECT_EQ(other.classifier, ViTClassifier::kPooled);
-  EXPECT_EQ(other.rows(20, 20), 3 * 3);
   EXPECT_EQ(other.hidden_act, Activation::kRelu);
   EXPECT_EQ(other.hidden_dropout_prob, 0.25f);
   EXPECT_EQ(other.attention_probs_dropout_prob, 0.5f);
@@ -87,7 +85,7 @@ TEST(ViT, TheLastLayerOfTheTokenClassifierHasOneRowASample) {
     Graph graph(parameters, bounds, model->fields({}));
     model->record(graph, Use::kTrain, {});
     derive_backward(graph);
-    const std::int64_t rows = is_pooled ? 9 : 1;
+    const std::int64_t rows = is_pooled ? 9 : 1;  // of 20 pixels two are cut off
     EXPECT_EQ(graph[graph.find("vit.encoder.layer.1/vit.encoder.layer.1.output.dense")].rows.per_row, rows);
     EXPECT_EQ(graph[graph.find("vit.encoder.layer.0/vit.encoder.layer.0.output.dense")].rows.per_row,
               is_pooled ? 9 : 10);

@@ -21,14 +21,17 @@ namespace {
 using test::TemporaryFolder;
 
 constexpr char kData[] = BASCULE_TEST_DATA "/";
-constexpr char kImageProcessor[] = "BridgeTowerImageProcessor", kSquareProcessor[] = "ViTImageProcessor";
+constexpr char kImageProcessor[] = "BridgeTowerImageProcessor", kSquareProcessor[] = "ViTImageProcessor",
+               kCroppingProcessor[] = "DeiTImageProcessor";
 
 // The digest of the pixels; empty where the file is refused, and why.
 std::string digest_of(const std::string& folder, const std::string& picture, std::int64_t side, std::string* refusal,
-                      bool squares = false) {
+                      PictureFit fit = PictureFit::kShorterSide) {
   try {
-    const char* const name = squares ? kSquareProcessor : kImageProcessor;
-    PictureDecoder decoder(media_settings_of(folder, Preprocessing::kProcessor, side, name, squares));
+    const char* const name = fit == PictureFit::kShorterSide ? kImageProcessor
+                             : fit == PictureFit::kStretch   ? kSquareProcessor
+                                                             : kCroppingProcessor;
+    PictureDecoder decoder(media_settings_of(folder, Preprocessing::kProcessor, side, name, fit));
     std::vector<float> pixels(static_cast<std::size_t>(3 * side * side));
     *refusal = decoder.decode(picture, pixels.data(), nullptr);
     if (!refusal->empty()) return "";
@@ -41,7 +44,7 @@ std::string digest_of(const std::string& folder, const std::string& picture, std
   return "";
 }
 
-void expect_floats_or_key(const std::string& file, bool squares, int least_accepted, int least_refused) {
+void expect_floats_or_key(const std::string& file, PictureFit fit, int least_accepted, int least_refused) {
   const Json document = read_json_file(std::string(kData) + "images/" + file);
   int accepted = 0, refused = 0;
   for (const Json& made : document["cases"]) {
@@ -50,7 +53,7 @@ void expect_floats_or_key(const std::string& file, bool squares, int least_accep
     folder.write(made["file"].string(), json_text(made["config"]));
     std::string refusal;
     const std::string digest =
-        digest_of(folder.path(), kData + made["picture"].string(), made["side"].integer(), &refusal, squares);
+        digest_of(folder.path(), kData + made["picture"].string(), made["side"].integer(), &refusal, fit);
     if (!digest.empty()) {
       EXPECT_EQ(Json(digest), made["sha256"]);
       ++accepted;
@@ -71,10 +74,13 @@ void expect_floats_or_key(const std::string& file, bool squares, int least_accep
 }
 
 TEST(Processor, GivesTheVeryFloatsOfTransformersOrNamesTheKey) {
-  expect_floats_or_key("processors.json", false, 50, 30);
+  expect_floats_or_key("processors.json", PictureFit::kShorterSide, 50, 30);
 }
 TEST(Processor, OfSquaresGivesTheVeryFloatsOfTransformersOrNamesTheKey) {
-  expect_floats_or_key("square_processors.json", true, 50, 20);
+  expect_floats_or_key("square_processors.json", PictureFit::kStretch, 50, 20);
+}
+TEST(Processor, OfCroppedSquaresGivesTheVeryFloatsOfTransformersOrNamesTheKey) {
+  expect_floats_or_key("cropped_processors.json", PictureFit::kStretchAndCrop, 14, 8);
 }
 
 TEST(Processor, TheFileThatIsWrittenWhereThereIsNoneSaysWhatIsDone) {
@@ -95,11 +101,13 @@ TEST(Processor, TheFileThatIsWrittenForSmallPicturesCanBeRead) {
     const TemporaryFolder silent, told;
     told.write("preprocessor_config.json", default_processor_text(side, kImageProcessor));
     const std::int64_t divisor =
-        read_picture_rules(told.path(), Preprocessing::kProcessor, side, kImageProcessor, false).processor.size_divisor;
+        read_picture_rules(told.path(), Preprocessing::kProcessor, side, kImageProcessor, PictureFit::kShorterSide)
+            .processor.size_divisor;
     EXPECT_LE(divisor, side);
-    EXPECT_EQ(read_picture_rules(silent.path(), Preprocessing::kProcessor, side, kImageProcessor, false)
-                  .processor.size_divisor,
-              divisor);
+    EXPECT_EQ(
+        read_picture_rules(silent.path(), Preprocessing::kProcessor, side, kImageProcessor, PictureFit::kShorterSide)
+            .processor.size_divisor,
+        divisor);
   }
 }
 
@@ -107,7 +115,7 @@ TEST(Processor, TheFileThatIsWrittenForSmallPicturesCanBeRead) {
 TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
   const TemporaryFolder folder;
   const auto divisor = [&] {
-    return read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kImageProcessor, false)
+    return read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kImageProcessor, PictureFit::kShorterSide)
         .processor.size_divisor;
   };
   folder.write("processor_config.json", R"({"processor_class": "BridgeTowerProcessor", "size_divisor": 8})");
@@ -124,20 +132,24 @@ TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
 TEST(Processor, OfSquaresTakesASizeOfOneNumberForBothSides) {
   const TemporaryFolder folder;
   folder.write("preprocessor_config.json", R"({"size": 64})");
-  EXPECT_TRUE(
-      read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kSquareProcessor, true).processor.makes_squares);
-  EXPECT_THROW(read_picture_rules(folder.path(), Preprocessing::kProcessor, 224, kSquareProcessor, true), Error);
+  EXPECT_TRUE(read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kSquareProcessor, PictureFit::kStretch)
+                  .processor.makes_squares);
+  EXPECT_THROW(
+      read_picture_rules(folder.path(), Preprocessing::kProcessor, 224, kSquareProcessor, PictureFit::kStretch), Error);
 }
 
 // The recipe has its own pixels: of the file, mean and std alone count.
 TEST(Processor, TrainingReadsMeanAndStdAlone) {
   const TemporaryFolder folder;
   folder.write("preprocessor_config.json", R"({"resample": 0, "do_resize": false, "image_mean": 0.25})");
-  const PictureRules rules = read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor, false);
+  const PictureRules rules =
+      read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor, PictureFit::kShorterSide);
   EXPECT_EQ(rules.mean[2], 0.25);
   EXPECT_TRUE(rules.processor.does_resize);
   folder.write("preprocessor_config.json", R"({"image_std": [0.5, 0.0, 0.5]})");
-  EXPECT_THROW(read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor, false), Error);
+  EXPECT_THROW(
+      read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor, PictureFit::kShorterSide),
+      Error);
 }
 
 }  // namespace

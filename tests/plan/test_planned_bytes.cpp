@@ -42,6 +42,7 @@ const std::map<std::string, Planned> kPlanned = {
     {"bert_sentences_demo.toml", {58983360, 42074112}},
     {"bridgetower_base.toml", {12714571328, 156450816}},  // 11.84 GiB for 40 samples
     {"bridgetower_large.toml", {33726626368, 277610496}},
+    {"deit_fine_tune.toml", {687324992, 34062336}},
     {"demo.toml", {87950912, 9027584}},
     {"demo_masked_lm.toml", {96770880, 9027584}},
     {"demo_matching.toml", {87229760, 9027584}},
@@ -149,8 +150,8 @@ Plans plan_run(const Model& model, const Settings& settings) {
 }
 
 Plans plan_of(const std::string& name, const Settings& settings) {
-  if (name.rfind("vit_", 0) != 0 && name.rfind("bert_", 0) != 0 && name.rfind("roberta_", 0) != 0 &&
-      name.rfind("t5_", 0) != 0 && name.rfind("flan_", 0) != 0)
+  if (name.rfind("vit_", 0) != 0 && name.rfind("deit_", 0) != 0 && name.rfind("bert_", 0) != 0 &&
+      name.rfind("roberta_", 0) != 0 && name.rfind("t5_", 0) != 0 && name.rfind("flan_", 0) != 0)
     return plan_run(config_of(name, settings), settings);
   const std::string& folder = settings.model.model_name_or_path.resolved;
   // The second phase starts from what the first one leaves.

@@ -44,7 +44,7 @@ TEST(ModelWords, AFolderWithoutAModelHasThoseOfEveryFamilyOnce) {
 
 TEST(ModelWords, AModelOfAnotherFamilyIsRefusedByItsType) {
   const TemporaryFolder folder;
-  for (const char* type : {"clip", "deit", "beit", "dinov2", "albert"}) {
+  for (const char* type : {"clip", "swin", "beit", "dinov2", "albert"}) {
     folder.write("config.json", R"({"model_type": ")" + std::string(type) + "\"}");
     try {
       model_words(folder.path());

@@ -52,6 +52,7 @@ std::vector<PlannedModel> write_models(const TemporaryFolder& folder) {
   std::vector<PlannedModel> models = {
       {"bridgetower", data + "/emoji-captions/tiny_model", bytes},
       {"vit", data + "/emoji-classes/model", ""},
+      {"deit", write("deit", sizes + R"("image_size": 32, "patch_size": 8, "num_labels": 10)"), ""},
       {"bert", write("bert", sizes + R"("vocab_size": 16, "max_position_embeddings": 32)"), ""},
       {"roberta", write("roberta", sizes + R"("vocab_size": 300, "max_position_embeddings": 34)"), bytes},
       {"distilbert",
@@ -64,6 +65,8 @@ std::vector<PlannedModel> write_models(const TemporaryFolder& folder) {
            "t5",
            R"("vocab_size": 300, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0)"),
        ""}};
+  folder.write("deit/preprocessor_config.json", R"({"image_mean": 0.5, "image_std": 0.5, "size": 36, "resample": 3,
+                                                   "do_center_crop": true, "crop_size": 32})");
   for (const char* type : {"bert/", "distilbert/"})
     folder.write(std::string(type) + "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nd\ne\n##a\n##d\n##e\n");
   Json unigram = read_json_file(data + "/tokenizer/unigram/tokenizer.json");
@@ -79,7 +82,8 @@ std::vector<PlannedModel> write_models(const TemporaryFolder& folder) {
 
 // The columns that a head reads.
 std::string columns_of(const std::string& head) {
-  if (head == "image_classification" || head == "sequence_classification") return "label_column = \"label\"\n";
+  if (head.rfind("image_classification", 0) == 0 || head == "sequence_classification")
+    return "label_column = \"label\"\n";
   if (head == "conditional_generation") return "text_column = \"caption\"\nsummary_column = \"other\"\n";
   if (head == "token_classification") return "text_column = \"tokens\"\nlabel_column = \"tags\"\n";
   if (head == "sentence_embedding") return "text_pair_column = \"other\"\n";

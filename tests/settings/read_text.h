@@ -21,6 +21,12 @@ inline ModelWords test_words(const std::string& folder = "") {
   if (name.rfind("sd-", 0) == 0) return {{}, {}, {}, {}, true};
   if (name.rfind("vit-", 0) == 0 || folder.find("emoji-classes") != std::string::npos)
     return {{{"image_classification", true, false, true, {}, true}}, {"vit"}, {}, {}};
+  if (name.rfind("deit-", 0) == 0)
+    return {{{"image_classification", true, false, true, {}, true},
+             {"image_classification_with_teacher", true, false, true, {}, true}},
+            {"deit"},
+            {},
+            {}};
   if (name.rfind("bert-", 0) == 0 || folder.find("text-corpus") != std::string::npos ||
       folder.find("module-sentences") != std::string::npos || folder.find("library-names") != std::string::npos)
     return {{{"masked_lm", false, false, true, {}, false, true},

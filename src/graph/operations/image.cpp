@@ -60,8 +60,10 @@ constexpr OperationKind kKind{"image_embedding_backward", cost_by_elements<kDOut
 
 enum : std::size_t { kPatch, kClassRow, kPosition, kOut };
 
+std::int64_t class_rows_of(const NodeView& node) { return node[kClassRow] ? node.rows(kClassRow).fixed : 0; }
+
 void cut(ImageEmbeddingForward* a, Range range) {
-  a->out += range.first * (a->patches + (a->class_row != nullptr ? 1 : 0)) * a->cols;
+  a->out += range.first * (a->patches + a->class_rows) * a->cols;
   a->patch += range.first * a->patches * a->cols;
 }
 
@@ -69,14 +71,13 @@ void derive(const NodeView& node, Backward& b) {
   const Tensor d_out = b.gradient(node[kOut]);
   if (!d_out || !b.wants(node[kOut])) return;
   const Operand d_patch = b.slot(node[kPatch]), d_class = b.slot(node[kClassRow]), d_position = b.slot(node[kPosition]);
-  b.emit(gradient::kKind, {reads(d_out), d_patch, d_class, d_position},
-         Attributes::of(std::int64_t{node[kClassRow] ? 1 : 0}));
+  b.emit(gradient::kKind, {reads(d_out), d_patch, d_class, d_position}, Attributes::of(class_rows_of(node)));
 }
 
 void launch(const NodeView& node, Launch& l) {
   l.kernel(l.kernels.image_embedding_forward,
            {l.at(node[kOut]), l.at(node[kPatch]), l.at(node[kClassRow]), l.at(node[kPosition]),
-            node.rows(kPatch).per_row, node.cols(kPatch)},
+            node.rows(kPatch).per_row, node.cols(kPatch), class_rows_of(node)},
            {rows_per_sample(1), 1}, cut);
 }
 
@@ -96,7 +97,7 @@ Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std
 
 Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position,
                        std::int64_t patches) {
-  const Extent rows = rows_per_sample(patches + (class_row ? 1 : 0));
+  const Extent rows = rows_per_sample(patches + (class_row ? graph[class_row].rows.fixed : 0));
   const Tensor out = graph.activation(name, rows, graph[patch].cols, graph[patch].dtype);
   graph.add(image_operations::kKind, {reads(patch), reads(class_row), reads(position), writes(out)});
   return out;

@@ -37,10 +37,10 @@ Taps taps_of(std::int64_t i, std::int64_t from, std::int64_t to) {
 
 struct Grid {
   std::int64_t from, height, width, cols;
-  std::int64_t class_rows;  // before the grid: 0 or 1
+  std::int64_t class_rows;  // before the grid
 };
 
-// The first task is the class row where there is one, each other one a row of the grid.
+// The first tasks are the class rows, each other one a row of the grid.
 struct ForwardBlock {
   float* out;
   const float* table;
@@ -50,7 +50,8 @@ struct ForwardBlock {
 void run_forward(const ForwardBlock& b, Range range, int) {
   const Grid& g = b.grid;
   if (range.task < g.class_rows) {
-    for (std::int64_t c = 0; c < g.cols; ++c) b.out[c] = b.table[c];
+    const std::int64_t first = range.task * g.cols;
+    for (std::int64_t i = first; i < first + g.cols; ++i) b.out[i] = b.table[i];
     return;
   }
   const std::int64_t y = range.task - g.class_rows;
@@ -136,15 +137,15 @@ constexpr OperationKind kKind{"resize_positions", cost, launch, derive_one<gradi
 }  // namespace
 
 void resize_position_values(float* out, const float* table, std::int64_t from_side, std::int64_t height,
-                            std::int64_t width, std::int64_t cols, bool has_class_row) {
-  const positions_operation::Grid grid{from_side, height, width, cols, has_class_row ? 1 : 0};
+                            std::int64_t width, std::int64_t cols, std::int64_t class_rows) {
+  const positions_operation::Grid grid{from_side, height, width, cols, class_rows};
   for (std::int64_t task = 0; task < grid.class_rows + height; ++task)
     positions_operation::run_forward({out, table, grid}, {task, 1, task}, 0);
 }
 
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
-                        std::int64_t height, std::int64_t width, bool has_class_row) {
-  const std::int64_t cols = graph[table].cols, class_rows = has_class_row ? 1 : 0;
+                        std::int64_t height, std::int64_t width, std::int64_t class_rows) {
+  const std::int64_t cols = graph[table].cols;
   const Tensor out = graph.activation(name, fixed_rows(height * width + class_rows), cols, graph[table].dtype);
   graph.add(positions_operation::kKind, {reads(table), writes(out)},
             Attributes::of(positions_operation::Grid{from_side, height, width, cols, class_rows}));

@@ -28,7 +28,11 @@ void scatter_rows(Launch& l, float* out, Tensor from, Tensor index, std::int64_t
   l.rows(&a->rows, rows);
 }
 
-// Rows that an index names, or, without one, every `spacing`-th (the attribute, std::int64_t).
+// The attribute of both: which rows are taken where no index names them.
+struct Spaced {
+  std::int64_t first, spacing;
+};
+
 namespace scatter {
 enum : std::size_t { kDOut, kIndex, kDX };
 
@@ -45,7 +49,8 @@ void launch(const NodeView& node, Launch& l) {
   if (node.operand(kDX).access == Access::kWrite)
     l.kernel(l.kernels.fill, {d_x, 0, 0.0f}, by_elements(node.rows(kDX), cols));
   if (!node[kIndex]) {
-    copy_rows(l, {d_x, d_out, 0, cols, node.as<std::int64_t>() * cols, cols, true}, rows, Access::kAdd);
+    const Spaced spaced = node.as<Spaced>();
+    copy_rows(l, {d_x + spaced.first * cols, d_out, 0, cols, spaced.spacing * cols, cols, true}, rows, Access::kAdd);
     return;
   }
   scatter_rows(l, d_x, node[kDOut], node[kIndex], cols, rows, true);
@@ -62,7 +67,8 @@ void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kOut);
   const std::int64_t cols = node.cols(kOut);
   if (!node[kIndex]) {
-    copy_rows(l, {out, x, 0, cols, cols, node.as<std::int64_t>() * cols, false}, rows, Access::kWrite);
+    const Spaced spaced = node.as<Spaced>();
+    copy_rows(l, {out, x + spaced.first * cols, 0, cols, cols, spaced.spacing * cols, false}, rows, Access::kWrite);
     return;
   }
   GatherRows* const a = l.whole_kernel(l.kernels.gather_rows, {out, x, nullptr, 0, cols});
@@ -73,9 +79,9 @@ void launch(const NodeView& node, Launch& l) {
 constexpr OperationKind kKind{"gather_rows", cost_by_elements<kOut, 0, 8>, launch,
                               derive_one<scatter::kKind, kOut, kX, kIndex>};
 
-Tensor add(Graph& graph, const std::string& name, Tensor x, Tensor index, Extent rows, std::int64_t spacing) {
+Tensor add(Graph& graph, const std::string& name, Tensor x, Tensor index, Extent rows, Spaced spaced) {
   const Tensor out = graph.activation(name, rows, graph[x].cols, graph[x].dtype);
-  graph.add(kKind, {reads(x), reads(index), writes(out)}, Attributes::of(spacing));
+  graph.add(kKind, {reads(x), reads(index), writes(out)}, Attributes::of(spaced));
   return out;
 }
 }  // namespace gather
@@ -135,12 +141,17 @@ Extent samples_of(const Graph& graph, const SampleRows& rows) {
   return rows_per_sample(rows.offsets ? graph[rows.offsets].rows.per_row : 1);
 }
 
+Tensor numbered_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows, std::int64_t number) {
+  BASCULE_CHECK(!rows.offsets && number < rows.extent.per_row);
+  return rows_operations::gather::add(graph, name, x, {}, samples_of(graph, rows), {number, rows.extent.per_row});
+}
+
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows) {
-  return rows_operations::gather::add(graph, name, x, rows.offsets, samples_of(graph, rows), rows.extent.per_row);
+  return rows_operations::gather::add(graph, name, x, rows.offsets, samples_of(graph, rows), {0, rows.extent.per_row});
 }
 
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index) {
-  return rows_operations::gather::add(graph, name, x, index, graph[index].rows, 0);
+  return rows_operations::gather::add(graph, name, x, index, graph[index].rows, {});
 }
 
 void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index) {
