@@ -19,6 +19,7 @@
 #include "src/finish/judge_repeat.h"
 #include "src/finish/run_record.h"
 #include "src/json/json.h"
+#include "src/serve/access_log.h"
 #include "src/serve/logged_answer.h"
 #include "src/settings/command_line_keys.h"
 
@@ -265,24 +266,25 @@ int reproduce_answer(const ReproduceArguments& arguments) {
   for (std::string& text : differences) text.insert(0, "log: ");
   const std::string where = log + ":" + std::to_string(line);
   const std::string body = body_of(logged, arguments.request, where);
-  const auto compare = [&](const char* what, const std::string& now, const std::string& then) {
-    if (now != then) differences.push_back(std::string(what) + ": " + now + ", recorded " + then);
+  const auto compare = [&](const char* what, std::string_view now, const std::string& then) {
+    if (now != then) differences.push_back(std::string(what) + ": " + std::string(now) + ", recorded " + then);
     return now == then;
   };
   Json document = {{"log", log}, {"line", line}, {"path", logged.path}, {"status", logged.status}};
   std::string said = where + ": refused with status " + std::to_string(logged.status) +
                      ", which depended on the load: the answer is not computed";
-  if (!compare("request", sha256_text(body), logged.request)) {
+  if (!compare("request", Sha256Text(body).text(), logged.request)) {
     said = where + ": another request: its answer is not computed";
   } else if (logged.is_of_model()) {
     const ComputedAnswer answer = compute_answer(settings_to_serve({arguments.record, arguments.keys}), logged, body);
     compare("model", answer.model, logged.model);
     compare("status", std::to_string(answer.status), std::to_string(logged.status));
-    const bool is_equal = compare("answer", sha256_text(answer.body), logged.answer);
+    const Sha256Text digest(answer.body);
+    const bool is_equal = compare("answer", digest.text(), logged.answer);
     said = where + (is_equal
                         ? ": equal bytes: the answer of " + std::to_string(answer.body.size()) + " bytes is as recorded"
                         : ": the answer is not the recorded one");
-    document["answer"] = sha256_text(answer.body);
+    document["answer"] = std::string(digest.text());
   }
   const bool is_as_recorded = differences.empty();
   if (arguments.json) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/http/answer_head.h"
+#include "src/http/server_state.h"
 
 #include <algorithm>
 #include <charconv>

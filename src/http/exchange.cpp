@@ -107,11 +107,8 @@ bool HttpServer::State::has_key(const Connection& c) const noexcept {
   if (settings.api_key.empty() || !settings.endpoints[c.endpoint].needs_key) return true;
   constexpr std::string_view kScheme = "bearer ";
   const std::string_view given = c.reader.head().authorization;
-  const bool has_scheme = given.size() > kScheme.size() &&
-                          std::equal(kScheme.begin(), kScheme.end(), given.begin(), [](char wanted, char is) {
-                            return is == wanted || (wanted != ' ' && is == wanted - 32);
-                          });
-  return has_scheme && are_equal(given.substr(kScheme.size()), settings.api_key);
+  return equals_ignoring_case(given.substr(0, kScheme.size()), kScheme) &&
+         are_equal(given.substr(kScheme.size()), settings.api_key);
 }
 
 // Whether its body may come, for which it then has room; else it is refused.

@@ -89,10 +89,7 @@ HttpServer::HttpServer(HttpSettings settings, HttpHandler& handler)
   s.memory_bytes = s.cut(nullptr);
   s.memory = map_memory(s.memory_bytes, HugePages::kTransparent);
   if (s.memory == nullptr) refuse_system("memory of connections");
-  if (const int error = touch_memory(s.memory, s.memory_bytes, false); error != 0) {
-    errno = error;
-    refuse_system("memory of connections");
-  }
+  if ((errno = touch_memory(s.memory, s.memory_bytes, false)) != 0) refuse_system("memory of connections");
   s.cut(s.memory);
   epoll_event event = {};
   event.events = EPOLLIN;

@@ -14,6 +14,7 @@
 // reserve() gave stay valid, and the slot serves nobody else.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,12 @@
 namespace bascule {
 
 enum class HttpMethod : std::uint8_t { kGet, kPost, kHead, kOptions, kOther };
+
+// Whether it is that word of small letters, whatever the case of its own: of ASCII.
+inline bool equals_ignoring_case(std::string_view text, std::string_view word) noexcept {
+  return std::equal(text.begin(), text.end(), word.begin(), word.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + ('a' - 'A') : a) == b; });
+}
 
 // What there is to ask for. A path that is not listed gets 404, another method 405 with Allow.
 struct HttpEndpoint {

@@ -1,23 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a server is made of: its connections, each in a slot, and the loop over them. http_server.cpp has the loop,
-// exchange.cpp what happens on one connection.
+// exchange.cpp what happens on one connection, answer_head.cpp the heads of answers.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <mutex>
 #include <string_view>
 
+#include "src/base/check.h"
 #include "src/base/descriptor.h"
 #include "src/base/span.h"
-#include "src/http/answer_head.h"
-#include "src/http/block_pool.h"
 #include "src/http/http_server.h"
 #include "src/http/listening_socket.h"
 #include "src/http/request_reader.h"
 
 namespace bascule {
+
+// Memory in blocks, lent in runs that lie in one piece: the bodies and answers that are larger than a slot.
+class BlockPool {
+ public:
+  static constexpr std::size_t kBlockBytes = 16384;
+
+  // runs: one for each block, whose memory begins at `memory`.
+  void attach(char* memory, Span<std::uint32_t> runs) noexcept {
+    memory_ = memory;
+    runs_ = runs;
+    std::fill(runs.begin(), runs.end(), 0u);
+  }
+
+  // The first gap that is large enough, or empty. At least one block, so that every run has a place of its own.
+  Span<char> take(std::size_t bytes) noexcept {
+    const std::size_t blocks = std::max<std::size_t>(1, divide_up(bytes, kBlockBytes));
+    for (std::size_t at = 0, gap = 0; at < runs_.size();) {
+      if (runs_[at] > 0) {
+        at += runs_[at];
+        gap = 0;
+      } else if (++at, ++gap == blocks) {
+        const std::size_t begin = at - blocks;
+        runs_[begin] = static_cast<std::uint32_t>(blocks);
+        used_blocks_ += blocks;
+        return {memory_ + begin * kBlockBytes, bytes};
+      }
+    }
+    return {};
+  }
+
+  // Gives back what lies behind the first `bytes` of a run, and all of it with 0.
+  void shrink(const char* run, std::size_t bytes) noexcept {
+    const std::size_t at = static_cast<std::size_t>(run - memory_) / kBlockBytes;
+    const auto kept = static_cast<std::uint32_t>(divide_up(bytes, kBlockBytes));
+    BASCULE_CHECK(at < runs_.size() && kept <= runs_[at]);
+    used_blocks_ -= runs_[at] - kept;
+    runs_[at] = kept;
+  }
+
+  std::size_t used_bytes() const noexcept { return used_blocks_ * kBlockBytes; }
+
+ private:
+  char* memory_ = nullptr;
+  Span<std::uint32_t> runs_;  // at a run's first block its blocks, else 0
+  std::size_t used_blocks_ = 0;
+};
+
+// The head of an answer as text, in memory of the caller's. No clock, so that an answer is the same every time.
+constexpr std::size_t kAnswerHeadBytes = 2048;
+// The most that a caller adds of its own, in one answer and in all (HttpAnswer and HttpSettings::headers).
+constexpr std::size_t kMostAddedBytes = 512;
+
+// What a connection adds to an answer's headers.
+struct AnswerConnection {
+  std::string_view standing_headers;  // HttpSettings::headers
+  std::string_view allowed_origin;    // "": the answer is for no other site
+  bool closes = false, says_keep_alive = false;
+};
+
+// Returns its length. The digest in it is of answer.body.
+std::size_t write_answer_head(Span<char> out, const HttpAnswer& answer, const AnswerConnection& connection) noexcept;
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 

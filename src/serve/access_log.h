@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The access log: a JSON line for each answer, with the SHA-256 of request and answer, and in each line the SHA-256 of
-// the line before it, so that none can be changed or taken out unseen. open() belongs before the seal; the rest
-// allocates nothing. Each line is one write(2).
+// the line before it, so that none can be changed or taken out unseen. The constructor belongs before the seal;
+// the rest allocates nothing. Each line is one write(2).
 #pragma once
 
 #include <cstddef>

@@ -67,8 +67,6 @@ LoggedAnswer logged_answer(const Json& json, const std::string& where) {
 
 }  // namespace
 
-std::string sha256_text(std::string_view bytes) { return std::string(Sha256Text(bytes).text()); }
-
 LoggedAnswer read_logged_answer(const std::string& log, std::int64_t line, std::vector<std::string>* broken) {
   std::ifstream file(log, std::ios::binary);
   if (!file) throw Error(ErrorKind::kData, log, "cannot be read", "name an access log of `bascule serve`");
@@ -92,7 +90,7 @@ LoggedAnswer read_logged_answer(const std::string& log, std::int64_t line, std::
       broken->push_back(place + " has the sequence " + std::to_string(sequence) + " in place of " +
                         std::to_string(next));
     next = sequence + 1;
-    before = sha256_text(text);
+    before = Sha256Text(text).text();
     if (number == line) found = logged_answer(json, where);
   }
   if (!found)

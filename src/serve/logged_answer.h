@@ -27,9 +27,6 @@ struct LoggedAnswer {
 // Error: kData.
 LoggedAnswer read_logged_answer(const std::string& log, std::int64_t line, std::vector<std::string>* broken);
 
-// As digests are written in the log.
-std::string sha256_text(std::string_view bytes);
-
 struct ComputedAnswer {
   std::int64_t status = 0;
   std::string model;  // digest

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/serve/page.h"
-
 #include <string_view>
 
 #include "src/base/base64.h"
+#include "src/serve/service.h"
 
 namespace bascule {
 namespace {

@@ -16,7 +16,6 @@
 #include "src/runtime/threads.h"
 #include "src/serve/access_log.h"
 #include "src/serve/answer_text.h"
-#include "src/serve/service_memory.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {

@@ -102,8 +102,6 @@ Service::Service(RecordedService& service, Isa isa)
   server_ = std::make_unique<HttpServer>(std::move(http), *this);
 }
 
-Service::~Service() { worker_.reset(); }
-
 void Service::load(Isa isa) {
   const ServedModel& model = *service_.model;
   service_.session.seal(*arena_, service_.plan, kernels_for(isa, service_.settings.machine), threads_.count());

@@ -16,20 +16,25 @@
 #include "src/serve/access_log.h"
 #include "src/serve/answer_text.h"
 #include "src/serve/batch_worker.h"
-#include "src/serve/page.h"
 #include "src/serve/recorded_service.h"
 #include "src/serve/request_text.h"
-#include "src/serve/service_memory.h"
 #include "src/serve/service_metrics.h"
 
 namespace bascule {
+
+// page.cpp: for people, one HTML file without anything from elsewhere. Before the seal.
+struct ServedPage {
+  std::string html;
+  std::string headers;  // Content-Security-Policy: the page's own script and style, and requests to this service
+};
+
+ServedPage served_page(const ServedModel& model, const std::string& name);
 
 class Service final : public HttpHandler {
  public:
   // Maps the memory, loads the weights, measures a batch, answers a first text, and listens. service: outlives this.
   // Throws Error.
   Service(RecordedService& service, Isa isa);
-  ~Service() override;
 
   const std::string& address() const { return server_->address(); }
   const std::string& digest() const { return digest_; }  // of weights, tokenizer and settings
@@ -98,10 +103,10 @@ class Service final : public HttpHandler {
   std::string digest_, default_prompt_;
   double row_ns_ = 0.0;
   double longest_wait_ns_ = 0.0;
-  std::unique_ptr<BatchWorker> worker_;
   std::unique_ptr<HttpServer> server_;
-  std::vector<Job> jobs_;            // by slot
-  std::vector<std::uint32_t> free_;  // inputs
+  std::unique_ptr<BatchWorker> worker_;  // which wakes the server
+  std::vector<Job> jobs_;                // by slot
+  std::vector<std::uint32_t> free_;      // inputs
   std::vector<std::uint32_t> done_;
   std::string info_, models_;
   ServedPage page_;

@@ -17,13 +17,8 @@ constexpr std::int64_t kUsualSeed = 42, kUsualGuesses = 5;  // as `bascule draw`
 constexpr char kDrains[] = "the server is being stopped";
 
 bool is_json_type(std::string_view type) noexcept {
-  constexpr std::string_view kJson = "application/json";
   const std::string_view name = type.substr(0, std::min(type.find(';'), type.size()));
-  const std::string_view trimmed = name.substr(0, name.find_last_not_of(' ') + 1);
-  return type.empty() || (trimmed.size() == kJson.size() &&
-                          std::equal(trimmed.begin(), trimmed.end(), kJson.begin(), [](char a, char b) {
-                            return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + ('a' - 'A')) : a) == b;
-                          }));
+  return type.empty() || equals_ignoring_case(name.substr(0, name.find_last_not_of(' ') + 1), "application/json");
 }
 
 // Whether it is the bytes of a picture: some clients send them without a type.
