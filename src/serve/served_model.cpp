@@ -34,7 +34,8 @@ std::string asking_command(const std::string& folder) {
   for (const FamilyHead& head : family.heads) {
     const bool is_asked = std::string_view(head.command).size() > 0;
     if (std::find(classes.begin(), classes.end(), head.architecture) != classes.end())
-      return is_asked ? head.command : head.words.reads_pairs ? command : head.words.reads_labels ? kMatching : "";
+      // What learns labels of pairs of texts learns masked words beside them, which `bascule fill` asks.
+      return is_asked ? head.command : !head.words.reads_labels ? "" : head.words.reads_pairs ? "fill" : kMatching;
     if (head.words.embeds_texts) command = head.command;
   }
   return command;

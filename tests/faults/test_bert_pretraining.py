@@ -10,6 +10,7 @@ import unittest
 
 from bascule_run import EMOJI, ROOT, digest, instruction_sets, run, settings
 from run_files import tensors
+from serving import Served, has_parser
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
 HEADS = ("masked_lm", "pretraining")
@@ -78,6 +79,14 @@ class BertPretraining(unittest.TestCase):
         labels = [json.loads(line)["label"] for line in (self.folder / "test.jsonl").read_text().splitlines()]
         self.assertEqual([row["next_sentence"]["expected"] for row in rows], labels)
         self.assertTrue(all(row["tokens"] and row["second_caption"] for row in rows))
+
+    @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
+    def test_a_service_fills_in_words_as_fill_does(self):
+        folder, _ = self.finished()
+        guesses, = json.loads(run("fill", folder, "--json", "--top", 3, "a [MASK] face").stdout)["masks"]
+        with Served(folder) as server:
+            status, _, body = server.ask("/fill-mask", {"inputs": "a [MASK] face", "parameters": {"top_k": 3}})
+        self.assertEqual((status, [one["score"] for one in json.loads(body)]), (200, [one["probability"] for one in guesses]))
 
     def test_the_bits_depend_on_nothing_but_the_settings(self):
         model = self.model_with()
