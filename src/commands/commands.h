@@ -5,18 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/commands/unit.h"
-#include "src/files/input_file.h"
-#include "src/json/value.h"
-#include "src/plan/memory_plan.h"
 #include "src/seal/start_times.h"
-#include "src/session/session.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/settings.h"
 
@@ -25,6 +21,9 @@ class App;
 }
 
 namespace bascule {
+
+struct RecordedRun;
+struct RecordedService;
 
 // The command that was chosen; called after the whole command line was read. Returns the exit code.
 using Chosen = std::function<int()>;
@@ -163,21 +162,6 @@ struct PlanArguments {
 // Error.
 int plan_command(const PlanArguments& arguments);
 
-// What a kind of run answers about its plan.
-struct PlannedAnswer {
-  const Session& session;
-  const MemoryPlan& plan;
-  std::function<void()> check_fits;  // throws Error
-  std::function<std::string()> unit;
-  std::function<std::vector<InputFolder>()> inputs;
-  std::string text;                   // below the plan
-  std::function<void(Json*)> add_to;  // the document; null: nothing
-};
-// Writes the files that are asked for, and prints the plan. Returns the exit code of plan_command().
-int print_plan(const PlanArguments& arguments, const PlannedAnswer& run);
-// This program, the settings file, and the cores that this process may use.
-UnitPlace unit_place(const PlanArguments& arguments);
-
 // `bascule reproduce RECORD`: whether a finished run can be repeated here, and whether its repetition gives the same.
 
 struct ReproduceArguments {
@@ -224,9 +208,8 @@ Settings settings_to_serve(const SettingsSource& source);
 // Returns the exit code: 0 once a signal has come and what was admitted has been answered, or that of a training that
 // was stopped. Throws Error.
 int serve_command(const SettingsSource& source);
-
-// `bascule plan FILE` for such a file. As plan_command().
-int plan_service(const PlanArguments& arguments, const Settings& settings);
+// The service of the folder that the run will leave, before there is one. Throws Error.
+std::unique_ptr<RecordedService> record_service_after(const RecordedRun& run);
 
 // Throws Error kSettings for settings with [serve]: of the commands for runs.
 void refuse_serving(const Settings& settings);

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "src/commands/commands.h"
 #include "src/commands/plan_answers.h"
 #include "src/commands/report_error.h"
+#include "src/commands/unit.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/loader/loader_parts.h"
@@ -32,6 +35,17 @@
 
 namespace bascule {
 namespace {
+
+// What a kind of run answers about its plan.
+struct PlannedAnswer {
+  const Session& session;
+  const MemoryPlan& plan;
+  std::function<void()> check_fits;  // throws Error
+  std::function<std::string()> unit;
+  std::function<std::vector<InputFolder>()> inputs;
+  std::string text;                   // below the plan
+  std::function<void(Json*)> add_to;  // the document; null: nothing
+};
 
 std::vector<int> cores_of_process() {
   cpu_set_t allowed;
@@ -78,6 +92,15 @@ Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large) {
   return document;
 }
 
+std::optional<Error> error_of(const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
 Json inputs_json(const std::vector<InputFolder>& inputs) {
   Json json = Json::array();
   for (const InputFolder& input : inputs) {
@@ -118,6 +141,72 @@ std::string samples_text(const RecordedRun& run) {
   return text;
 }
 
+// This program, the settings file, and the cores that this process may use.
+UnitPlace unit_place(const PlanArguments& arguments) {
+  const std::string& file = arguments.settings.file;
+  return {program_file(), file.empty() ? "" : std::filesystem::absolute(file).string(), cores_of_process()};
+}
+
+// A service's socket unit lies beside the unit of the service; "" where no unit is asked for.
+std::string socket_file_of(const std::string& unit) {
+  if (unit.empty()) return "";
+  constexpr char kService[] = ".service";
+  const std::size_t stem = unit.rfind(kService);
+  if (stem == std::string::npos || stem + sizeof kService - 1 != unit.size())
+    throw Error(ErrorKind::kSettings, "--unit", shown_path(unit) + " does not end with " + kService,
+                "name it so: the unit of its socket is written beside it");
+  return unit.substr(0, stem) + ".socket";
+}
+
+// Writes the unit of the socket. Returns that of the service. training: of the run before it; may be null.
+std::string write_socket(const PlanArguments& arguments, const RecordedService& service, const RecordedRun* training) {
+  const std::string file = socket_file_of(arguments.unit);
+  ServiceUnits units =
+      service_units(service, training, unit_place(arguments), std::filesystem::path(file).filename().string());
+  write_output_file(file, units.socket);
+  return units.service;
+}
+
+void check_service_memory(const PlanArguments& arguments, const RecordedService& service, const ProcessLimits& now) {
+  check_service_fits(service, now, arguments.memory_gib ? "--memory-gib" : "machine.memory_limit_gib");
+}
+
+std::string batches_text(const RecordedService& service) {
+  return formatted("batches of at most %lld rows of %lld inputs; inputs of at most %lld tokens, %lld at a time\n",
+                   static_cast<long long>(service.room.tokens), static_cast<long long>(service.room.texts),
+                   static_cast<long long>(service.model->longest()),
+                   static_cast<long long>(service.settings.serve.max_concurrent_requests));
+}
+
+// Writes the files that are asked for, and prints the plan. Returns the exit code of plan_command().
+int print_plan(const PlanArguments& arguments, const PlannedAnswer& run) {
+  if (!arguments.svg.empty()) {
+    const std::size_t largest = run.session.largest_workspace();
+    write_output_file(arguments.svg, draw_arena(run.session.graph(largest), run.session.workspace(largest), true));
+  }
+  if (!arguments.unit.empty()) write_output_file(arguments.unit, run.unit());
+  const std::optional<Error> too_large = error_of(run.check_fits);
+  if (arguments.json) {
+    Json document = plan_json(run.plan, too_large);
+    if (run.add_to) run.add_to(&document);
+    if (arguments.inputs) document["inputs"] = inputs_json(run.inputs());
+    std::printf("%s\n", json_text(document, 2).c_str());
+  } else {
+    std::printf("%s%s", print_memory_plan(run.plan).c_str(), run.text.c_str());
+  }
+  return too_large ? report_error(*too_large, false) : 0;
+}
+
+int plan_service(const PlanArguments& arguments, const Settings& settings) {
+  check_no_frontier(arguments, "is of runs that train: a service keeps nothing for gradients");
+  const std::unique_ptr<RecordedService> service = record_service(settings);
+  return print_plan(arguments, {service->session, service->plan,
+                                [&] { check_service_memory(arguments, *service, read_process_limits()); },
+                                [&] { return write_socket(arguments, *service, nullptr); },
+                                [&] { return service_inputs(*service); }, batches_text(*service), nullptr});
+}
+
+// With [serve] that of the service behind it, too: each has the memory of its own plan.
 int plan_training(const PlanArguments& arguments, const Settings& settings) {
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
@@ -129,11 +218,25 @@ int plan_training(const PlanArguments& arguments, const Settings& settings) {
   check_data_files(arguments, *run);
   const ProcessLimits now = read_process_limits();
   const std::vector<MemoryLimit> limits = limits_of(arguments, settings, now);
+  const std::unique_ptr<RecordedService> service = settings.serve.is_given ? record_service_after(*run) : nullptr;
   const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
-  return print_plan(arguments,
-                    {run->session, run->plan, [&] { check_fits(*run, now, limits); },
-                     [&] { return unit_text(*run, unit_place(arguments)); }, [&] { return run_inputs(*run); },
-                     answers.text() + samples_text(*run), [&](Json* document) { answers.add_to(document); }});
+  const auto service_fits = [&] { check_service_memory(arguments, *service, now); };
+  std::string text = answers.text() + samples_text(*run);
+  if (service)
+    text += "\nthe service of the trained folder\n" + print_memory_plan(service->plan) + batches_text(*service);
+  return print_plan(
+      arguments,
+      {run->session, run->plan,
+       [&] {
+         check_fits(*run, now, limits);
+         if (service) service_fits();
+       },
+       [&] { return service ? write_socket(arguments, *service, run.get()) : unit_text(*run, unit_place(arguments)); },
+       [&] { return run_inputs(*run); }, text,
+       [&](Json* document) {
+         answers.add_to(document);
+         if (service) (*document)["service"] = plan_json(service->plan, error_of(service_fits));
+       }});
 }
 
 int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
@@ -155,49 +258,20 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
 
 }  // namespace
 
-UnitPlace unit_place(const PlanArguments& arguments) {
-  const std::string& file = arguments.settings.file;
-  return {program_file(), file.empty() ? "" : std::filesystem::absolute(file).string(), cores_of_process()};
-}
-
-int print_plan(const PlanArguments& arguments, const PlannedAnswer& run) {
-  if (!arguments.svg.empty()) {
-    const std::size_t largest = run.session.largest_workspace();
-    write_output_file(arguments.svg, draw_arena(run.session.graph(largest), run.session.workspace(largest), true));
-  }
-  if (!arguments.unit.empty()) write_output_file(arguments.unit, run.unit());
-  std::optional<Error> too_large;
-  try {
-    run.check_fits();
-  } catch (const Error& error) {
-    too_large = error;
-  }
-  if (arguments.json) {
-    Json document = plan_json(run.plan, too_large);
-    if (run.add_to) run.add_to(&document);
-    if (arguments.inputs) document["inputs"] = inputs_json(run.inputs());
-    std::printf("%s\n", json_text(document, 2).c_str());
-  } else {
-    std::printf("%s%s", print_memory_plan(run.plan).c_str(), run.text.c_str());
-  }
-  return too_large ? report_error(*too_large, false) : 0;
-}
-
 int plan_command(const PlanArguments& arguments) {
   Settings settings = settings_of_run(arguments.settings, model_words);
   if (arguments.memory_gib) {
     settings.machine.memory_limit_gib = *arguments.memory_gib;
     settings.origin.where.erase("machine.memory_limit_gib");  // errors are not about the file's line
   }
-  check_outputs(outputs_of(arguments), named_by_settings(arguments.settings.file, settings));  // before any work
+  const std::string socket_file = settings.serve.is_given ? socket_file_of(arguments.unit) : "";
+  std::vector<OutputOption> outputs = outputs_of(arguments);
+  outputs.push_back({"--unit", socket_file});
+  check_outputs(outputs, named_by_settings(arguments.settings.file, settings));  // before any work
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   if (settings.draw.is_given) return plan_drawing(arguments, settings);
   if (only_serves(settings)) return plan_service(arguments, settings);
-  if (trains_and_serves(settings) && !arguments.unit.empty())
-    throw Error(ErrorKind::kSettings, "--unit",
-                "a unit has the memory of one plan, and this file trains and then serves",
-                "write a file with [serve] and the trained folder for a unit of its own");
   return plan_training(arguments, settings);
 }
 

@@ -3,16 +3,18 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "src/answer/report.h"
 #include "src/base/error.h"
 #include "src/base/paths.h"
 #include "src/base/readable.h"
 #include "src/base/systemd.h"
-#include "src/commands/check_outputs.h"
+#include "src/checkpoint/hf_write.h"
 #include "src/commands/commands.h"
 #include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
@@ -20,8 +22,10 @@
 #include "src/files/durable_write.h"
 #include "src/finish/contracts.h"
 #include "src/record/opened_model.h"
+#include "src/run_folder/run_marker.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/guard.h"
+#include "src/seal/sealed_writers.h"
 #include "src/serve/recorded_service.h"
 #include "src/serve/service.h"
 #include "src/settings/keys.h"
@@ -39,16 +43,6 @@ std::string ready_line(const RecordedService& recorded, const Service& service) 
                 1e-6 * service.row_ns() * static_cast<double>(room.tokens), static_cast<long long>(room.tokens));
   return "bascule: serve: READY: " + recorded.name + " at " + service.address() + ", " + rows + ", " +
          service.digest() + "\n";
-}
-
-// A service's socket unit lies beside the unit of the service.
-std::string socket_file_of(const std::string& unit) {
-  constexpr char kService[] = ".service";
-  const std::size_t stem = unit.rfind(kService);
-  if (stem == std::string::npos || stem + sizeof kService - 1 != unit.size())
-    throw Error(ErrorKind::kSettings, "--unit", shown_path(unit) + " does not end with " + kService,
-                "name it so: the unit of its socket is written beside it");
-  return unit.substr(0, stem) + ".socket";
 }
 
 }  // namespace
@@ -139,29 +133,35 @@ int serve_command(const SettingsSource& source) {
   return 0;
 }
 
-int plan_service(const PlanArguments& arguments, const Settings& settings) {
-  if (arguments.frontier)
-    throw Error(ErrorKind::kSettings, "--frontier", "is of runs that train: a service keeps nothing for gradients",
-                "leave it out");
-  const std::string socket_file = arguments.unit.empty() ? "" : socket_file_of(arguments.unit);
-  check_outputs({{"--unit", socket_file}}, named_by_settings(arguments.settings.file, settings));
-  const std::unique_ptr<RecordedService> service = record_service(settings);
-  const auto unit = [&] {
-    ServiceUnits units =
-        service_units(*service, unit_place(arguments), std::filesystem::path(socket_file).filename().string());
-    write_output_file(socket_file, units.socket);
-    return units.service;
-  };
-  const char* const own_limit = arguments.memory_gib ? "--memory-gib" : "machine.memory_limit_gib";
-  return print_plan(
-      arguments,
-      {service->session, service->plan, [&] { check_service_fits(*service, read_process_limits(), own_limit); }, unit,
-       [&] { return service_inputs(*service); },
-       formatted("batches of at most %lld rows of %lld inputs; inputs of at most %lld tokens, %lld at a time\n",
-                 static_cast<long long>(service->room.tokens), static_cast<long long>(service->room.texts),
-                 static_cast<long long>(service->model->longest()),
-                 static_cast<long long>(settings.serve.max_concurrent_requests)),
-       nullptr});
+namespace {
+
+struct RemovedInTheEnd {
+  std::string path;
+  ~RemovedInTheEnd() { (void)remove_tree(path.c_str()); }
+};
+
+}  // namespace
+
+// From a folder that has the files of the one to come, but no weights: a plan reads none.
+std::unique_ptr<RecordedService> record_service_after(const RecordedRun& run) {
+  RemovedInTheEnd folder{(std::filesystem::temp_directory_path() / "bascule-plan-XXXXXX").string()};
+  const std::string& path = folder.path;
+  if (::mkdtemp(folder.path.data()) == nullptr)
+    throw Error(ErrorKind::kDisk, path, std::string("cannot be made: ") + std::strerror(errno),
+                "set TMPDIR to a folder that can be written to");
+  throw_if_failed(HfFolderPlan(files_beside_weights(run)).write_into(path.c_str()), path, "writing the model's files");
+  Settings trained = run.settings;
+  const std::string to_come = std::exchange(trained.run.output_dir.resolved, path);
+  write_run_marker(trained, {}, {}, {});
+  if (trained.serve.served_model_name.empty())
+    trained.serve.served_model_name = std::filesystem::path(absolute_path(to_come)).filename().string();
+  try {
+    return record_service(served_settings(trained));
+  } catch (const Error& error) {
+    std::string where = error.where();
+    if (where.rfind(path, 0) == 0) where.replace(0, path.size(), to_come);
+    throw Error(error.kind(), where, error.problem(), error.what_to_do(), error.reason());
+  }
 }
 
 }  // namespace bascule

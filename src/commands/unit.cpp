@@ -15,6 +15,7 @@
 #include "src/seal/disk_demand.h"
 #include "src/seal/sealed_records.h"
 #include "src/settings/command_line_keys.h"
+#include "src/settings/keys.h"
 
 namespace bascule {
 namespace {
@@ -27,12 +28,12 @@ constexpr std::int64_t kLongestBatchSeconds = 300;  // of a service
 // The facts of a planned run that its unit needs.
 struct UnitRun {
   const Settings& settings;
-  const MemoryPlan& plan;
-  int threads = 1;                     // of a rank
-  std::string last_work;               // before a run that is stopped ends, for people
-  std::int64_t last_seconds = 0;       // that it may take
-  std::vector<std::string> reads;      // files and folders
-  std::string name = {}, socket = {};  // of a service; its socket unit
+  MemoryPlan plan;
+  std::size_t threads = 1;              // of all ranks
+  std::string last_work = {};           // before a run that is stopped ends, for people
+  std::int64_t last_seconds = 0;        // that it may take
+  std::vector<std::string> reads = {};  // files and folders
+  std::string name = {}, socket = {};   // of a service; its socket unit
 };
 
 // The fields that differ between units; text is as the unit has it, with specifiers.
@@ -52,6 +53,11 @@ struct UnitFacts {
   std::set<std::string> mounted;              // paths in /tmp and /var/tmp that it reads
   bool has_ranks = true, generates_code = true, locks_memory = true, reads_homes = true;
 };
+
+template <typename Run>
+std::size_t threads_of_ranks(const Run& run) {
+  return static_cast<std::size_t>(run.threads) * run.plan.ranks;
+}
 
 class Unit {
  public:
@@ -151,9 +157,8 @@ void warn_of_closed(const std::set<std::string>& places) {
 
 // As many as the run has threads, of those that the process may use: "0 1 2".
 std::string cores_of(const UnitRun& run, const std::vector<int>& usable) {
-  const std::size_t threads = static_cast<std::size_t>(run.threads) * run.plan.ranks;
   std::string list;
-  for (std::size_t i = 0; i < std::min(threads, usable.size()); ++i)
+  for (std::size_t i = 0; i < std::min(run.threads, usable.size()); ++i)
     list += (list.empty() ? "" : " ") + std::to_string(usable[i]);
   return list;
 }
@@ -261,16 +266,21 @@ void describe_run(const std::string& name, std::int64_t timeout_seconds, std::in
   facts->stop_seconds = timeout_seconds + last_seconds + kSpareSeconds;
 }
 
+// Behind what describes the run before it, if there is one.
 void describe_service(const std::string& name, const std::string& socket, const ServeSettings& serve,
                       UnitFacts* facts) {
   facts->name = name;
   facts->description = "Bascule service " + name;
   facts->socket = socket;
-  facts->again = "Clients wait at the socket meanwhile.";
-  facts->watchdog = "The watchdog ends a service that has computed one batch for so long.";
-  facts->watchdog_seconds = kLongestBatchSeconds;
-  facts->last_work = "The requests that were admitted: serve.drain_timeout_seconds.";
-  facts->stop_seconds = static_cast<std::int64_t>(serve.drain_timeout_seconds) + 1 + kSpareSeconds;
+  const auto add = [](std::string* text, const char* sentence) {
+    *text += std::string(text->empty() ? "" : " ") + sentence;
+  };
+  add(&facts->again, "Clients wait at the socket meanwhile.");
+  add(&facts->watchdog, "The watchdog ends a service that has computed one batch for so long.");
+  facts->watchdog_seconds = std::max(facts->watchdog_seconds, kLongestBatchSeconds);
+  add(&facts->last_work, "The requests that were admitted: serve.drain_timeout_seconds.");
+  facts->stop_seconds =
+      std::max(facts->stop_seconds, static_cast<std::int64_t>(serve.drain_timeout_seconds) + 1 + kSpareSeconds);
 }
 
 // www-data is nginx's group on Debian.
@@ -301,11 +311,9 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   std::set<std::string> places = places_of(paths);
   UnitFacts facts;
   facts.last_work = run.last_work;
-  if (settings.serve.is_given) {
-    describe_service(plain_name(run.name), run.socket, settings.serve, &facts);
-  } else {
-    describe_run(plain_name(output), settings.distributed.timeout_seconds, run.last_seconds, &facts);
-  }
+  const bool trains = !only_serves(settings);
+  if (trains) describe_run(plain_name(output), settings.distributed.timeout_seconds, run.last_seconds, &facts);
+  if (settings.serve.is_given) describe_service(plain_name(run.name), run.socket, settings.serve, &facts);
   facts.start = word(place.program) + (settings.serve.is_given ? " serve" : " run");
   if (!place.settings_file.empty()) facts.start += " " + word(place.settings_file);
   for (const std::string& key : command_line_keys(settings)) facts.start += " " + word(key);
@@ -313,15 +321,15 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
       "The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.";
   facts.memory = std::to_string(run.plan.peak_bytes() + memory_tolerance(run.plan.peak_bytes(), run.plan.ranks));
   facts.cores = cores_of(run, place.cores);
-  facts.user_comment = settings.serve.is_given ? "The user exists while the service runs; its access log lies here."
-                                               : "The run's folder belongs to a user that exists while the run does.";
+  facts.user_comment = trains ? "The run's folder belongs to a user that exists while the run does."
+                              : "The user exists while the service runs; its access log lies here.";
   facts.state_folder = "bascule-" + facts.name;
-  if (!settings.serve.is_given && output != "/var/lib/" + facts.state_folder) facts.results = path_value(output);
+  if (trains && output != "/var/lib/" + facts.state_folder) facts.results = path_value(output);
   facts.has_ranks = settings.distributed.world_size > 1;
   facts.generates_code = settings.machine.products != Products::kOurs;
   facts.locks_memory = settings.machine.lock_memory;
   facts.mounted = temporary_of(places);
-  if (!settings.serve.is_given) places.merge(places_of({std::filesystem::path(output).parent_path().string()}));
+  if (trains) places.merge(places_of({std::filesystem::path(output).parent_path().string()}));
   facts.reads_homes = std::any_of(places.begin(), places.end(), [](const std::string& read) {
     const std::string path = read + "/";
     return begins_with(path, "/home/") || begins_with(path, "/root/") || begins_with(path, "/run/user/");
@@ -359,37 +367,41 @@ std::string template_text(UnitFacts facts, const std::string& program, const cha
   return text_of(facts);
 }
 
-}  // namespace
-
-std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
+UnitRun unit_run(const RecordedRun& run) {
   check_tracking(run.settings);
   const std::int64_t bytes = disk_demand(run, tensors_to_hold(run)).checkpoint_bytes;
   std::set<std::string> reads;
   for (const RecordedSplit& split : run.data.splits) add_folders(*split.manifest, &reads);
   for (const PathSetting* path : {&run.settings.run.resume_checkpoint, &run.settings.distributed.hostfile})
     if (path->is_given()) reads.insert(path->resolved);
-  return text_of(facts_of({run.settings,
-                           run.plan,
-                           run.threads,
-                           bytes > 0 ? "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
-                                           " MiB on a disk that writes 32 MiB a second."
-                                     : "The batch under way.",
-                           bytes / kSlowDiskBytes,
-                           {reads.begin(), reads.end()}},
-                          place));
+  return {run.settings,
+          run.plan,
+          threads_of_ranks(run),
+          bytes > 0 ? "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
+                          " MiB on a disk that writes 32 MiB a second."
+                    : "The batch under way.",
+          bytes / kSlowDiskBytes,
+          {reads.begin(), reads.end()}};
+}
+
+}  // namespace
+
+std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
+  return text_of(facts_of(unit_run(run), place));
 }
 
 std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place) {
   const std::int64_t seconds = divide_up(run.options.batch * run.picture_pixels(), kSlowlyDecodedPixels);
-  return text_of(facts_of({run.settings, run.plan, run.threads,
+  return text_of(facts_of({run.settings, run.plan, threads_of_ranks(run),
                            "The call of the UNet under way, or a batch that is being decoded, for which " +
                                std::to_string(seconds) + " s are allowed.",
                            seconds, draw_input_paths(run)},
                           place));
 }
 
-ServiceUnits service_units(const RecordedService& service, const UnitPlace& place, const std::string& socket_unit) {
-  const Settings& settings = service.settings;
+ServiceUnits service_units(const RecordedService& service, const RecordedRun* training, const UnitPlace& place,
+                           const std::string& socket_unit) {
+  const Settings& settings = training != nullptr ? training->settings : service.settings;
   const ServeSettings& serve = settings.serve;
   const std::string name = plain_name(service.name), folder = "/var/lib/bascule-" + name;
   if (serve.access_log.is_given() && !begins_with(serve.access_log.resolved, folder + "/"))
@@ -399,7 +411,12 @@ ServiceUnits service_units(const RecordedService& service, const UnitPlace& plac
   std::string listen = serve.listen;
   if (begins_with(listen, kUnixAddress)) listen = path_value(absolute_path(listen.substr(sizeof kUnixAddress - 1)));
   if (begins_with(listen, "localhost:")) listen.replace(0, 9, "127.0.0.1");
-  UnitRun run{settings, service.plan, service.threads, "", 0, {serve.api_key_file.resolved}, service.name, socket_unit};
+  UnitRun run = training != nullptr ? unit_run(*training) : UnitRun{settings, service.plan};
+  if (service.plan.peak_bytes() > run.plan.peak_bytes()) run.plan = service.plan;
+  run.threads = std::max(run.threads, static_cast<std::size_t>(service.threads));
+  run.reads.push_back(serve.api_key_file.resolved);
+  run.name = service.name;
+  run.socket = socket_unit;
   return {text_of(facts_of(run, place)), socket_text(name, listen)};
 }
 

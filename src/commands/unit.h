@@ -24,9 +24,11 @@ std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place);
 struct ServiceUnits {
   std::string service, socket;
 };
-// A service gets its socket from systemd, and has no network of its own. socket_unit: the name of that unit. Throws
-// Error kSettings.
-ServiceUnits service_units(const RecordedService& service, const UnitPlace& place, const std::string& socket_unit);
+// A service gets its socket from systemd, and has no network of its own. training: of the run before it, in the same
+// unit, which has the memory of the larger plan; may be null. socket_unit: the name of the socket's unit. Throws Error
+// kSettings.
+ServiceUnits service_units(const RecordedService& service, const RecordedRun* training, const UnitPlace& place,
+                           const std::string& socket_unit);
 
 // The template, bascule@NAME.service, reads kSettingsFolder/NAME.toml, which must name kResultsFolder/NAME as its
 // output_dir, and runs as kServiceUser. program: absolute.

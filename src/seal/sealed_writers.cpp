@@ -184,7 +184,7 @@ void add_generation(HfFolderContents* contents, const RecordedRun& run) {
 
 }  // namespace
 
-HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained) {
+HfFolderContents files_beside_weights(const RecordedRun& run) {
   const OpenedModel& opened = run.opened;
   HfFolderContents contents;
   Json config = config_to_write(read_json_file(opened.config_path), opened.model->architecture());
@@ -199,6 +199,11 @@ HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weigh
   }
   if (const ModelCode code = opened.model->code(); code.file != nullptr)
     contents.texts.push_back({code.file, code.text});
+  return contents;
+}
+
+HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained) {
+  HfFolderContents contents = files_beside_weights(run);
   const ParameterMemory memory = run.session.parameter_memory();
   contents.tensors = tensors_to_write(*memory.set, *memory.layout, trained, memory.fixed, "");
   for (TensorToWrite& tensor : weights.unused_to_write()) contents.tensors.push_back(std::move(tensor));

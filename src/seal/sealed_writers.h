@@ -69,6 +69,8 @@ inline constexpr char kAveragedRecords[] = "averaged_evaluation_records.bin";  /
 // The contents of the Hugging Face folder that a run writes: its configuration, the files of its sources, and its
 // tensors. Before the seal; throws Error.
 
+// Without its tensors.
+HfFolderContents files_beside_weights(const RecordedRun& run);
 // trained: the weights in the arena, or their average. weights: outlives what is made of the contents.
 HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained);
 

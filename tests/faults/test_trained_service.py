@@ -15,7 +15,7 @@ from serving import Served, has_parser
 
 FILE = ROOT / "tools" / "packaging" / "small_serve.toml"
 SEALED = PROGRAM.parent / "tests" / "bascule_sealed_trained"
-SETTINGS, DATA, DISK, NOT_AS_RECORDED, STOPPED = 2, 3, 6, 7, 143
+SETTINGS, DATA, MEMORY, DISK, NOT_AS_RECORDED, STOPPED = 2, 3, 4, 6, 7, 143
 QUESTION = {"inputs": "cat face with tears of joy", "parameters": {"top_k": 3}}
 
 
@@ -137,7 +137,7 @@ class TrainedService(test_sealed_settings.SealedTree):
         done = run("run", self.file, "distributed.world_size=2", "serve.max_client_batch_size=4", "training.max_steps=2", "training.save_steps=0")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_plans_the_training_and_lists_the_files_of_both(self):
+    def test_plans_both_and_lists_the_files_of_both(self):
         (self.folder / "key").write_text("secret\n")
         key = f"serve.api_key_file={self.folder}/key"
         plan = run("plan", self.file, "--json", "--inputs", key)
@@ -145,8 +145,37 @@ class TrainedService(test_sealed_settings.SealedTree):
         plan = json.loads(plan.stdout)
         self.assertIn({"folder": str(self.folder), "files": ["key"]}, plan["inputs"])
         self.assertIn("[serve]", test_sealed_settings.sealed(self.program, "settings").stdout)
-        done = run("plan", self.file, "--unit", self.folder / "x.service")
-        self.assertEqual((done.returncode, "this file trains and then serves" in done.stderr), (SETTINGS, True), done.stderr)
+        self.assertFalse(self.trained.exists())
+        self.assertEqual(run("run", self.file).returncode, 0)
+        toml, serve = self.folder / "serves.toml", self.file.read_text().partition("[serve]")[2]
+        toml.write_text(f'[model]\nmodel_name_or_path = "{self.trained}"\nprecision = "bf16"\n[serve]{serve}')
+        self.assertEqual(json.loads(run("plan", toml, "--json", key).stdout), plan["service"])
+
+    def test_what_cannot_be_served_is_said_by_the_plan(self):
+        for key, code, said in (("serve.max_batch_tokens=31", SETTINGS, "serve.max_batch_tokens = 31 is less than the longest input, 32 tokens"),
+                                ("serve.payload_limit=400000000", MEMORY, "lower serve.max_batch_tokens")):
+            done = run("plan", self.file, "--json", key, "--memory-gib", "1")
+            self.assertEqual((done.returncode, said in done.stderr), (code, True), done.stderr)
+            if code == MEMORY:
+                plan = json.loads(done.stdout)
+                self.assertEqual((plan["fits"], plan["service"]["fits"], plan["peak_bytes"] < 1 << 30 < plan["service"]["peak_bytes"]), (False, False, True))
+        self.file.write_text((FILE.parent / "small.toml").read_text().replace("../../tests", f"{ROOT}/tests").replace("../../runs/image", str(self.trained)) + "[serve]\n")
+        done = run("plan", self.file, 'model.head="masked_lm"')
+        self.assertEqual((done.returncode, f"{self.trained}: holds a model that `bascule serve` cannot ask" in done.stderr), (DATA, True), done.stderr)
+
+    def test_one_unit_has_the_memory_of_the_larger_plan_and_the_folder_of_the_run(self):
+        log = "serve.access_log=/var/lib/bascule-run/log.jsonl"
+        for keys, larger in (((), "service"), (("serve.payload_limit=4096", "training.per_device_train_batch_size=1000"), "training")):
+            done = run("plan", self.file, "--json", "--unit", self.folder / "x.service", log, *keys)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            plan, unit = json.loads(done.stdout), (self.folder / "x.service").read_text()
+            bytes_of = {"training": plan["peak_bytes"], "service": plan["service"]["peak_bytes"]}
+            self.assertEqual(max(bytes_of, key=bytes_of.get), larger, bytes_of)
+            self.assertEqual(int(re.search(r"^MemoryMax=(\d+)$", unit, re.M)[1]), int(1.03 * bytes_of[larger] + (64 << 20)))
+            for line in ("Requires=x.socket", f"BindPaths=%S/bascule-run:{self.trained}", "WatchdogSec=300", "TimeoutStopSec=70"):
+                self.assertIn(f"\n{line}\n", unit)
+            self.assertIn(f'ExecStart="{PROGRAM}" serve "{self.file}"', unit)
+            self.assertIn("ListenStream=", (self.folder / "x.socket").read_text())
 
 
 if __name__ == "__main__":
