@@ -7,6 +7,9 @@ import pathlib
 import re
 import statistics
 import subprocess
+import tempfile
+
+import bench_entries
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GUARDS = "clock,products,memory"  # items of a bring-up around every entry
@@ -34,6 +37,20 @@ def json_of(command, allowed=(0,)):
         return json.loads(output_of(command, allowed))
     except ValueError:
         raise Failed(f"{command[0]} printed no JSON") from None
+
+
+def make_model(entry):
+    folder = ROOT / bench_entries.MODELS / "-".join([entry.models[0], *entry.models[2::2]])
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(dir=make_folder(folder.parent)) as temporary:
+            whole = pathlib.Path(temporary) / folder.name
+            output_of(["tools/make_published_model", entry.models[0], whole, *entry.models[1:]])
+            whole.rename(folder)
+
+
+def make_folder(path):
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def bring_up(program, folder, number):

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/measure_many_cores: parts are kept, a call that runs out of time is gone on with, and the table sets measured beside simulated threads."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = ROOT / "tools" / "measure_many_cores"
+# A program that takes a while for the part that the file SLOW names, notes each call, and is as fast as its threads; on one core it is simulated.
+PROGRAM = """#!{python}
+import json, os, pathlib, sys, time
+folder = pathlib.Path(__file__).parent
+words = sys.argv[1:]
+if words[0] == "--version":
+    print("bascule 0.1.0")
+elif words[0] == "bringup":
+    print(json.dumps({{"started": "now", "cores": 2, "isa": "avx512", "machine": {{"processor": {{}}, "kernel": {{}}, "caches": []}}, "figures": []}}))
+else:
+    cores = len(os.sched_getaffinity(0))
+    with open(folder / "calls", "a") as calls:
+        print(cores, *words, file=calls)
+    slow = folder / "slow"
+    if slow.is_file() and slow.read_text() in " ".join(words):
+        time.sleep(60)
+    if (folder / "fails").is_file() and cores > 1:
+        sys.exit("bascule: not on this machine")
+    threads = int(words[words.index("--threads") + 1])
+    print(json.dumps({{"samples_per_second": {{"median": 100.0 * threads / (1 if cores > 1 or threads == 1 else 0.8)}}, "ceiling_samples_per_second": 125.0 * threads}}))
+"""
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores")
+class ManyCores(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.program = self.folder / "bascule"
+        self.program.write_text(PROGRAM.format(python=sys.executable))
+        self.program.chmod(0o755)
+
+    def run_tool(self, *options):
+        command = [TOOL, "--program", self.program, "--out", self.folder / "out", "--threads", "1,2", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        calls = self.folder / "calls"
+        made = calls.read_text().splitlines() if calls.is_file() else []
+        calls.unlink(missing_ok=True)
+        return done, made
+
+    def test_measured_threads_stand_beside_simulated_ones(self):
+        done, calls = self.run_tool("--only", "bridgetower-demo")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([call.split()[0] for call in calls if "--threads 2" in call and "config/demo.toml" in call].count("1"), 1)
+        self.assertIn("| bridgetower-demo | float32 | 2 | 200 | 80.0% | 2.000 | 0.800 | 1.000 | - |", done.stdout)
+        document = json.loads((self.folder / "out" / "many_cores.json").read_text())
+        self.assertEqual([row["threads"] for row in document["rows"]], [2, 1])
+
+    def test_what_is_there_is_not_measured_again(self):
+        self.run_tool("--only", "bridgetower-demo-float32-1-measured")
+        done, calls = self.run_tool("--only", "bridgetower-demo")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([call for call in calls if "--threads 1" in call], [])
+        self.assertEqual(self.run_tool("--only", "bridgetower-demo")[1:], ([],))
+
+    def test_a_part_that_the_end_cuts_off_is_begun_anew_once(self):
+        (self.folder / "slow").write_text("--threads 1")
+        done, _ = self.run_tool("--only", "bridgetower-demo", "--seconds", "3")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("1 of 3 parts are left", done.stderr)
+        done, calls = self.run_tool("--only", "bridgetower-demo", "--seconds", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(calls), 1)
+        self.assertIn("bridgetower-demo-float32-1-measured: not measured: takes longer than 1 s", done.stdout)
+
+    def test_a_part_that_fails_leaves_its_reason(self):
+        (self.folder / "fails").touch()
+        done, _ = self.run_tool("--only", "bridgetower-demo")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("bridgetower-demo-float32-2-measured: not measured: bascule: not on this machine", done.stdout)
+        self.assertEqual(json.loads((self.folder / "out" / "many_cores.json").read_text())["rows"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
