@@ -75,6 +75,7 @@ OURS = [
     ("src/plan/", [*BASE, "src/graph/"]),
     ("src/runtime/choose_isa", [*BASE, *ISA]),
     ("src/runtime/choose_products", [*BASE, *ISA]),
+    ("src/runtime/core_groups", [*BASE, "src/machine/"]),  # which cores share a cache or a node
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
     # A missing picture may have its name in another Unicode form.
     ("src/index/", [*JSON, *FILES, *SETTINGS, "src/text/unicode_tables.h"]),

@@ -304,7 +304,7 @@ std::string lost_text(const std::vector<LostTime>& lost, int threads) {
                     "  simulated: the tasks of %d threads, measured one after another and dealt to threads that do "
                     "not slow each other down;\n"
                     "  assumed: a core for each, %.1f us until all have noticed the end of a step, %.0f million "
-                    "tasks dealt a second, %.0f GB/s for %d cores\n",
+                    "tasks dealt a second by a group, %.0f GB/s for %d cores\n",
                     threads, 1e-3 * static_cast<double>(SimulatedThreads{threads}.barrier_ns()),
                     1e3 / static_cast<double>(SimulatedThreads::kDealNs), kSocketGigabytes, kSocketCores);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <system_error>
 
 #include "src/base/clock.h"
@@ -17,16 +18,24 @@ namespace {
 
 constexpr int kSpins = 4000;  // about 50 us: longer than most steps of a small model, shorter than a scheduling quantum
 
-// The index-th of the allowed cores. Returns 0 or an errno.
-int pin_to_core(pthread_t thread, const cpu_set_t& allowed, int index) {
+// Returns 0 or an errno.
+int pin_to_core(pthread_t thread, int core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  return pthread_setaffinity_np(thread, sizeof one, &one);
+}
+
+// More threads than cores may run anywhere.
+CoreGroups groups_of(int count, bool pin) {
+  cpu_set_t allowed;
+  if (!pin || count == 1 || sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < count)
+    return groups_anywhere(count);
+  std::vector<std::int64_t> cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed) || index-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    return pthread_setaffinity_np(thread, sizeof one, &one);
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
   }
-  return 0;  // more threads than cores: the others may run anywhere
+  return groups_of_cores(count, cores, read_cores(), read_caches());
 }
 
 }  // namespace
@@ -38,48 +47,56 @@ int usable_cores() {
 }
 
 Threads::Threads(int count, bool pin, Heartbeat* heart, TapePosition* position)
-    : count_(count),
-      spins_(count <= usable_cores() ? kSpins : 0),
+    : Threads(groups_of(count, pin), heart, position) {}
+
+Threads::Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* position)
+    : count_(std::accumulate(groups.sizes.begin(), groups.sizes.end(), 0)),
+      spins_(count_ <= usable_cores() ? kSpins : 0),
+      groups_(groups.sizes.size()),
       heart_(heart != nullptr ? heart : &unheard_),
       position_(position != nullptr ? position : &unread_) {
   use_default_float_environment();
-  workers_.reserve(static_cast<std::size_t>(count - 1));
+  workers_.reserve(static_cast<std::size_t>(count_ - 1));
+  int thread = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    groups_[g].first = thread;
+    groups_[g].size = groups.sizes[g];
+    thread += groups.sizes[g];
+  }
   try {
-    for (int t = 1; t < count; ++t) {
-      workers_.emplace_back([this, t] {
-        use_default_float_environment();
-        work(t);
-      });
+    for (Group& group : groups_) {
+      for (int t = std::max(group.first, 1); t < group.first + group.size; ++t) {
+        workers_.emplace_back([this, t, &group] {
+          use_default_float_environment();
+          work(t, group);
+        });
+      }
     }
   } catch (const std::system_error&) {
     end_workers();
     throw;
   }
-  if (pin && count > 1) pin_all();
+  if (!groups.cores.empty()) pin_all(groups.cores);
 }
-
-// 2 us for 16 threads and 5 us for 64: what one shared counter costs on servers.
-std::uint64_t SimulatedThreads::barrier_ns() const { return 1000 + 1000 * static_cast<std::uint64_t>(count) / 16; }
 
 Threads::Threads(const SimulatedThreads& simulated)
     : count_(simulated.count),
       spins_(0),
-      simulated_(simulated),
-      free_at_(static_cast<std::size_t>(simulated.count)),
+      simulation_(std::make_unique<Simulation>(simulated)),
       heart_(&unheard_),
       position_(&unread_) {
   use_default_float_environment();
 }
 
-void Threads::pin_all() {
+void Threads::pin_all(const std::vector<int>& cores) {
   if (sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) {
     pin_error_ = errno;
     return;
   }
   is_pinned_ = true;
-  pin_error_ = pin_to_core(pthread_self(), allowed_, 0);
-  for (int t = 1; t < count_ && pin_error_ == 0; ++t)
-    pin_error_ = pin_to_core(workers_[static_cast<std::size_t>(t - 1)].native_handle(), allowed_, t);
+  pin_error_ = pin_to_core(pthread_self(), cores[0]);
+  for (std::size_t t = 1; t < cores.size() && pin_error_ == 0; ++t)
+    pin_error_ = pin_to_core(workers_[t - 1].native_handle(), cores[t]);
 }
 
 void Threads::end_workers() noexcept {
@@ -104,30 +121,67 @@ void Threads::wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) 
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void Threads::work(int thread) noexcept {
+void Threads::work(int thread, Group& group) noexcept {
   std::uint32_t seen = 0;
   for (;;) {
     wait_while(call_, seen);
     ++seen;
     if (stop_) return;
-    walk(thread);
+    walk(thread, group);
   }
 }
 
-// The last to arrive opens the next step.
-void Threads::arrive() noexcept {
-  const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < count_) {
-    wait_while(phase_, phase);
+// Whether this was the last of `count` to arrive.
+bool Threads::arrive_at(std::atomic<std::int32_t>& arrived, int count) noexcept {
+  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < count) return false;
+  arrived.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+void Threads::open(std::atomic<std::uint32_t>& phase) noexcept {
+  phase.store(phase.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(phase, FutexReach::kProcess);
+}
+
+// The last of a group to arrive goes on to the groups' barrier, of which the last opens the next step.
+void Threads::arrive(Group& group) noexcept {
+  const std::uint32_t phase = group.phase.load(std::memory_order_relaxed);
+  if (!arrive_at(group.arrived, group.size)) {
+    wait_while(group.phase, phase);
     return;
   }
-  arrived_.store(0, std::memory_order_relaxed);
-  next_task_.store(0, std::memory_order_relaxed);
-  phase_.store(phase + 1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(phase_, FutexReach::kProcess);
+  // The next step's: nobody has dealt from it since all arrived at the end of the last step, nor will before all do
+  // now.
+  group.dealt[(phase + 1) % 2].store(0, std::memory_order_relaxed);
+  if (groups_.size() > 1) {
+    if (arrive_at(arrived_, static_cast<int>(groups_.size()))) {
+      open(phase_);
+    } else {
+      wait_while(phase_, phase);
+    }
+  }
+  open(group.phase);
 }
 
-void Threads::walk(int thread) noexcept {
+// The own group's share first, then what the next groups have left of theirs.
+void Threads::run_tasks_of(const Step& step, const Replay& replay, std::int64_t tasks, int thread,
+                           const Group& own) noexcept {
+  const std::size_t groups = groups_.size(), first = static_cast<std::size_t>(&own - groups_.data());
+  const std::uint32_t parity = own.phase.load(std::memory_order_relaxed) % 2;
+  for (std::size_t g = 0; g < groups; ++g) {
+    Group& group = groups_[(first + g) % groups];
+    const std::int64_t begin = tasks * group.first / count_, end = tasks * (group.first + group.size) / count_;
+    std::atomic<std::int64_t>& dealt = group.dealt[parity];
+    if (g > 0 && begin + dealt.load(std::memory_order_relaxed) >= end) continue;  // leaves the line to the group
+    for (;;) {
+      const std::int64_t task = begin + dealt.fetch_add(1, std::memory_order_relaxed);
+      if (task >= end) break;
+      step.run(step.arguments, replay, task, thread);
+    }
+  }
+}
+
+void Threads::walk(int thread, Group& group) noexcept {
   const bool measure = thread == 0 && times_.steps != nullptr;
   // Own copies: when the last step is over, the next replay may begin while this thread is still on its way out.
   const Span<const Step> steps = steps_;
@@ -135,13 +189,8 @@ void Threads::walk(int thread) noexcept {
   std::int64_t began = measure ? monotonic_ns() : 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
-    const std::int64_t tasks = step.tasks(step.arguments, replay);
-    for (;;) {
-      const std::int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-      if (task >= tasks) break;
-      step.run(step.arguments, replay, task, thread);
-    }
-    arrive();
+    run_tasks_of(step, replay, step.tasks(step.arguments, replay), thread, group);
+    arrive(group);
     if (thread == 0) {
       position_->reach(done_ + static_cast<std::int64_t>(i) + 1);
       heart_->beat();
@@ -154,45 +203,18 @@ void Threads::walk(int thread) noexcept {
   }
 }
 
-void Threads::simulate() noexcept {
-  const std::uint64_t barrier = simulated_.barrier_ns(), count = static_cast<std::uint64_t>(count_);
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const Step& step = steps_[i];
-    const std::int64_t began = monotonic_ns(), tasks = step.tasks(step.arguments, *replay_);
-    std::fill(free_at_.begin(), free_at_.end(), 0);
-    std::uint64_t work = 0, dealt = 0;
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      const std::int64_t started = monotonic_ns();
-      step.run(step.arguments, *replay_, task, 0);
-      const std::uint64_t taken = static_cast<std::uint64_t>(monotonic_ns() - started);
-      std::uint64_t& first_free = *std::min_element(free_at_.begin(), free_at_.end());
-      dealt += SimulatedThreads::kDealNs;
-      first_free = std::max(first_free, dealt) + taken;
-      work += taken;
-    }
-    const std::uint64_t ended = *std::max_element(free_at_.begin(), free_at_.end()) + barrier;
-    gained_ns_ += (monotonic_ns() - began) - static_cast<std::int64_t>(ended);
-    if (times_.steps == nullptr) continue;
-    StepTime& time = times_.steps[i];
-    time.nanoseconds += ended;
-    time.work_ns += work;
-    time.barrier_ns += barrier;
-    if (tasks < count_) time.few_tasks_ns += ended - barrier - work / count;
-  }
-}
-
 void Threads::replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done) noexcept {
   if (steps.empty()) return;
   steps_ = steps;
   replay_ = &replay;
   times_ = times;
   done_ = done;
-  if (simulated_.count > 0) return simulate();
+  if (simulation_ != nullptr) return simulation_->replay(steps, replay, times);
   if (count_ > 1) {
     call_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(call_, FutexReach::kProcess);
   }
-  walk(0);
+  walk(0, groups_.front());
 }
 
 }  // namespace bascule

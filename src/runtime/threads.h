@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "src/base/span.h"
 #include "src/base/tape_position.h"
 #include "src/graph/launch.h"
+#include "src/runtime/core_groups.h"
+#include "src/runtime/simulation.h"
 
 namespace bascule {
 
@@ -20,28 +23,12 @@ namespace bascule {
 // whichever thread is free, and all wait for the last before the next step. The result of a task never depends on the
 // thread that runs it.
 //
+// On many cores one counter of tasks, or of those that have arrived, would move from core to core at each task. So each
+// group of threads (core_groups.h) has counters of its own: it deals a share of the tasks, then helps the next groups
+// with theirs, and the last of it to arrive goes on to the barrier of the groups.
+//
 // The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the
 // constructor.
-
-// The time of one step, summed over replays; written by thread 0.
-struct StepTime {
-  std::uint64_t nanoseconds = 0;
-  // Of simulated threads: the sum over their tasks; the barrier; the mean time of a thread without a task.
-  std::uint64_t work_ns = 0, barrier_ns = 0, few_tasks_ns = 0;
-};
-struct StepTimes {
-  StepTime* steps = nullptr;  // null: not measured
-};
-
-// Threads that there are no cores for. Thread 0 runs all tasks one after another and measures each of them; the time of
-// a step is that of so many threads to whom the tasks are dealt in order, the next one to whoever is free first. No
-// thread slows another down.
-struct SimulatedThreads {
-  int count = 0;  // 0: none
-  // Assumed: until all threads have noticed the end of a step, and between two tasks that are dealt.
-  std::uint64_t barrier_ns() const;
-  static constexpr std::uint64_t kDealNs = 33;  // 30 million a second, from one counter that all raise
-};
 
 class Threads {
  public:
@@ -49,6 +36,8 @@ class Threads {
   // destructor, which it must call as well. heart, position: written after every step, outlive this; null: nobody
   // reads them. Throws std::system_error where the system refuses a thread; none stays behind.
   Threads(int count, bool pin, Heartbeat* heart = nullptr, TapePosition* position = nullptr);
+  // In these groups.
+  Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* position);
   // count() is theirs. The calling thread runs all tasks; no thread is started.
   explicit Threads(const SimulatedThreads& simulated);
   ~Threads();
@@ -62,24 +51,35 @@ class Threads {
   void replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done = 0) noexcept;
 
   // How much longer all replays so far took than simulated ones would have, in seconds; 0: nothing is simulated.
-  double simulated_gain() const noexcept { return 1e-9 * static_cast<double>(gained_ns_); }
+  double simulated_gain() const noexcept {
+    return simulation_ == nullptr ? 0.0 : 1e-9 * static_cast<double>(simulation_->gained_ns());
+  }
 
  private:
-  void pin_all();
+  struct alignas(64) Group {
+    int first = 0, size = 0;  // of its threads
+    // Of the tasks of its share how many were dealt, in steps of even and of odd numbers.
+    alignas(64) std::atomic<std::int64_t> dealt[2] = {{0}, {0}};
+    alignas(64) std::atomic<std::int32_t> arrived{0};
+    alignas(64) std::atomic<std::uint32_t> phase{0};  // raised once a step: all threads have arrived
+  };
+
+  void pin_all(const std::vector<int>& cores);
   void end_workers() noexcept;
-  void work(int thread) noexcept;
-  void walk(int thread) noexcept;
-  void simulate() noexcept;
-  void arrive() noexcept;
+  void work(int thread, Group& group) noexcept;
+  void walk(int thread, Group& group) noexcept;
+  void run_tasks_of(const Step& step, const Replay& replay, std::int64_t tasks, int thread, const Group& own) noexcept;
+  void arrive(Group& group) noexcept;
+  bool arrive_at(std::atomic<std::int32_t>& arrived, int count) noexcept;
+  void open(std::atomic<std::uint32_t>& phase) noexcept;
   void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept;
 
   int count_;
   int spins_;  // none where threads outnumber cores: a spinning one would keep a working one from its core
   std::vector<std::thread> workers_;
-  SimulatedThreads simulated_;
-  std::vector<std::uint64_t> free_at_;  // when each simulated thread has done its tasks of this step
-  std::int64_t gained_ns_ = 0;
-  cpu_set_t allowed_;  // the calling thread's cores before it was pinned
+  std::vector<Group> groups_;
+  std::unique_ptr<Simulation> simulation_;  // null: threads are real
+  cpu_set_t allowed_;                       // the calling thread's cores before it was pinned
   bool is_pinned_ = false;
   int pin_error_ = 0;
   Span<const Step> steps_;
@@ -92,9 +92,8 @@ class Threads {
   TapePosition* position_;
   bool stop_ = false;
   alignas(64) std::atomic<std::uint32_t> call_{0};   // raised once a replay: workers begin
-  alignas(64) std::atomic<std::uint32_t> phase_{0};  // raised once a step: everybody has arrived
+  alignas(64) std::atomic<std::uint32_t> phase_{0};  // raised once a step: all groups have arrived
   alignas(64) std::atomic<std::int32_t> arrived_{0};
-  alignas(64) std::atomic<std::int64_t> next_task_{0};
   alignas(64) std::atomic<std::int32_t> sleepers_{0};
 };
 

@@ -7,6 +7,8 @@
 #include <cfenv>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <thread>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -89,6 +91,22 @@ void expect_each_task_once_a_round(const Record& record, int rounds) {
   EXPECT_EQ(record.strange.load(), 0);
 }
 
+// One step of `count` tasks, of which each knows its thread.
+template <typename Work>
+void run_tasks_by(Threads& threads, std::int64_t count, const Work& work) {
+  struct Call {
+    std::int64_t count;
+    const Work& work;
+  };
+  const Call call{count, work};
+  const Step step{[](const void* arguments, const Replay&, std::int64_t task, int thread) {
+                    static_cast<const Call*>(arguments)->work(task, thread);
+                  },
+                  [](const void* arguments, const Replay&) { return static_cast<const Call*>(arguments)->count; },
+                  &call, 0};
+  threads.replay({&step, 1}, Replay{}, {});
+}
+
 class ThreadCounts : public ::testing::TestWithParam<int> {};
 
 TEST_P(ThreadCounts, RunEveryTaskOfThousandsOfTinyStepsOnceAndInOrder) {
@@ -120,6 +138,40 @@ TEST_P(ThreadCounts, ReplayShortListsAgainAndAgain) {
     threads.replay(list.steps, replay, {});
   }
   expect_each_task_once_a_round(record, 1000);
+}
+
+// Groups deal their own share, and meet at a barrier of their own before that of the groups.
+TEST(ThreadGroups, RunEveryTaskOnceAndInOrderWhateverTheirSizes) {
+  const std::vector<std::vector<int>> all_sizes = {{1, 1}, {2, 2}, {1, 3}, {3, 1, 2}, {1, 1, 1, 1, 1}};
+  for (const std::vector<int>& sizes : all_sizes) {
+    Record record({3, 0, 1, 8, 40, 2});
+    record.threads = std::accumulate(sizes.begin(), sizes.end(), 0);
+    const StepList list = steps_of(record);
+    Threads threads(CoreGroups{{}, sizes}, nullptr, nullptr);
+    EXPECT_EQ(threads.count(), record.threads);
+    for (int round = 1; round <= 300; ++round) {
+      Replay replay;
+      replay.batch.counts[kSamples] = round;
+      threads.replay(list.steps, replay, {});
+    }
+    expect_each_task_once_a_round(record, 300);
+  }
+}
+
+// Of two groups of one thread each, the first one waits in its first task until the other has done all others.
+TEST(ThreadGroups, HelpTheNextGroupWithItsShare) {
+  constexpr std::int64_t kTasks = 8;
+  std::atomic<std::int64_t> done{0}, by_first{0};
+  const std::int64_t latest = monotonic_ns() + 5'000'000'000;  // a failure, not a test that never ends
+  Threads threads(CoreGroups{{}, {1, 1}}, nullptr, nullptr);
+  run_tasks_by(threads, kTasks, [&](std::int64_t, int thread) {
+    by_first += thread == 0 ? 1 : 0;
+    while ((thread == 0 ? done.load() < kTasks - 1 : by_first.load() == 0) && monotonic_ns() < latest)
+      std::this_thread::yield();
+    ++done;
+  });
+  EXPECT_EQ(done.load(), kTasks);
+  EXPECT_EQ(by_first.load(), 1);
 }
 
 // A library that was linked with -ffast-math leaves the thread that loads it like this.
@@ -195,41 +247,6 @@ void refuse_to_pin() {
   };
   const sock_fprog filter = {4, program};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) _exit(3);
-}
-
-// Three steps of 1, 4 and 5 tasks of 2 ms for two threads take 2, 4 and 6 ms: tasks are dealt in order, to whoever is
-// free.
-TEST(SimulatedThreads, TakeAsLongAsTheLastOfThemAndSayWhy) {
-  constexpr std::int64_t kTaskNs = 2'000'000;
-  constexpr std::int64_t kTasks[] = {1, 4, 5};
-  const auto spin = [](const void*, const Replay&, std::int64_t, int thread) {
-    EXPECT_EQ(thread, 0);
-    for (const std::int64_t began = monotonic_ns(); monotonic_ns() - began < kTaskNs;) continue;
-  };
-  const auto count = [](const void* arguments, const Replay&) { return *static_cast<const std::int64_t*>(arguments); };
-  std::vector<Step> steps;
-  for (const std::int64_t& tasks : kTasks) steps.push_back({spin, count, &tasks, 0});
-  Threads threads(SimulatedThreads{2});
-  EXPECT_EQ(threads.count(), 2);
-  StepTime times[3];
-  const std::int64_t began = monotonic_ns();
-  threads.replay(Span<const Step>(steps.data(), steps.size()), Replay{}, {times});
-  const double took = 1e-9 * static_cast<double>(monotonic_ns() - began);
-  // A task may be held up, but never ends early: what follows is exact but for the time that one took too long.
-  double simulated = 0.0;
-  const std::uint64_t barrier = SimulatedThreads{2}.barrier_ns();
-  for (int s = 0; s < 3; ++s) {
-    const std::uint64_t tasks = static_cast<std::uint64_t>(kTasks[s]), rounds = (tasks + 1) / 2;
-    const std::uint64_t late = times[s].work_ns - tasks * kTaskNs;
-    EXPECT_GE(times[s].nanoseconds, rounds * kTaskNs + barrier);
-    EXPECT_LE(times[s].nanoseconds, rounds * kTaskNs + barrier + late + tasks * SimulatedThreads::kDealNs);
-    EXPECT_EQ(times[s].barrier_ns, barrier);
-    simulated += 1e-9 * static_cast<double>(times[s].nanoseconds);
-  }
-  EXPECT_EQ(times[0].few_tasks_ns, times[0].nanoseconds - barrier - times[0].work_ns / 2);
-  EXPECT_EQ(times[1].few_tasks_ns, 0u);
-  EXPECT_EQ(times[2].few_tasks_ns, 0u);
-  EXPECT_NEAR(threads.simulated_gain(), took - simulated, 1e-3);
 }
 
 TEST(Threads, SayWhenTheSystemRefusesToPinThem) {
