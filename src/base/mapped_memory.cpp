@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "src/base/memory_nodes.h"
 #include "src/base/span.h"
 
 namespace bascule {
@@ -52,6 +53,7 @@ std::byte* map_memory(std::size_t bytes, HugePages pages, int descriptor) noexce
   std::byte* const end = begin + align_up(bytes, kPage);
   if (before > 0) munmap(first, before);
   if (first + reserved > end) munmap(end, static_cast<std::size_t>(first + reserved - end));
+  spread_over_nodes(begin, bytes, descriptor >= 0 ? NodeSharing::kAllRanks : NodeSharing::kOwnThreads);
   if (pages == HugePages::kTransparent) madvise(begin, bytes, MADV_HUGEPAGE);
   if (pages == HugePages::kOff) madvise(begin, bytes, MADV_NOHUGEPAGE);
   return begin;
