@@ -252,7 +252,10 @@ MachineLimits limits_of_server(const MachineLimits& one_thread, int threads) {
   MachineLimits limits = one_thread;
   limits.float32_gflops_per_second *= threads;
   limits.bf16_gflops_per_second *= threads;
-  limits.gigabytes_per_second = limits.read_gigabytes_per_second = kSocketGigabytes * threads / kSocketCores;
+  // Of a few threads each has more than its share, as one alone has here.
+  const double share = kSocketGigabytes * threads / kSocketCores;
+  limits.gigabytes_per_second = std::max(share, one_thread.gigabytes_per_second);
+  limits.read_gigabytes_per_second = std::max(share, one_thread.read_gigabytes_per_second);
   return limits;
 }
 

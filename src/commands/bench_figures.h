@@ -18,10 +18,10 @@
 namespace bascule {
 
 // `bascule bench --threads` for more threads than there are cores: the machine that is assumed, and where simulated
-// threads (runtime/threads.h) lose time.
+// threads (runtime/simulation.h) lose time.
 
 // A server with a core for each thread, that multiplies as `one_thread` does, and sockets of 32 cores with 300 GB/s
-// each.
+// each; a thread alone has what it has here.
 MachineLimits limits_of_server(const MachineLimits& one_thread, int threads);
 
 // What all operations of one kind lose in a mean step, in seconds: more than their work divided by the threads.
