@@ -18,7 +18,8 @@ words = sys.argv[1:]
 if words[0] == "--version":
     print("bascule 0.1.0")
 elif words[0] == "bringup":
-    print(json.dumps({{"started": "now", "cores": 2, "isa": "avx512", "machine": {{"processor": {{}}, "kernel": {{}}, "caches": []}}, "figures": []}}))
+    print(json.dumps({{"started": "now", "cores": 2, "isa": "avx512", "machine": {{"processor": {{}}, "kernel": {{}}, "caches": []}},
+                      "figures": [{{"item": "products", "name": "float32", "place": "all cores", "median": 123.456, "unit": "GFLOP/s"}}]}}))
 else:
     cores = len(os.sched_getaffinity(0))
     with open(folder / "calls", "a") as calls:
@@ -52,8 +53,9 @@ class ManyCores(unittest.TestCase):
         return done, made
 
     def test_measured_threads_stand_beside_simulated_ones(self):
-        done, calls = self.run_tool("--only", "bridgetower-demo")
+        done, calls = self.run_tool("--only", "products", "bridgetower-demo")
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("products: float32, all cores: 123.5 GFLOP/s", done.stdout)
         self.assertEqual([call.split()[0] for call in calls if "--threads 2" in call and "config/demo.toml" in call].count("1"), 1)
         self.assertIn("| bridgetower-demo | float32 | 2 | 200 | 80.0% | 2.000 | 0.800 | 1.000 | - |", done.stdout)
         document = json.loads((self.folder / "out" / "many_cores.json").read_text())
