@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "src/base/error.h"
@@ -81,6 +82,9 @@ TEST(ListeningSocket, IsNotNeededForAConnectionThatIsGiven) {
 
 TEST(ListeningSocket, OtherMachinesNeedAKeyOrLeave) {
   HttpSettings settings = small_settings();
+  const bool has_version_6 = std::filesystem::exists("/proc/net/if_inet6");
+  settings.listen = has_version_6 ? "[::]:0" : "0.0.0.0:0";
+  EXPECT_NE(refusal(settings).find("set serve.api_key_file"), std::string::npos);
   settings.listen = "0.0.0.0:0";
   EXPECT_EQ(refusal(settings).find("serve.listen = \"0.0.0.0:"), 0u);
   EXPECT_NE(refusal(settings).find("set serve.api_key_file"), std::string::npos);
@@ -90,7 +94,7 @@ TEST(ListeningSocket, OtherMachinesNeedAKeyOrLeave) {
   settings.api_key = "key";
   EXPECT_EQ(refusal(settings), "");
   settings.api_key = "";
-  for (const char* local : {"127.0.0.1:0", "localhost:0", "127.8.8.8:0"}) {
+  for (const char* local : {"127.0.0.1:0", "localhost:0", "127.8.8.8:0", has_version_6 ? "[::1]:0" : "127.1.1.1:0"}) {
     settings.listen = local;
     EXPECT_EQ(refusal(settings), "") << local;
   }
