@@ -64,6 +64,9 @@ TEST(BenchThreads, LostTimeIsWhatWorkDividedByTheThreadsDoesNotExplain) {
   EXPECT_DOUBLE_EQ(lost[0].barrier, 0.125 / 4);
   EXPECT_DOUBLE_EQ(lost[0].last_tasks, (2.0 - 0.5 - 0.25 - 0.125) / 4);
   EXPECT_EQ(lost[0].memory, 0.0);
+  const std::string text = lost_text({{"linear", 0.015, 0.008, 0.004, 0.002, 0.001}}, 8);
+  EXPECT_NE(text.find("       15.000         8.000         4.000         2.000         1.000\n"), std::string::npos)
+      << text;
 }
 
 }  // namespace

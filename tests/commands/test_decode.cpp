@@ -80,12 +80,15 @@ TEST_F(DecodeCommand, ReadsPngsAndNamesWhatIsNeither) {
   arguments_.size = 64;
   const std::string page = folder_ / "page.png";
   std::ofstream(page) << "<!DOCTYPE html><html>404";
-  arguments_.files = {picture("bad_really_png.jpg"), BASCULE_TEST_DATA "/images/png/gray_16_adam7.png", page};
+  arguments_.files = {picture("bad_really_png.jpg"), BASCULE_TEST_DATA "/images/png/gray_16_adam7.png", page,
+                      picture("size_1x1_grey.jpg")};
   EXPECT_EQ(run(), 3);
-  ASSERT_EQ(lines_.size(), 3u);
+  ASSERT_EQ(lines_.size(), 4u);
   EXPECT_EQ(lines_[0]["ok"], true);
   EXPECT_EQ(lines_[1]["width"], 23);
   EXPECT_EQ(lines_[2]["error"], "is HTML, not a picture");
+  EXPECT_EQ(lines_[3]["width"], 1);
+  EXPECT_EQ(lines_[3]["height"], 1);
 }
 
 TEST_F(DecodeCommand, NormalisingIsWhatRawLeavesOut) {

@@ -19,5 +19,15 @@ TEST(PlanAnswers, WhatIsAliveAtThePeakStandsInColumnsByWhoMadeIt) {
   EXPECT_NE(text.find(" forward  repeated  backward\n"), std::string::npos) << text;
 }
 
+TEST(PlanAnswers, TheLargestBatchSaysWhereTheRowsAreWhatEndsIt) {
+  PlanAnswers answers;
+  answers.batches = {{"float32", "off", {0, false}}, {"float32", "full", {96, false}}, {"bf16", "full", {128, true}}};
+  EXPECT_EQ(answers.text().substr(answers.text().find('\n') + 1),
+            "largest training batch of a rank that fits\n"
+            "  float32  gradient_checkpointing = \"off\"           none\n"
+            "  float32  gradient_checkpointing = \"full\"            96\n"
+            "  bf16     gradient_checkpointing = \"full\"           128, all rows\n");
+}
+
 }  // namespace
 }  // namespace bascule::test
