@@ -151,10 +151,11 @@ TEST_F(MachineTree, MemoryAndItsChannels) {
   write("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force\n");
   for (const char* controller : {"/sys/devices/system/edac/mc/mc0", "/sys/devices/system/edac/mc/mc1"}) {
     write(std::string(controller) + "/max_location", "channel 3 slot 1 \n");
-    for (const char* module : {"0", "2", "4"}) {
+    for (const char* module : {"0", "2", "4", "6"}) {  // number 2 is empty; the size of number 6 is unknown
       const std::string folder = std::string(controller) + "/dimm" + module;
-      write(folder + "/dimm_location", std::string("channel ") + (*module == '4' ? "2" : "0") + " slot 0 \n");
-      write(folder + "/size", *module == '2' ? "0\n" : "32768\n");
+      const std::string channel = *module < '4' ? "0" : *module == '4' ? "2" : "3";
+      write(folder + "/dimm_location", "channel " + channel + " slot 0 \n");
+      if (*module != '6') write(folder + "/size", *module == '2' ? "0\n" : "32768\n");
     }
   }
   const MemoryFacts facts = read_memory(root());
