@@ -86,7 +86,10 @@ TEST(Processor, OfCroppedSquaresGivesTheVeryFloatsOfTransformersOrNamesTheKey) {
 TEST(Processor, TheFileThatIsWrittenWhereThereIsNoneSaysWhatIsDone) {
   const TemporaryFolder silent, told;
   EXPECT_EQ(processor_file_of(silent.path()), "");
-  told.write("preprocessor_config.json", default_processor_text(64, kImageProcessor));
+  const std::string text = default_processor_text(64, kImageProcessor);
+  for (const char* key : {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_pad"})
+    EXPECT_TRUE(parse_json(text, "").contains(key)) << key << " is not left to the defaults of who reads it";
+  told.write("preprocessor_config.json", text);
   EXPECT_NE(processor_file_of(told.path()), "");
   std::string refusal;
   const std::string picture = std::string(kData) + "images/png/size_150x100.png";
