@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/logs/tensorboard.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
 
 namespace bascule {
@@ -165,6 +169,20 @@ TEST(TensorBoardWriter, WithoutAFileSaysNothingAndSucceeds) {
   EXPECT_TRUE(off.step(StepRecord{}, 0.0).ok());
   EXPECT_TRUE(off.scalar("a", 1.0, 1, 0.0).ok());
   EXPECT_TRUE(off.sync().ok());
+}
+
+TEST(TensorBoardWriter, ReportsADiskThatCannotBeSynced) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const Descriptor reader(ends[0]), pipe(ends[1]);
+  const int number = ::dup(pipe.number());
+  ::close(number);
+  TensorBoardWriter events = TensorBoardWriter::open(fresh_folder(), {1700000000, "host", 77});
+  EXPECT_TRUE(events.sync().ok());
+  ASSERT_EQ(::dup2(pipe.number(), number), number);  // the file is a pipe from here on: fdatasync() refuses that
+  const Status status = events.sync();
+  EXPECT_EQ(status.code, StatusCode::kDiskFailed);
+  EXPECT_EQ(status.detail[0], EINVAL);
 }
 
 TEST(CutEventsAfter, LeavesExactlyTheStepsUpToTheCheckpoint) {
