@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -30,6 +31,7 @@ TEST(UnexpandedPath, OtherNamesAreLeftAlone) {
   for (const char* path : {"", "data/~", "./~anna", "a~", "price$", "5$/a", "$1", "shard-{000..127}.tar", "${}"}) {
     EXPECT_EQ(unexpanded_part(path), "") << path;
   }
+  EXPECT_EQ(unexpanded_part(std::string_view("price$HERE").substr(0, 6)), "") << "what lies behind a path is not read";
 }
 
 TEST(UnexpandedPath, IsRefusedInEveryPathOfASettingsFile) {
