@@ -107,6 +107,8 @@ TEST_F(FindCheckpoint, AFlippedBitOfTheStateIsSeenWithoutReadingTheRest) {
     EXPECT_THROW(find_checkpoint(output_.path(), {}, CheckpointCheck::kHeaders, &notes_), Error) << byte;
     std::ofstream(path, std::ios::binary) << whole;
   }
+  flip_bit(folder(30) + "/model.safetensors", 5000, 3);
+  EXPECT_EQ(find_checkpoint(output_.path(), {}, CheckpointCheck::kHeaders, &notes_)->global_step, 30);
 }
 
 TEST_F(FindCheckpoint, ACheckpointOfBeforeTheChecksumsIsRead) {
