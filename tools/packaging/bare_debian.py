@@ -72,14 +72,18 @@ class BareDebian:
             time.sleep(0.5)
         raise DebianError(f"systemd did not start within {seconds} s")
 
+    def systemd(self):
+        """Its process as this machine numbers it; below /proc/NUMBER/root lies what the started Debian sees."""
+        children = pathlib.Path(f"/proc/{self.first.pid}/task/{self.first.pid}/children").read_text().split()
+        return children[0] if children else None
+
     def inside(self, *words):
         """Beside systemd if it runs, else in a chroot."""
         enter = ["chroot", self.root]
         if self.first is not None:
-            children = pathlib.Path(f"/proc/{self.first.pid}/task/{self.first.pid}/children").read_text().split()
-            if not children:
+            if (systemd := self.systemd()) is None:
                 return subprocess.CompletedProcess(words, 1, "", "not started yet")
-            enter = ["nsenter", "--target", children[0], "--mount", "--pid", "--ipc", "--uts", "--cgroup", "--root", "--wd"]
+            enter = ["nsenter", "--target", systemd, "--mount", "--pid", "--ipc", "--uts", "--cgroup", "--root", "--wd"]
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
         return subprocess.run([*map(str, enter), *map(str, words)], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
