@@ -99,7 +99,6 @@ OURS = [
     ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models loader checkpoint distributed update")]),
     # Writes texts with a model's tapes, and draws pictures with a pipeline's: what its folder says of that, the search for tokens, samplers.
     ("src/generate/", [*JSON, *SETTINGS, "kernels/", *rooms("graph runtime models session text checkpoint plan")]),
-    ("src/session/", [*BASE, *rooms("graph distributed loader")]),
     # The phases of a run: it is recorded, sealed, replayed and finished. The seal makes what replays.
     ("src/record/", RECORDED),
     ("src/replay/", RECORDED),

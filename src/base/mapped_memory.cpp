@@ -24,11 +24,13 @@ void touch_page(std::byte* page) noexcept {
                     __ATOMIC_RELAXED);
 }
 
-// Every whole large page of the range, from its first small page: at once a large one if the system forms them.
+// Every whole large page of the range, from one small page: at once a large one if the system forms them. The large one
+// lies on the node of the small one, and the small ones of memory that is spread over nodes (memory_nodes.h) lie there
+// by turns; so each large page begins with another one.
 void collapse_pages(std::byte* begin, std::byte* end) noexcept {
   std::byte* page = begin + (kHugePage - address_of(begin) % kHugePage) % kHugePage;
   for (; page < end && static_cast<std::size_t>(end - page) >= kHugePage; page += kHugePage) {
-    touch_page(page);
+    touch_page(page + address_of(page) / kHugePage % (kHugePage / kPage) * kPage);
     if (madvise(page, kHugePage, kCollapse) != 0 && errno == EINVAL) return;  // not by this system
   }
 }

@@ -52,6 +52,7 @@ Workbench::Workbench(Isa isa, std::string folder, std::size_t memory_bytes)
       folder_(std::move(folder)),
       threads_(core_count(), true),
       memory_bytes_(memory_bytes) {
+  if (!threads_.cores().empty()) cores_ = threads_.cores();
   memory_ = map_memory(memory_bytes_, HugePages::kTransparent);
   if (memory_ == nullptr) {
     throw Error(ErrorKind::kMemory, "bringup", "the system refuses " + std::to_string(memory_bytes_ >> 20) + " MiB",

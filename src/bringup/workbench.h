@@ -85,7 +85,7 @@ class Workbench {
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
 
-  const std::vector<int>& cores() const { return cores_; }  // that this process may use
+  const std::vector<int>& cores() const { return cores_; }  // that this process may use, by thread
   int core_count() const { return static_cast<int>(cores_.size()); }
   Isa isa() const { return isa_; }
   const std::string& folder() const { return folder_; }

@@ -4,7 +4,7 @@
 //   record    record/recorded_draw_run.h (record_draw_run)
 //   seal      seal/sealed_draw_run.h (SealedDrawRun)
 //   replay    replay/draw_loop.h (DrawLoop::run), commands/stop_signal.h
-//   finish    finish/draw_results.h (write_drawing), reproduce/run_record.h
+//   finish    finish/draw_results.h (write_drawing), finish/run_record.h
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

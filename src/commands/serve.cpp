@@ -144,11 +144,13 @@ struct RemovedInTheEnd {
 
 // From a folder that has the files of the one to come, but no weights: a plan reads none.
 std::unique_ptr<RecordedService> record_service_after(const RecordedRun& run) {
-  RemovedInTheEnd folder{(std::filesystem::temp_directory_path() / "bascule-plan-XXXXXX").string()};
-  const std::string& path = folder.path;
-  if (::mkdtemp(folder.path.data()) == nullptr)
-    throw Error(ErrorKind::kDisk, path, std::string("cannot be made: ") + std::strerror(errno),
+  std::error_code none;  // then the path is empty, and the folder cannot be made
+  std::string path = (std::filesystem::temp_directory_path(none) / "bascule-plan-XXXXXX").string();
+  if (none || ::mkdtemp(path.data()) == nullptr)
+    throw Error(ErrorKind::kDisk, path,
+                std::string("cannot be made: ") + (none ? none.message() : std::strerror(errno)),
                 "set TMPDIR to a folder that can be written to");
+  const RemovedInTheEnd folder{path};
   throw_if_failed(HfFolderPlan(files_beside_weights(run)).write_into(path.c_str()), path, "writing the model's files");
   Settings trained = run.settings;
   const std::string to_come = std::exchange(trained.run.output_dir.resolved, path);
@@ -158,9 +160,12 @@ std::unique_ptr<RecordedService> record_service_after(const RecordedRun& run) {
   try {
     return record_service(served_settings(trained));
   } catch (const Error& error) {
-    std::string where = error.where();
-    if (where.rfind(path, 0) == 0) where.replace(0, path.size(), to_come);
-    throw Error(error.kind(), where, error.problem(), error.what_to_do(), error.reason());
+    const auto shown = [&](std::string text) {
+      for (std::size_t at = 0; (at = text.find(path, at)) != std::string::npos; at += to_come.size())
+        text.replace(at, path.size(), to_come);
+      return text;
+    };
+    throw Error(error.kind(), shown(error.where()), shown(error.problem()), shown(error.what_to_do()), error.reason());
   }
 }
 

@@ -4,7 +4,7 @@
 //   record    record/recorded_run.h (record_run), record/check_fits.h, record/resume_check.h, seal/disk_demand.h
 //   seal      seal/sealed_run.h (SealedRun), seal/sealed_records.h
 //   replay    replay/loop.h (TrainingLoop::run), commands/stop_signal.h
-//   finish    finish/finish.h, answer/report.h, reproduce/run_record.h, run_folder/run_marker.h
+//   finish    finish/finish.h, answer/report.h, finish/run_record.h, run_folder/run_marker.h
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

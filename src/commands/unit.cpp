@@ -178,8 +178,8 @@ void add_limits(Unit* unit, const UnitFacts& facts) {
   if (facts.locks_memory) unit->set("LimitMEMLOCK", "infinity");
 }
 
-// Allows what a run needs of the system: files that it reads, one folder, and its cores. Two system calls of the group
-// @resources stay allowed: threads are pinned, and loader workers give way to them.
+// Allows what a run needs of the system: files that it reads, one folder, and its cores. Three system calls of the
+// group @resources stay allowed: memory is spread over nodes, threads are pinned, and loader workers give way to them.
 void add_sandbox(Unit* unit, const UnitFacts& facts) {
   unit->set("ProtectSystem", "strict");
   unit->set("ProtectHome", facts.reads_homes ? "read-only" : "yes");
@@ -209,7 +209,7 @@ void add_sandbox(Unit* unit, const UnitFacts& facts) {
   unit->set("SystemCallArchitectures", "native");
   unit->set("SystemCallFilter", "@system-service");
   unit->set("SystemCallFilter", "~@privileged @resources");
-  unit->set("SystemCallFilter", "sched_setaffinity setpriority");
+  unit->set("SystemCallFilter", "mbind sched_setaffinity setpriority");
   unit->set("SystemCallErrorNumber", "EPERM");
 }
 
@@ -301,6 +301,10 @@ std::string socket_text(const std::string& name, const std::string& listen) {
   return unit.text();
 }
 
+std::uint64_t most_memory(const MemoryPlan& plan) {
+  return plan.peak_bytes() + memory_tolerance(plan.peak_bytes(), plan.ranks);
+}
+
 UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   const Settings& settings = run.settings;
   const std::string& output = settings.run.output_dir.resolved;
@@ -319,7 +323,7 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   for (const std::string& key : command_line_keys(settings)) facts.start += " " + word(key);
   facts.memory_comment =
       "The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.";
-  facts.memory = std::to_string(run.plan.peak_bytes() + memory_tolerance(run.plan.peak_bytes(), run.plan.ranks));
+  facts.memory = std::to_string(most_memory(run.plan));
   facts.cores = cores_of(run, place.cores);
   facts.user_comment = trains ? "The run's folder belongs to a user that exists while the run does."
                               : "The user exists while the service runs; its access log lies here.";
@@ -412,7 +416,7 @@ ServiceUnits service_units(const RecordedService& service, const RecordedRun* tr
   if (begins_with(listen, kUnixAddress)) listen = path_value(absolute_path(listen.substr(sizeof kUnixAddress - 1)));
   if (begins_with(listen, "localhost:")) listen.replace(0, 9, "127.0.0.1");
   UnitRun run = training != nullptr ? unit_run(*training) : UnitRun{settings, service.plan};
-  if (service.plan.peak_bytes() > run.plan.peak_bytes()) run.plan = service.plan;
+  if (most_memory(service.plan) > most_memory(run.plan)) run.plan = service.plan;
   run.threads = std::max(run.threads, static_cast<std::size_t>(service.threads));
   run.reads.push_back(serve.api_key_file.resolved);
   run.name = service.name;

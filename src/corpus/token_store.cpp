@@ -310,21 +310,20 @@ OpenedTokens make_in_folder(const TokenText& text, const Tokenizer& tokenizer, c
       return {std::move(store), "", ""};
     }
     if (!locked.is_still_there()) continue;
-    std::string named;  // once it is whole
     try {
       if (::ftruncate(locked.number(), 0) != 0) refuse_disk(locked.path(), "emptying it");
       OutputFile file(Descriptor(::fcntl(locked.number(), F_DUPFD_CLOEXEC, 0)));
       const std::string name = name_of(write_tokens(file, locked.path(), text, tokenizer));
-      named = folder + "/" + kTemporaryPrefix + name;
+      const std::string named = folder + "/" + name;
+      // In one step: a process that no longer finds the locked file finds the tokens.
       if (::rename(locked.path().c_str(), named.c_str()) != 0) refuse_disk(named, "renaming");
-      throw_if_failed(publish_file(folder.c_str(), name), folder + "/" + name, "renaming");
+      throw_if_failed(sync_folder(folder.c_str()), named, "renaming");
       std::unique_ptr<const TokenStore> store = TokenStoreFile::map(locked.number(), text.source);
       if (!store) throw cannot_be_mapped(text.files, errno);
-      std::string note = made_note(text, *store, shown_path(folder + "/" + name));
-      return {std::move(store), std::move(note), folder + "/" + name};
+      std::string note = made_note(text, *store, shown_path(named));
+      return {std::move(store), std::move(note), named};
     } catch (...) {
       if (locked.is_still_there()) ::unlink(locked.path().c_str());
-      if (!named.empty()) ::unlink(named.c_str());
       throw;
     }
   }

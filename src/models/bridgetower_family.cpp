@@ -84,6 +84,7 @@ class BridgeTower final : public Model {
     ModelInputs inputs;
     inputs.image_side = config_.vision.image_size;
     inputs.image_channels = config_.vision.num_channels;
+    inputs.picture_rows = image_rows(config_, inputs.image_side, inputs.image_side);
     inputs.texts[0].vocabulary_size = config_.text.vocab_size;
     inputs.texts[0].max_positions = config_.text.max_position_embeddings;
     const std::int32_t padding = static_cast<std::int32_t>(config_.text.pad_token_id);

@@ -130,6 +130,7 @@ struct ModelSource {
 struct ModelInputs {
   std::int64_t image_side = 0;  // of square RGB pictures; 0: none are read
   std::int64_t image_channels = 3;
+  std::int64_t picture_rows = 0;  // of a picture in the layers
   // By number: one text, or a source and its target. A user sets max_length, and it is 0 here.
   TextShape texts[kMaxTexts];
   bool reads_pairs = false;         // the first text is a pair, one sequence

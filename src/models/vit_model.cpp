@@ -164,14 +164,15 @@ ModelCardWords ViTModel::card() const {
           "image-classification",
           variant_.processor,
           "Evaluation resizes the shorter side of a picture in floating point and crops the centre "
-          "(`data.interpolation`, `data.eval_crop_ratio`); the processor stretches the whole picture to a square, on "
-          "bytes. `bascule classify` prepares pictures as the evaluation did."};
+          "(`data.interpolation`, `data.eval_crop_ratio`); the processor stretches the whole picture to the sides "
+          "that its file names, on bytes. `bascule classify` prepares pictures as the evaluation did."};
 }
 
 ModelInputs ViTModel::inputs() const {
   ModelInputs inputs;
   inputs.image_side = config_.image_size;
   inputs.image_channels = config_.num_channels;
+  inputs.picture_rows = grid() * grid() + variant_.class_row_count();
   inputs.classes = config_.num_labels;
   inputs.class_names = config_.label_names;
   return inputs;

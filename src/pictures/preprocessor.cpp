@@ -293,7 +293,10 @@ std::string square_processor_text(const std::string& folder, std::int64_t image_
   const auto square = [image_side] { return Json{{"height", image_side}, {"width", image_side}}; };
   source.object["size"] = square();
   if (source.object.contains("crop_size")) source.object["crop_size"] = square();
-  if (fit == PictureFit::kStretchAndCrop) source.object["do_center_crop"] = false;
+  if (fit == PictureFit::kStretchAndCrop) {
+    source.object["do_center_crop"] = false;
+    if (!source.object.contains("resample")) source.object["resample"] = kBicubic;  // its default
+  }
   if (source.object.contains("do_resize")) source.object["do_resize"] = true;
   if (source.object.contains("image_processor_type")) source.object["image_processor_type"] = image_processor;
   return json_text(source.object, 2) + "\n";

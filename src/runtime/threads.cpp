@@ -53,6 +53,7 @@ Threads::Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* posit
     : count_(std::accumulate(groups.sizes.begin(), groups.sizes.end(), 0)),
       spins_(count_ <= usable_cores() ? kSpins : 0),
       groups_(groups.sizes.size()),
+      cores_(groups.cores),
       heart_(heart != nullptr ? heart : &unheard_),
       position_(position != nullptr ? position : &unread_) {
   use_default_float_environment();
@@ -76,7 +77,7 @@ Threads::Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* posit
     end_workers();
     throw;
   }
-  if (!groups.cores.empty()) pin_all(groups.cores);
+  if (!cores_.empty()) pin_all();
 }
 
 Threads::Threads(const SimulatedThreads& simulated)
@@ -88,15 +89,15 @@ Threads::Threads(const SimulatedThreads& simulated)
   use_default_float_environment();
 }
 
-void Threads::pin_all(const std::vector<int>& cores) {
+void Threads::pin_all() {
   if (sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) {
     pin_error_ = errno;
     return;
   }
   is_pinned_ = true;
-  pin_error_ = pin_to_core(pthread_self(), cores[0]);
-  for (std::size_t t = 1; t < cores.size() && pin_error_ == 0; ++t)
-    pin_error_ = pin_to_core(workers_[t - 1].native_handle(), cores[t]);
+  pin_error_ = pin_to_core(pthread_self(), cores_[0]);
+  for (std::size_t t = 1; t < cores_.size() && pin_error_ == 0; ++t)
+    pin_error_ = pin_to_core(workers_[t - 1].native_handle(), cores_[t]);
 }
 
 void Threads::end_workers() noexcept {

@@ -32,9 +32,10 @@ namespace bascule {
 
 class Threads {
  public:
-  // count >= 1. pin: thread t stays on the t-th core that this process may use; the calling thread until the
-  // destructor, which it must call as well. heart, position: written after every step, outlive this; null: nobody
-  // reads them. Throws std::system_error where the system refuses a thread; none stays behind.
+  // count >= 1. pin: each thread stays on a core that this process may use, in the order of core_groups.h, where there
+  // are enough; the calling thread until the destructor, which it must call as well. heart, position: written after
+  // every step, outlive this; null: nobody reads them. Throws std::system_error where the system refuses a thread; none
+  // stays behind.
   Threads(int count, bool pin, Heartbeat* heart = nullptr, TapePosition* position = nullptr);
   // In these groups.
   Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* position);
@@ -47,6 +48,8 @@ class Threads {
   int count() const { return count_; }
   // Why the system refused to pin a thread (an errno); 0: it did not, or was not asked. Threads work anyway.
   int pin_error() const { return pin_error_; }
+  // By thread; empty: they may run anywhere.
+  const std::vector<int>& cores() const { return cores_; }
   // done: steps of the same tape that were replayed before; the position counts on from there.
   void replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done = 0) noexcept;
 
@@ -64,7 +67,7 @@ class Threads {
     alignas(64) std::atomic<std::uint32_t> phase{0};  // raised once a step: all threads have arrived
   };
 
-  void pin_all(const std::vector<int>& cores);
+  void pin_all();
   void end_workers() noexcept;
   void work(int thread, Group& group) noexcept;
   void walk(int thread, Group& group) noexcept;
@@ -80,6 +83,7 @@ class Threads {
   std::vector<Group> groups_;
   std::unique_ptr<Simulation> simulation_;  // null: threads are real
   cpu_set_t allowed_;                       // the calling thread's cores before it was pinned
+  std::vector<int> cores_;
   bool is_pinned_ = false;
   int pin_error_ = 0;
   Span<const Step> steps_;

@@ -45,8 +45,8 @@ class SealedDrawRun {
   RecordedDrawRun& run_;
   const std::unique_ptr<Group> alone_;  // where no group was given
   Group& group_;
+  SealedMemory memory_;  // mapped while this thread may still run on all cores of the rank: memory_nodes.h
   Threads threads_;
-  SealedMemory memory_;
   BatchDrawer drawer_;
   std::uint64_t weights_digest_ = 0;  // the first rank's
 };

@@ -19,8 +19,8 @@ namespace {
 
 constexpr char kMatching[] = "match";
 
-// The command that asks the folder's model: of the head that config.json names, or of the family's first head if that
-// one pre-trains on pairs of texts. A body alone makes vectors. A model of pairs with a picture: kMatching.
+// The command that asks the folder's model: of the head that config.json names. A body alone makes vectors. A model of
+// pairs with a picture: kMatching.
 std::string asking_command(const std::string& folder) {
   const std::string body = body_folder(folder), path = body + "/config.json";
   if (!std::filesystem::exists(path))
@@ -124,10 +124,7 @@ void ServedModel::open_pictures(std::int64_t max_pixels) {
   media_ = media_settings_of_model(folder_, inputs.image_side);
   media_.max_pixels = static_cast<std::uint32_t>(std::min<std::int64_t>(max_pixels, media_.max_pixels));
   media_.memory_bytes = kDecoderBytes;
-  const Json json = read_json_file(config);
-  const Json* const vision = find_member(json, "vision_config", config);
-  const std::int64_t side = inputs.image_side / get_int(vision == nullptr ? json : *vision, "patch_size", config, 16);
-  picture_rows_ = side * side + 1;
+  picture_rows_ = inputs.picture_rows;
   if (!reads_texts()) longest_ = picture_rows_;
 }
 

@@ -14,7 +14,8 @@ SealedMemory::SealedMemory(const MemoryPlan& plan, HugePages pages, Group& group
       arena_(plan, pages, shared_.data()) {}
 
 void SealedMemory::touch(StartWork* work, Threads& threads, Group& group) const {
-  // First, and so ahead of the weights, which lie at its beginning: reading then meets pages of the better kind.
+  // First, and so ahead of the weights, which lie at its beginning: reading then meets pages of the better kind. Where
+  // threads are of several groups, the later ones may read before that, which costs some speed.
   work->touch(arena_.memory(), arena_.huge_pages(), false);
   const std::size_t ranks = static_cast<std::size_t>(group.local_size());
   if (ranks == 1 || shared_.bytes() == 0) return work->touch(shared_.memory(), pages_, true);

@@ -223,7 +223,7 @@ TEST(Unit, RestartsAndLimitsAreThoseOfEveryRun) {
                                  "IPAddressDeny=any",
                                  "SystemCallFilter=@system-service",
                                  "SystemCallFilter=~@privileged @resources",
-                                 "SystemCallFilter=sched_setaffinity setpriority",
+                                 "SystemCallFilter=mbind sched_setaffinity setpriority",
                                  "SystemCallErrorNumber=EPERM",
                                  "MemoryDenyWriteExecute=yes",
                                  "DynamicUser=yes",
