@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "src/answer/report.h"
 #include "src/base/error.h"
@@ -135,23 +137,56 @@ int serve_command(const SettingsSource& source) {
 
 namespace {
 
-struct RemovedInTheEnd {
-  std::string path;
-  ~RemovedInTheEnd() { (void)remove_tree(path.c_str()); }
+// A folder that is removed in the end; a signal to stop waits for that.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::error_code none;  // then the path has no folder
+    path_ = (std::filesystem::temp_directory_path(none) / "bascule-plan-XXXXXX").string();
+    sigset_t stops;
+    sigemptyset(&stops);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, number);
+    sigprocmask(SIG_BLOCK, &stops, &before_);
+    if (!none && ::mkdtemp(path_.data()) != nullptr) return;
+    const std::string reason = none ? none.message() : std::strerror(errno);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+    throw Error(ErrorKind::kDisk, path_, "cannot be made: " + reason, "set TMPDIR to a folder that can be written to");
+  }
+  ~TemporaryFolder() {
+    (void)remove_tree(path_.c_str());
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  sigset_t before_;
 };
+
+// The weights' file by the names of its tensors alone: a plan reads no values, but a model may ask whether it has a
+// tensor, and whether two are equal, which no two of these are.
+void add_tensor_names(const ParameterSet& set, std::vector<float>* values, HfFolderContents* contents) {
+  for (int p = 0; p < set.size(); ++p) {
+    for (const ParameterPiece& piece : set[p].pieces) {
+      values->push_back(static_cast<float>(values->size()));
+      contents->tensors.push_back({piece.name, DType::kFloat32, {1}});
+    }
+  }
+  for (std::size_t i = 0; i < values->size(); ++i) contents->tensors[i].data = &(*values)[i];
+}
 
 }  // namespace
 
-// From a folder that has the files of the one to come, but no weights: a plan reads none.
+// From a folder that has the files of the one to come, but no weights.
 std::unique_ptr<RecordedService> record_service_after(const RecordedRun& run) {
-  std::error_code none;  // then the path is empty, and the folder cannot be made
-  std::string path = (std::filesystem::temp_directory_path(none) / "bascule-plan-XXXXXX").string();
-  if (none || ::mkdtemp(path.data()) == nullptr)
-    throw Error(ErrorKind::kDisk, path,
-                std::string("cannot be made: ") + (none ? none.message() : std::strerror(errno)),
-                "set TMPDIR to a folder that can be written to");
-  const RemovedInTheEnd folder{path};
-  throw_if_failed(HfFolderPlan(files_beside_weights(run)).write_into(path.c_str()), path, "writing the model's files");
+  const TemporaryFolder folder;
+  const std::string& path = folder.path();
+  std::vector<float> values;
+  HfFolderContents contents = files_beside_weights(run);
+  add_tensor_names(run.session.parameters(), &values, &contents);
+  throw_if_failed(HfFolderPlan(std::move(contents)).write_into(path.c_str()), path, "writing the model's files");
   Settings trained = run.settings;
   const std::string to_come = std::exchange(trained.run.output_dir.resolved, path);
   write_run_marker(trained, {}, {}, {});

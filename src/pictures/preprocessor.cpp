@@ -145,6 +145,12 @@ std::int64_t side_of_square(const Json& value) {
 
 bool is_true(const Json* value) { return value != nullptr && *value == true; }
 
+// Whether `size` is a number that means the shorter side.
+bool is_shorter_side(const Source& source) {
+  const Json *const size = source.object.find("size"), *const to_square = source.object.find("default_to_square");
+  return size != nullptr && !size->is_object() && to_square != nullptr && *to_square == false;
+}
+
 // Both sides, perhaps the centre of that, and nothing else that would change the size.
 void read_stretch(const Source& source, std::int64_t image_side, PictureFit fit, ProcessorRules* rules) {
   if (!read_flag(source, "do_resize")) source.refuse("do_resize", "must be true: the model needs square pictures");
@@ -159,6 +165,7 @@ void read_stretch(const Source& source, std::int64_t image_side, PictureFit fit,
   const std::string side = std::to_string(image_side);
   const std::string must_be = "must be {\"height\": " + side + ", \"width\": " + side + "}, the model's image_size";
   rules->shortest_edge = size == nullptr ? kDefaultSquare : side_of_square(*size);
+  if (is_shorter_side(source)) source.refuse("default_to_square", "only true is implemented");
   if (is_true(crops)) {
     if (crop == nullptr) source.refuse("do_center_crop", "crop_size is missing");
     if (side_of_square(*crop) != image_side) source.refuse("crop_size", must_be);
@@ -279,6 +286,7 @@ bool makes_squares(const std::string& folder, std::int64_t image_side, const std
   const Json* const crop_flag = source.object.find("do_center_crop");
   const bool crops = is_true(crop_flag) && crop != nullptr;
   if (fit == PictureFit::kStretchAndCrop && crop_flag == nullptr) return false;  // it crops to another side
+  if (is_shorter_side(source) || (crops && size != nullptr && side_of_square(*size) < image_side)) return false;
   const Json* const type = source.object.find("image_processor_type");
   const Json* const resizes = source.object.find("do_resize");
   const bool is_own = type == nullptr || *type == image_processor || *type == image_processor + "Fast";

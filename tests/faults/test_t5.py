@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A T5 learns to write keywords of names: its figures, its bits, the folder that it leaves, and what it refuses."""
+import array
 import json
 import math
 import pathlib
 import shutil
+import struct
 import tempfile
 import unittest
 
 from bascule_run import ROOT, digest, has_mpi, instruction_sets, run, settings
 from run_files import rewrite, tensors
+from serving import has_parser
 
 UNIGRAM = ROOT / "tests" / "data" / "tokenizer" / "unigram"
 KEYWORDS = ROOT / "tests" / "data" / "emoji-keywords"
@@ -49,6 +52,27 @@ class T5(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stderr)
         lines = [line for line in done.stderr.splitlines() if line.startswith("bascule: ")]
         return lines[-1]
+
+    @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
+    def test_a_service_is_planned_with_the_head_that_the_folder_has(self):
+        self.weights()
+        weights = self.folder / "one" / "run" / "model.safetensors"
+        data = weights.read_bytes()
+        start = 8 + struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8:start])
+        begin, end = header["shared.weight"]["data_offsets"]
+        head = array.array("f", [-value for value in array.array("f", data[start + begin:start + end])]).tobytes()
+        header["lm_head.weight"] = {**header["shared.weight"], "data_offsets": [len(data) - start, len(data) - start + len(head)]}
+        text = json.dumps(header).encode()
+        weights.write_bytes(struct.pack("<Q", len(text)) + text + data[start:] + head)
+        toml, served = self.settings("two", model=weights.parent, model__from_scratch="false"), self.folder / "serve.toml"
+        toml.write_text(toml.read_text() + "[serve]\n")
+        plan = run("plan", toml, "--json", "machine.threads=1")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertEqual(run("run", toml).returncode, 0)
+        self.assertIn("lm_head.weight", tensors(self.folder / "two" / "run" / "model.safetensors"))
+        served.write_text(f'[model]\nmodel_name_or_path = "{self.folder}/two/run"\n[serve]\n')
+        self.assertEqual(json.loads(run("plan", served, "--json", "machine.threads=1").stdout), json.loads(plan.stdout)["service"])
 
     def test_learns_and_leaves_a_folder_of_transformers(self):
         self.weights(training__max_steps="150", training__per_device_train_batch_size="32", training__learning_rate="3e-3", training__save_steps="0",

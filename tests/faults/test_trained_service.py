@@ -3,14 +3,16 @@
 and killed in every phase; failures of the training, after which nothing is served."""
 import hashlib
 import json
+import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import unittest
 
 import test_sealed_settings
-from bascule_run import PROGRAM, ROOT, digest, has_mpi, patient, run
+from bascule_run import PROGRAM, ROOT, digest, has_mpi, is_sanitized, patient, run
 from serving import Served, has_parser
 
 FILE = ROOT / "tools" / "packaging" / "small_serve.toml"
@@ -150,6 +152,22 @@ class TrainedService(test_sealed_settings.SealedTree):
         toml, serve = self.folder / "serves.toml", self.file.read_text().partition("[serve]")[2]
         toml.write_text(f'[model]\nmodel_name_or_path = "{self.trained}"\nprecision = "bf16"\n[serve]{serve}')
         self.assertEqual(json.loads(run("plan", toml, "--json", key).stdout), plan["service"])
+
+    def test_a_plan_leaves_nothing_in_the_temporary_folder(self):
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        self.assertEqual(run("plan", self.file, env={**os.environ, "TMPDIR": str(temporary)}).returncode, 0)
+        self.assertEqual(os.listdir(temporary), [])
+        for folder in (self.folder / "none", self.file):
+            done = run("plan", self.file, env={**os.environ, "TMPDIR": str(folder)})
+            self.assertEqual((done.returncode, "set TMPDIR to a folder that can be written to" in done.stderr), (DISK, True), done.stderr)
+        strace = not is_sanitized() and shutil.which("strace")
+        if not strace:
+            return
+        done = subprocess.run([strace, "-o", "/dev/null", "-e", "inject=rename:signal=SIGTERM:when=1", PROGRAM, "plan", self.file], capture_output=True, text=True,
+                              env={**os.environ, "TMPDIR": str(temporary)}, timeout=patient(120))
+        self.assertEqual((done.returncode, done.stdout), (-signal.SIGTERM, ""), done.stderr)
+        self.assertEqual(os.listdir(temporary), [])
 
     def test_what_cannot_be_served_is_said_by_the_plan(self):
         for key, code, said in (("serve.max_batch_tokens=31", SETTINGS, "serve.max_batch_tokens = 31 is less than the longest input, 32 tokens"),

@@ -141,6 +141,26 @@ TEST(Processor, OfSquaresTakesASizeOfOneNumberForBothSides) {
       read_picture_rules(folder.path(), Preprocessing::kProcessor, 224, kSquareProcessor, PictureFit::kStretch), Error);
 }
 
+// Transformers takes a number for the shorter side then.
+TEST(Processor, OfSquaresTakesNoNumberThatIsTheShorterSide) {
+  const TemporaryFolder folder;
+  folder.write("preprocessor_config.json", R"({"size": 64, "default_to_square": false})");
+  EXPECT_THROW(read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kSquareProcessor, PictureFit::kStretch),
+               Error);
+  EXPECT_FALSE(makes_squares(folder.path(), 64, kSquareProcessor, PictureFit::kStretch));
+}
+
+TEST(Processor, ThatCropsMoreThanItHasMakesNoSquares) {
+  const TemporaryFolder folder;
+  const auto makes_squares_of = [&](const char* size) {
+    folder.write("preprocessor_config.json",
+                 std::string(R"({"do_center_crop": true, "crop_size": 48, "size": )") + size + R"(, "resample": 3})");
+    return makes_squares(folder.path(), 48, kSquareProcessor, PictureFit::kStretchAndCrop);
+  };
+  EXPECT_TRUE(makes_squares_of("54"));
+  EXPECT_FALSE(makes_squares_of("40"));
+}
+
 // The recipe has its own pixels: of the file, mean and std alone count.
 TEST(Processor, TrainingReadsMeanAndStdAlone) {
   const TemporaryFolder folder;
