@@ -13,6 +13,7 @@
 #include "src/ask/text_embedder.h"
 #include "src/base/error.h"
 #include "src/base/paths.h"
+#include "src/base/utf8.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/files/durable_write.h"
 #include "src/settings/command_line_keys.h"

@@ -11,6 +11,7 @@
 #include "src/commands/command_line.h"
 #include "src/commands/report_error.h"
 #include "src/commands/stop_signal.h"
+#include "src/record/picture_files.h"
 #include "src/verify/verify.h"
 
 namespace bascule {
