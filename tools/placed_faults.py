@@ -146,6 +146,8 @@ def locate(fault, texts):
     if fault.old not in text[start:]:
         raise Misplaced(f"{fault.file}: `from` is not found behind `after`: {fault.old}")
     fault.begin = text.index(fault.old, start)
+    if any(raw.start() < fault.begin < raw.end() for raw in re.finditer(r'R"(\w*)\((?s:.*?)\)\1"', text)):
+        raise Misplaced(f"{fault.file}: `from` is in a text, such as a page's script, where no fault can be chosen: {fault.old}")
     before = re.sub(r"(?m)//.*$", "", text[:fault.begin]).rstrip()
     if is_statement(fault.old) and not re.search(r"(^|[;{}):]|\belse)$", before):
         raise Misplaced(f"{fault.file}: `from` is the end of a statement, not a whole one: {fault.old}")

@@ -89,6 +89,11 @@ class Mutate(unittest.TestCase):
                 locate(fault(1, "a + 1", "a"), text)
         locate(fault(1, "a + 1", "a"), "constexpr int f(int b) {\n  return b;\n}\nconstexpr int c = 2;\nint g() {\n  return a + 1;\n}")
 
+    def test_a_fault_is_in_no_text(self):
+        with self.assertRaises(placed_faults.Misplaced):
+            locate(fault(1, "a + 1", "a"), 'const char kScript[] = R"page(\nb = a + 1;\n)page";')
+        locate(fault(1, "a + 1", "a"), 'const char kScript[] = R"(b)";\nc = a + 1;\nd = R"(e)";')
+
     def test_a_fault_is_an_expression_or_whole_statements(self):
         with self.assertRaises(placed_faults.Misplaced):
             locate(fault(1, "f(b).c();", "d();"), "const int a = f(b).c();")
