@@ -224,8 +224,8 @@ class TrainingPhases final : public RunPhases {
   void finish(Group& group, SealedFigures figures) override {
     if (run_->graphs.trains()) {
       const Update& update = run_->session.training().update();
-      figures.sent_bytes = update.sent_bytes();
-      figures.received_bytes = update.received_bytes();
+      figures.sent_bytes = static_cast<std::uint64_t>(update.sent_bytes());
+      figures.received_bytes = static_cast<std::uint64_t>(update.received_bytes());
     }
     (void)sum_of_machine(group, {&figures.resident_bytes, &figures.sent_bytes, &figures.received_bytes});
     const std::vector<SkippedSamples> skipped = gather_skipped(*sealed_, group);

@@ -140,7 +140,8 @@ bool HttpServer::State::allow(Connection* c) noexcept {
   if (head.content_length > limit) return refused(413, "a body larger than payload_limit");
   Span<char> room;
   if (!c->reader.fits_behind_head()) {
-    room = pool.take(head.is_chunked ? settings.payload_limit : static_cast<std::size_t>(head.content_length));
+    room = pool.take(head.is_chunked ? static_cast<std::size_t>(settings.payload_limit)
+                                     : static_cast<std::size_t>(head.content_length));
     if (room.empty()) return refused(429, "no memory is free for this body", "Retry-After: 1\r\n");
     c->request_run = room;
   }

@@ -74,7 +74,7 @@ void Simulation::replay(Span<const Step> steps, const Replay& replay, StepTimes 
     const StepTime time = simulate(steps[i], replay, tasks, known == nullptr ? nullptr : known->least);
     gained_ns_ += (monotonic_ns() - began) - static_cast<std::int64_t>(time.nanoseconds);
     if (known != nullptr) {
-      const std::uint64_t replays = ++known->replays;
+      const std::uint64_t replays = static_cast<std::uint64_t>(++known->replays);
       *sums = {replays * time.nanoseconds, replays * time.work_ns, replays * time.barrier_ns,
                replays * time.few_tasks_ns};
     } else if (sums != nullptr) {

@@ -110,7 +110,8 @@ Batch BatchPieces::cut(const Batch& batch, std::int64_t piece) noexcept {
     const Field& field = fields_[f];
     const std::int64_t elements = field.rows.per_row * before[field.rows.stream] * field.cols;
     if (batch.fields[f] != nullptr)
-      cut.fields[f] = static_cast<const std::byte*>(batch.fields[f]) + elements * element_bytes(field.dtype);
+      cut.fields[f] = static_cast<const std::byte*>(batch.fields[f]) +
+                      static_cast<std::size_t>(elements) * element_bytes(field.dtype);
   }
   cut.fields[offsets_field_] = offsets_;
   return cut;

@@ -207,16 +207,17 @@ void read_columns(const CaseFiles& files, const std::string& name, const std::st
   for (std::int64_t c = 0; c < columns; ++c) {
     const std::string column = name + "text" + std::to_string(c) + ".input_ids";
     ids.push_back(files.batches.find(column));
-    if (ids[c] == nullptr || ids[c]->shape.size() != 2 || ids[c]->shape[0] != ids[0]->shape[0])
+    const StoredTensor* const own = ids.back();
+    if (own == nullptr || own->shape.size() != 2 || own->shape[0] != ids[0]->shape[0])
       throw Error(ErrorKind::kData, where, "has no two-dimensional " + column + " with a row for each sample");
-    text.length = std::max(text.length, ids[c]->shape[1]);
+    text.length = std::max(text.length, own->shape[1]);
   }
   batch->samples = ids[0]->shape[0];
-  text.input_ids.assign(batch->samples * columns * text.length, 0);
+  text.input_ids.assign(static_cast<std::size_t>(batch->samples * columns * text.length), 0);
   text.attention_mask = text.input_ids;
   for (std::int64_t c = 0; c < columns; ++c) {
     const std::string column = name + "text" + std::to_string(c) + ".";
-    const std::int64_t length = ids[c]->shape[1];
+    const std::int64_t length = ids[static_cast<std::size_t>(c)]->shape[1];
     for (const auto& [tensor, to] :
          {std::pair{"input_ids", &text.input_ids}, {"attention_mask", &text.attention_mask}}) {
       const std::vector<std::int64_t> values = read_integers(files.batches, column + tensor, where);

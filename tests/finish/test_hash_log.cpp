@@ -72,7 +72,7 @@ TEST(FindParting, HashesWithABitChangedAreRefused) {
   const TemporaryFolder folder;
   log_of(folder, {{1, 1, 1}, {2, 2, 2}});
   const std::string whole = read_file(folder.path() + "/" + kTensorHashesFile);
-  for (const std::size_t from_end : {1, 17, 49}) {
+  for (const std::size_t from_end : {1U, 17U, 49U}) {
     std::string changed = whole;
     changed[changed.size() - from_end] = static_cast<char>(changed[changed.size() - from_end] ^ 4);
     folder.write(kTensorHashesFile, changed);

@@ -54,7 +54,8 @@ std::string read_requests(std::string_view bytes, NextPart&& next_part) {
     } else {
       if (bytes.empty()) return seen + (reader.has_begun() ? "waits" : "");
       const Span<char> space = reader.space();
-      const std::size_t count = std::min({bytes.size(), space.size(), std::max<std::size_t>(1, next_part())});
+      const std::size_t count =
+          std::min({bytes.size(), space.size(), std::max<std::size_t>(1, static_cast<std::size_t>(next_part()))});
       std::memcpy(space.data(), bytes.data(), count);
       bytes.remove_prefix(count);
       state = reader.take(count);

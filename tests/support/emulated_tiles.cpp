@@ -8,7 +8,11 @@
 #include <dlfcn.h>
 #include <immintrin.h>
 #include <signal.h>
+#if defined(__clang__)
+#define _Bool bool  // of C, which the C library's header says in C++ too
+#endif
 #include <sys/platform/x86.h>
+#undef _Bool
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
