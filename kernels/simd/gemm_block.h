@@ -142,53 +142,64 @@ template <typename Steps>
   }
 }
 
-// The block of Bf16Law::kTiles: of each few depths the even numbers, then the odd ones.
+// The sums of Bf16Law::kTiles of a few depths: the chain of the odd numbers, and that of the even ones, whose sum is
+// added to c, (kRows, kBlockCols). B is prefetched by so many steps.
+template <LayoutA kLayoutA, int kRows, std::int64_t kPrefetched>
+[[gnu::always_inline]] inline void add_chains(float* c, const float* a, const float* b, std::int64_t a_step,
+                                              std::int64_t b_step) {
+  using Steps = TileSteps;
+  f32x16 sum[2][kRows][kBlockVectors];  // odd, even
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kBlockVectors; ++v) sum[0][i][v] = sum[1][i][v] = set(0.0f);
+  }
+  for (int pair = 0; pair < kTileDepths / 2; ++pair) {
+#pragma GCC unroll 2
+    for (int parity = 0; parity < 2; ++parity) {
+      if (kPrefetched > 0) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kBlockVectors; ++v) __builtin_prefetch(b + kPrefetched * b_step + v * kLanes);
+      }
+      f32x16 row[kBlockVectors];
+#pragma GCC unroll 8
+      for (int v = 0; v < kBlockVectors; ++v) row[v] = load(b + v * kLanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        const f32x16 number = set(kLayoutA == LayoutA::kRows ? a[i * kRowPitch<Steps>] : a[i]);
+#pragma GCC unroll 8
+        for (int v = 0; v < kBlockVectors; ++v)
+          sum[parity][i][v] = Steps::multiply_add(number, row[v], sum[parity][i][v]);
+      }
+      a += kLayoutA == LayoutA::kRows ? 1 : a_step;
+      b += b_step;
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kBlockVectors; ++v) {
+      float* const at = c + i * kBlockCols + v * kLanes;
+      store(at, Steps::add(load(at), Steps::add(sum[1][i][v], sum[0][i][v])));
+    }
+  }
+}
+
+// The block of Bf16Law::kTiles. Registers hold two chains of half its rows.
 template <LayoutA kLayoutA, int kRows>
 [[gnu::noinline]] void multiply_chains(const GemmBlock& x) {
   using Steps = TileSteps;
-  alignas(64) float c[kRows * kBlockCols], even[kRows * kBlockCols] = {};
+  constexpr int kUpper = kRows / 2, kLower = kRows - kUpper;
+  alignas(64) float c[kRows * kBlockCols];
   load_start<Steps>(c, x, kRows);
-  const std::int64_t a_step = kLayoutA == LayoutA::kRows ? 1 : x.a_step;
-  for (std::int64_t first = 0; first < x.steps; first += kTileDepths) {
-    for (int parity = 1; parity >= 0; --parity) {
-      f32x16 sum[kRows][kBlockVectors];
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
-        for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = set(0.0f);
-      }
-      const float* a = x.a + (first + parity) * a_step;
-      const float* b = x.b + (first + parity) * x.b_step;
-      for (int step = 0; step < kTileDepths / 2; ++step) {
-        if (kPrefetchSteps > 0) {
-#pragma GCC unroll 8
-          for (int v = 0; v < kBlockVectors; ++v) __builtin_prefetch(b + kPrefetchSteps * x.b_step + v * kLanes);
-        }
-        f32x16 row[kBlockVectors];
-#pragma GCC unroll 8
-        for (int v = 0; v < kBlockVectors; ++v) row[v] = load(b + v * kLanes);
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) {
-          const f32x16 number = set(kLayoutA == LayoutA::kRows ? a[i * kRowPitch<Steps>] : a[i]);
-#pragma GCC unroll 8
-          for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = Steps::multiply_add(number, row[v], sum[i][v]);
-        }
-        a += 2 * a_step;
-        b += 2 * x.b_step;
-      }
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
-        for (int v = 0; v < kBlockVectors; ++v) {
-          const std::int64_t at = i * kBlockCols + v * kLanes;
-          if (parity == 1) {
-            store(even + at, sum[i][v]);
-          } else {
-            store(c + at, Steps::add(load(c + at), Steps::add(load(even + at), sum[i][v])));
-          }
-        }
-      }
-    }
+  const float* b = x.b;
+  for (std::int64_t first = 0; first < x.steps; first += kTileDepths, b += kTileDepths * x.b_step) {
+    const float* const a = x.a + first * (kLayoutA == LayoutA::kRows ? 1 : x.a_step);
+    add_chains<kLayoutA, kLower, kPrefetchSteps>(c, a, b, x.a_step, x.b_step);
+    if constexpr (kUpper > 0)
+      add_chains<kLayoutA, kUpper, 0>(c + kLower * kBlockCols,
+                                      a + kLower * (kLayoutA == LayoutA::kRows ? kRowPitch<Steps> : 1), b, x.a_step,
+                                      x.b_step);
   }
   GemmBlock sums = x;
   sums.start = nullptr;
