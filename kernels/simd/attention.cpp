@@ -184,9 +184,27 @@ void weigh(const QueryBlock& block, std::int64_t first, std::int64_t end, std::i
   }
 }
 
+// Zeros in place of dropped weights of 64 keys or fewer in the columns of a few rows: the random numbers of a row at
+// once. weights: those of the first key and row.
+void drop_weights_of_few_rows(const AttentionForward& a, std::int64_t query, std::int64_t rows,
+                              std::int64_t block_of_64, std::int64_t keys, float* weights) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const KeptColumns kept = kept_columns(a.dropout, query_row_key(a, query + r), block_of_64);
+    float is_kept[64];
+#pragma GCC unroll 4
+    for (std::int64_t part = 0; part < 4; ++part)
+      store(is_kept + part * kLanes, select(kept.mask[part], set(1.0f), set(0.0f)));
+    for (std::int64_t k = 0; k < keys; ++k) {
+      float& weight = weights[k * kColumnPitch + r];
+      weight = is_kept[k] != 0.0f ? weight : 0.0f;
+    }
+  }
+}
+
 // Zeros in place of dropped weights of the keys from `first`, a multiple of 64, to before `end`.
 void drop_weights(const AttentionForward& a, const QueryBlock& block, std::int64_t first, std::int64_t end,
                   std::int64_t columns, float* weights) {
+  constexpr std::int64_t kFewRows = 8;
   std::uint32_t low[kQueryBlock] = {}, high[kQueryBlock] = {};
   for (std::int64_t r = 0; r < block.rows; ++r) {
     const std::uint64_t row_key = query_row_key(a, block.first + r);
@@ -196,12 +214,18 @@ void drop_weights(const AttentionForward& a, const QueryBlock& block, std::int64
   const f32x16 zero = set(0.0f);
   for (std::int64_t key = first; key < end; key += 64) {
     const std::int64_t block_of_64 = a.head * 1024 + (block.first_key + key) / 64;
+    float* const of_keys = weights + (key - first) * kColumnPitch;
     for (std::int64_t c = first_column(block, key); c < columns; c += kLanes) {
+      if (block.rows - c <= kFewRows) {
+        drop_weights_of_few_rows(a, block.first + c, block.rows - c, block_of_64, end - key < 64 ? end - key : 64,
+                                 of_keys + c);
+        continue;
+      }
       for (std::int64_t i = 0; i < kLanes && key + i < end; ++i) {
         const KeptColumns kept = kept_of_rows(a.dropout, load_bits(low + c), load_bits(high + c), block_of_64, i);
 #pragma GCC unroll 4
         for (std::int64_t part = 0; part < 4; ++part) {
-          float* const weight = weights + (key - first + part * kLanes + i) * kColumnPitch + c;
+          float* const weight = of_keys + (part * kLanes + i) * kColumnPitch + c;
           store(weight, select(kept.mask[part], load(weight), zero));
         }
       }
