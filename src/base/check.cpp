@@ -18,7 +18,6 @@ void check_failed(const char* file, int line, const char* condition) noexcept {
   char what[512];
   std::snprintf(what, sizeof what, "bug: %s:%d: check failed: %s; please report this line", file, line, condition);
   std::fprintf(stderr, "bascule: %s\n", what);
-  std::fflush(stderr);
   if (const LastWords words = last_words.exchange(nullptr)) words(what);
   std::_Exit(1);
 }

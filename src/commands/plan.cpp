@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
+#include "src/base/readable.h"
 #include "src/base/span.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/commands.h"
@@ -326,7 +327,8 @@ std::string PlanAnswers::text() const {
                       mib(whole_batch_bytes));
   if (!batches.empty()) text += "largest training batch of a rank that fits\n";
   for (const Batch& batch : batches) {
-    const std::string samples = batch.largest.samples == 0 ? "none" : std::to_string(batch.largest.samples);
+    const std::string samples =
+        batch.largest.samples == 0 ? std::string("none") : readable_count(batch.largest.samples);
     text += formatted("  %-8s gradient_checkpointing = %-11s %8s%s\n", batch.precision,
                       ("\"" + std::string(batch.checkpointing) + "\"").c_str(), samples.c_str(),
                       batch.largest.is_all_rows ? ", all rows" : "");

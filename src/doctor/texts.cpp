@@ -9,6 +9,7 @@
 #include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/doctor/finding.h"
+#include "src/index/relevance.h"
 #include "src/loader/loader_parts.h"
 
 namespace bascule {
@@ -95,6 +96,15 @@ class RowReader {
   std::vector<std::byte> scratch_;
 };
 
+// A document is there to be found: equal ones in a corpus of another split say nothing. So its digest is one of its
+// split.
+bool is_document(const Manifest& manifest, std::int64_t row) {
+  const Relevance* const relevance = manifest.relevance();
+  if (relevance == nullptr) return false;
+  const std::int32_t place = relevance->places[static_cast<std::size_t>(row * relevance->texts_in_a_row)];
+  return place != Relevance::kNoPlace && place < relevance->documents;
+}
+
 void read_rows(const Manifest& manifest, const TextSettings& settings, SplitTexts* texts) {
   TextCounter counter(*settings.tokenizer, special_tokens(settings, manifest), &texts->figures);
   RowReader reader(manifest, settings);
@@ -107,7 +117,9 @@ void read_rows(const Manifest& manifest, const TextSettings& settings, SplitText
     note_text(texts, row, tokens, text);
     if (text.is_empty) continue;
     if (text.is_cut) ids = reader.read(row, texts->figures.limit, &second_begin);
-    texts->digests[static_cast<std::size_t>(row)] = digest_of_ids(ids, second_begin);
+    const std::uint64_t digest = digest_of_ids(ids, second_begin);
+    texts->digests[static_cast<std::size_t>(row)] =
+        is_document(manifest, row) ? digest_of_both(digest, texts->split + 1) : digest;
   }
 }
 

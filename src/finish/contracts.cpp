@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "src/base/error.h"
+#include "src/base/readable.h"
 #include "src/base/span.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/guard.h"
@@ -79,19 +80,24 @@ ContractResult errors(const ContractFigures& figures) {
   return {"Errors", ContractState::kKept, "bad samples are counted and listed: " + skipped};
 }
 
+std::string samples_of(std::int64_t count) {
+  return std::string(readable_count(count)) + " " + noun_for(count, "sample");
+}
+
 // The samples of the records and those that the ranks' tapes were given must be the same ones.
 ContractResult honest_figures(const ContractFigures& figures) {
   if (figures.updates == 0) return {"Honest figures", ContractState::kNotChecked, "nothing was trained"};
   if (figures.recorded_samples != figures.trained_samples || figures.counted_updates > figures.updates ||
       figures.counted_samples > figures.trained_samples) {
     return {"Honest figures", ContractState::kBroken,
-            "the records have " + count_of(figures.recorded_samples, "sample") + ", throughput counts " +
-                std::to_string(figures.counted_samples) + " of " + count_of(figures.counted_updates, "update") +
-                ", but " + std::to_string(figures.trained_samples) + " were trained in " +
+            "the records have " + samples_of(figures.recorded_samples) + ", throughput counts " +
+                std::string(readable_count(figures.counted_samples)) + " of " +
+                count_of(figures.counted_updates, "update") + ", but " +
+                std::string(readable_count(figures.trained_samples)) + " were trained in " +
                 std::to_string(figures.updates)};
   }
   return {"Honest figures", ContractState::kKept,
-          "throughput counts " + count_of(figures.counted_samples, "sample") + " of " +
+          "throughput counts " + samples_of(figures.counted_samples) + " of " +
               count_of(figures.counted_updates, "update") +
               "; warm-up updates excluded: " + std::to_string(figures.updates - figures.counted_updates)};
 }

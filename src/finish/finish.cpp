@@ -227,10 +227,10 @@ void add_loader(Report* report, SealedRun& sealed) {
     if (stream.samples == 0) continue;
     const double could = split.split == Split::kTrain ? report->loader.could_deliver_samples_per_second
                                                       : deliverable_samples_per_second({}, stream);
-    table.rows.push_back(
-        {split_name(split.split),
-         formatted("%lld samples, %s; training waited %.3f s; %.2f slots ready", static_cast<long long>(stream.samples),
-                   can_deliver(could).c_str(), stream.step_wait_seconds, stream.mean_occupancy)});
+    table.rows.push_back({split_name(split.split),
+                          formatted("%s %s, %s; training waited %.3f s; %.2f slots ready",
+                                    readable_count(stream.samples).c_str(), noun_for(stream.samples, "sample").c_str(),
+                                    can_deliver(could).c_str(), stream.step_wait_seconds, stream.mean_occupancy)});
   }
   report->facts.push_back(std::move(table));
   add_device(report, statistics.media);

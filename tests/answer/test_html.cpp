@@ -69,6 +69,26 @@ TEST(Html, EveryElementIsClosed) {
   EXPECT_EQ(unbalanced(report_html(Report{})), "");
 }
 
+TEST(Html, TheMemorySectionSaysWhatIsKnown) {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  Report report;
+  EXPECT_FALSE(contains(report_html(report), "Planned before the first step"));
+  report.memory = {{"weights", 3 * kGiB, ""}, {"workspace", kGiB, ""}};
+  report.planned_bytes = 4 * kGiB;
+  const std::string planned = "Planned before the first step: <b>4.00 GiB</b>";
+  EXPECT_TRUE(contains(report_html(report), planned + ".</p>"));
+  EXPECT_TRUE(contains(report_html(report), "75.0 %"));
+  for (const auto& [bytes, words] : {std::pair{&report.resident_bytes, "resident: "},
+                                     {&report.lower_bound_bytes, "lower bound for any placement: "},
+                                     {&report.machine_bytes, "this machine has "}}) {
+    *bytes = 2 * kGiB;
+    EXPECT_TRUE(contains(report_html(report), planned + "; " + words + "<b>2.00 GiB</b>.</p>")) << words;
+    *bytes = 0;
+  }
+  report.recomputation = "a <b";
+  EXPECT_TRUE(contains(report_html(report), planned + ". Recomputation: a &lt;b.</p>"));
+}
+
 TEST(Html, OtherIsWhatThePartsOfAStepLeave) {
   Report report;
   report.train.totals = {10, 80, 20.0, {1.0, 6.0, 9.0, 0.5, 2.5}};

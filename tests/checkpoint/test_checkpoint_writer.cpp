@@ -156,6 +156,18 @@ TEST_F(CheckpointSaved, AFullDiskLeavesThePreviousCheckpointAndNoHalfOne) {
   EXPECT_EQ(folder_entries(output_.path()), Names{"checkpoint-20"});
 }
 
+TEST_F(CheckpointSaved, TheFolderThatCannotBeMadeIsNamed) {
+  CheckpointWriter writer(contents());
+  std::filesystem::remove_all(output_.path());
+  const std::string begun = output_.path() + "/.tmp-bascule-";
+  EXPECT_EQ(save(writer, 10).code, StatusCode::kDiskFailed);
+  EXPECT_EQ(writer.failed_path(), begun + "checkpoint-10");
+  CheckpointMoment moment;
+  moment.texts = Span<const std::string_view>(&text_, 1);
+  EXPECT_EQ(writer.save_last_state(moment).code, StatusCode::kDiskFailed);
+  EXPECT_EQ(writer.failed_path(), begun + "last_state");
+}
+
 TEST_F(CheckpointSaved, MoreReplacementsThanPlannedAreRefused) {
   CheckpointContents small = contents();
   small.max_replacements = 10;

@@ -21,12 +21,12 @@ TEST(PlanAnswers, WhatIsAliveAtThePeakStandsInColumnsByWhoMadeIt) {
 
 TEST(PlanAnswers, TheLargestBatchSaysWhereTheRowsAreWhatEndsIt) {
   PlanAnswers answers;
-  answers.batches = {{"float32", "off", {0, false}}, {"float32", "full", {96, false}}, {"bf16", "full", {128, true}}};
+  answers.batches = {{"float32", "off", {0, false}}, {"float32", "full", {96, false}}, {"bf16", "full", {4258, true}}};
   EXPECT_EQ(answers.text().substr(answers.text().find('\n') + 1),
             "largest training batch of a rank that fits\n"
             "  float32  gradient_checkpointing = \"off\"           none\n"
             "  float32  gradient_checkpointing = \"full\"            96\n"
-            "  bf16     gradient_checkpointing = \"full\"           128, all rows\n");
+            "  bf16     gradient_checkpointing = \"full\"         4,258, all rows\n");
 }
 
 }  // namespace

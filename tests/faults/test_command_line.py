@@ -64,10 +64,11 @@ class CommandLine(unittest.TestCase):
         done = run("decode", "--output", output, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.25,1", PICTURE)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(done.stdout)["ok"])
-        for wrong in ("0.5", "a,b,c", "1,2,3,4", "1,2,", ",1,2", "inf,0,0"):
-            done = run("decode", "--output", output, "--mean", wrong, PICTURE)
+        wrong_ones = ("0.5", "a,b,c", "1,2,3,4", "1,2,", ",1,2", "inf,0,0")
+        for option, wrong in (*(("--mean", wrong) for wrong in wrong_ones), *(("--std", wrong) for wrong in (*wrong_ones, "1,0,1", "1,1,-1"))):
+            done = run("decode", "--output", output, option, wrong, PICTURE)
             self.assertEqual(done.returncode, SETTINGS, done.stderr)
-            self.assertIn("--mean", done.stderr)
+            self.assertIn(option, done.stderr)
 
     def test_decode_does_not_write_over_a_picture(self):
         copy = self.folder / "copy.jpg"

@@ -263,7 +263,10 @@ class Doctor(DoctorTest):
     def test_the_demos_have_what_they_have(self):
         demos = {"demo": [], "vit_demo": [("warning", "classes_missing", "test", 1)],
                  "bert_demo": [("warning", "texts_in_two_splits", "test", 1257), ("note", "unknown_tokens", "train", 4)],  # its test file is its validation file
-                 "t5_demo": [("note", "unknown_tokens", "validation", 3), ("note", "unknown_tokens", "test", 2)], "sd_demo": []}
+                 "t5_demo": [("note", "unknown_tokens", "validation", 3), ("note", "unknown_tokens", "test", 2)], "sd_demo": [],
+                 # Both of its splits search the same documents.
+                 "bert_embeddings_demo": [("note", "cut_texts", "train", 1), ("note", "unknown_tokens", "train", 2), ("note", "cut_texts", "validation", 1),
+                                          ("note", "unknown_tokens", "validation", 1), ("note", "repeated_texts", "validation", 7), ("note", "repeated_texts", "test", 7)]}
         for name, wanted in demos.items():
             with self.subTest(demo=name):
                 findings = self.doctor(ROOT / f"config/{name}.toml")["findings"]

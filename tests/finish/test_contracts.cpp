@@ -132,6 +132,14 @@ TEST(Contracts, SayWhatTheyCount) {
       "Errors: train: not every skipped sample is listed\n"
       "Honest figures: the records have 160 samples, throughput counts 161 of 17 updates, but 160 were trained in "
       "20\n");
+  ContractFigures many = good();
+  many.recorded_samples = many.trained_samples = 16000;
+  many.counted_samples = 13600;
+  EXPECT_EQ(line(many, "Honest figures").detail,
+            "throughput counts 13,600 samples of 17 updates; warm-up updates excluded: 3");
+  many.trained_samples = 15000;
+  EXPECT_EQ(line(many, "Honest figures").detail,
+            "the records have 16,000 samples, throughput counts 13,600 of 17 updates, but 15,000 were trained in 20");
   wrong.checkpoints = wrong.updates = 0;
   wrong.resident_bytes = 0;
   EXPECT_EQ(line(wrong, "Durability").detail, "no checkpoint was due");

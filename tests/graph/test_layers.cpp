@@ -15,6 +15,17 @@
 namespace bascule::test::test_layers {
 namespace {
 
+TEST(Graph, AFieldIsRecordedOnceAndIsNoOtherTensorOfItsName) {
+  GraphRun run(kBounds);
+  Graph& graph = run.graph();
+  const Tensor input = graph.input("labels", fixed_rows(3), 5);
+  const Tensor field = graph.field("labels");
+  EXPECT_NE(field.index, input.index);
+  EXPECT_EQ(graph[field].storage, Storage::kField);
+  EXPECT_EQ(graph.field("labels").index, field.index);
+  EXPECT_NE(graph.field("token_ids").index, field.index);
+}
+
 TEST(Linear, GradientsOfInputWeightAndBiasAreExact) {
   check_gradients(
       kBounds, some_batches(),

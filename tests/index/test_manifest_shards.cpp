@@ -80,6 +80,27 @@ TEST(ManifestShards, GiveSamplesByTheirKeys) {
   EXPECT_EQ(manifest.longest_text_bytes(), 9u);
 }
 
+// Neither do they stand between the members of one, nor are they a column by their whole name.
+TEST(ManifestShards, MembersWithoutKeyOrEndingBelongToNoSample) {
+  const TemporaryFolder folder;
+  for (const char* name :
+       {"README", "caption", "txt", ".txt", "d/.jpg", "a/b.d/jpg", "0.", "__meta__/0.txt", "____/0.txt"}) {
+    folder.write("s.tar", with_end(tar_of({{"0.jpg", "picture"}, {name, "not a caption"}, {"0.txt", "a caption"}})));
+    const Manifest manifest = Manifest::load(folder.path() + "/s.tar", ManifestColumns());
+    EXPECT_EQ(rows_of(manifest), std::vector<std::string>{"0.jpg|a caption|-1|picture"}) << name;
+  }
+}
+
+// Only a folder may be the shard's own.
+TEST(ManifestShards, NamesWithUnderscoresAreNamesOfSamples) {
+  const TemporaryFolder folder;
+  for (const std::string key : {"__0__", "___/0", "__a/0", "b__/0", "d/__a__/0"}) {
+    folder.write("s.tar", with_end(tar_of({{key + ".jpg", "picture"}, {key + ".txt", "a caption"}})));
+    const Manifest manifest = Manifest::load(folder.path() + "/s.tar", ManifestColumns());
+    EXPECT_EQ(rows_of(manifest), std::vector<std::string>{key + ".jpg|a caption|-1|picture"});
+  }
+}
+
 TEST(ManifestShards, TakeColumnsAsEndingsOrAsKeys) {
   const TemporaryFolder folder;
   std::string tar;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -25,16 +27,33 @@ TEST(ShardNames, AreWhatTheBracesStandFor) {
 }
 
 TEST(ShardNames, AreRefusedWhereTheyCannotBeMeant) {
-  for (const char* const bad :
-       {"{0..1.tar", "0..1}.tar", "}{.tar", "{3..1}.tar", "{a..b}.tar", "{0..}.tar", "{a}.tar", "{}.tar",
-        "{0..10..2}.tar", "{0..99999999}.tar", "{0..999}{0..999}.tar", "{9999999999..9999999999}.tar", "a.tar,a.tar",
-        "a.tar,,b.tar", "a,b.tar", "{-1..2}.tar"}) {
+  for (const auto& [bad, reason] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"{0..1.tar", "a { without a }"},
+           {"0..1}.tar", "a } without a {"},
+           {"}{.tar", "a { without a }"},
+           {"}{0..1}.tar", "a } without a {"},
+           {"{0..1}}.tar", "a } without a {"},
+           {"{3..1}.tar", "the range {3..1} counts down"},
+           {"{a..b}.tar", "\"a\" is not a number of a range"},
+           {"{0..}.tar", "\"\" is not a number of a range"},
+           {"{a}.tar", "{a} is neither a range a..b nor a list a,b"},
+           {"{}.tar", "{} is neither a range"},
+           {"{0..10..2}.tar", "\"10..2\" is not a number of a range"},
+           {"{0..99999999}.tar", "more than "},
+           {"{0..999}{0..999}.tar", "more than "},
+           {"{{0..999},{0..999}}{0..999}.tar", "more than "},
+           {"{9999999999..9999999999}.tar", "\"9999999999\" is not a number of a range"},
+           {"a.tar,a.tar", "\"a.tar\" is named twice"},
+           {"a.tar,,b.tar", "\"\" does not end with .tar"},
+           {"a,b.tar", "\"a\" does not end with .tar"},
+           {"{-1..2}.tar", "\"-1\" is not a number of a range"}}) {
     try {
       expand_shards(bad);
       ADD_FAILURE() << "taken: " << bad;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kSettings) << bad;
       EXPECT_EQ(error.where(), bad);
+      EXPECT_NE(error.problem().find(reason), std::string::npos) << bad << ": " << error.problem();
     }
   }
   EXPECT_THROW(expand_shards(std::string(1000, '{') + std::string(1000, '}') + ".tar"), Error);

@@ -6,7 +6,10 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
+#include <vector>
 
+#include "src/record/plan_data.h"
 #include "src/record/training_position.h"
 #include "tests/record/demo_run.h"
 #include "tests/support/files.h"
@@ -68,6 +71,68 @@ TEST(ResumeCheck, AScheduleIsNotShortened) {
       error_of([] { go_on("max_steps = 8\nlr_schedule_steps = 10\n", "max_steps = 8\nlr_schedule_steps = 9\n"); },
                ErrorKind::kSettings);
   EXPECT_NE(line.find("training.lr_schedule_steps is 9 (9 updates)"), std::string::npos) << line;
+}
+
+constexpr Metric kWritten = {"rouge1", "ROUGE-1", 2, true, false, 0, 0, true};
+constexpr Metric kCounted = {"accuracy", "accuracy", 1, true};
+constexpr Metric kOfTexts[] = {kCounted, kWritten};
+
+// A search for the best by `figure` that goes on from update 3 of 8, where it was by `then`, with these keys changed.
+ResumeState search_on(const std::string& then, const std::string& figure, const std::vector<std::string>& changed,
+                      std::int64_t total_updates = 8) {
+  const Metrics metrics(kOfTexts, 2);
+  TrainingSettings training;
+  training.metric_for_best_model = figure;
+  training.greater_is_better = true;
+  training.predict_with_generate = true;
+  Pace before, now;
+  before.best_figure = EvaluationFigure::named(then, metrics);
+  before.control.greater_is_better = true;
+  now.length.total_updates = total_updates;
+  ResumeState resume;
+  ResumePoint& point = resume.point.emplace();
+  point.folder = "run/checkpoint-3";
+  point.global_step = 3;
+  TrainingPosition position;
+  position.best.step = 2;
+  NamedNumber numbers[kPositionNumbers] = {};
+  write_numbers(position, numbers);
+  for (const NamedNumber& number : numbers) point.numbers.emplace_back(number.name, number.value);
+  point.numbers.emplace_back("best_figure_number", before.best_figure_number());
+  for (const std::string& key : changed) resume.changes.push_back({key, "1", "2"});
+  plan_control(training, "run", SettingsOrigin(), RunData(), metrics, 0, &now, &resume);
+  EXPECT_EQ(resume.searches_anew, !resume.notes.empty() && resume.notes[0].find("restarting") != std::string::npos);
+  return resume;
+}
+
+TEST(PlanControl, SaysWhyTheSearchForTheBestBeginsAnew) {
+  const std::string end = ": restarting the search for the best, from the weights of update 3";
+  const std::vector<std::string> rules = {"training.learning_rate", "generation.num_beams"};
+  for (const auto& [then, figure, changed, reason] :
+       std::vector<std::tuple<std::string, std::string, std::vector<std::string>, std::string>>{
+           {"rouge1", "rouge1", rules, "the rules for writing texts have changed"},
+           {"accuracy", "accuracy", rules, ""},
+           {"rouge1", "rouge1", {"training.learning_rate", "model.generation.x"}, ""},
+           {"rouge1", "rouge1", {}, ""},
+           {"accuracy", "rouge1", {}, "the metric for the best has changed"},
+           {"accuracy", "rouge1", rules, "the metric for the best has changed"},
+           {"accuracy", "accuracy", {"data.max_eval_samples"}, "validation rows or batches have changed"},
+           {"accuracy", "accuracy", {"data.validation_file (content)"}, "validation rows or batches have changed"},
+           {"accuracy", "accuracy", {"data.max_train_samples"}, ""}}) {
+    const std::vector<std::string> expected = {"resume: " + reason + end};
+    EXPECT_EQ(search_on(then, figure, changed).notes, reason.empty() ? std::vector<std::string>() : expected)
+        << then << " " << figure;
+  }
+}
+
+// It is by the figure of then.
+TEST(PlanControl, TheBestOfARunThatIsOverStays) {
+  const auto notes_of = [](const std::string& figure) {
+    return search_on("accuracy", figure, {"generation.num_beams"}, 3).notes;
+  };
+  EXPECT_EQ(notes_of("accuracy"), std::vector<std::string>());
+  EXPECT_EQ(notes_of("rouge1"),
+            std::vector<std::string>{"resume: nothing left to train; update 2 remains the best, by accuracy"});
 }
 
 TEST(TrainingPosition, IsReadBackAsItWasWritten) {

@@ -2,9 +2,13 @@
 // test_print.cpp reads back what print_settings() writes. Here: what it does not write, and what older programs wrote.
 #include "src/settings/read_canonical.h"
 
+#include <algorithm>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "tests/settings/read_text.h"
+#include "tests/support/guarded_buffer.h"
 
 namespace bascule {
 namespace {
@@ -27,6 +31,20 @@ TEST(ReadCanonical, LinesThatAreNotCanonicalAreRefused) {
   }
   EXPECT_NE(refusal("[training.groups]\nmatch = \"a\"\n"), "");
   EXPECT_NE(refusal("[data"), "") << "a table without its end";
+}
+
+// The last byte of each is followed by a page that cannot be read.
+TEST(ReadCanonical, NothingBehindTheTextIsRead) {
+  for (const std::string line :
+       {"caption_column = \"\\", "caption_column = \"\\u00", "caption_column = \"\\u004", "caption_column = \"",
+        "caption_column = ", "train_file = [", "train_file = [\"a\",", "train_file = [\"a\\",
+        "ring_slots = ", "random_resized_crop_scale = [", "random_resized_crop_scale = [0.5, "}) {
+    const std::string text = "[data]\n" + line;
+    test::GuardedBuffer<char> guarded(text.size());
+    std::copy(text.begin(), text.end(), guarded.begin());
+    EXPECT_THROW(read_canonical_settings({guarded.data(), guarded.size()}, "bascule.json", test_words()), Error)
+        << line;
+  }
 }
 
 TEST(ReadCanonical, KeysOfOlderProgramsKeepTheirMeaning) {

@@ -34,6 +34,35 @@ TEST(UnexpandedPath, OtherNamesAreLeftAlone) {
   EXPECT_EQ(unexpanded_part(std::string_view("price$HERE").substr(0, 6)), "") << "what lies behind a path is not read";
 }
 
+// A run is repeated from anywhere; the tokenizer of a pipeline and of a served model is where the model says.
+TEST(AbsolutePaths, OnlyTheTokenizerOfARunThatTrainsIsNamed) {
+  const std::string model = "[model]\nmodel_name_or_path = \"sd-m\"\n", own = "tokenizer_name = \"own\"\n";
+  const std::string draw = "[draw]\nprompts = [\"a\"]\noutput_dir = \"o\"\n", serve = "[serve]\n";
+  const auto tokenizer_of = [](const std::string& text) {
+    return with_absolute_paths(settings_of(text)).model.tokenizer_name.written;
+  };
+  EXPECT_EQ(tokenizer_of(kLeast), "/place/m");
+  EXPECT_EQ(tokenizer_of(least_with("model", own)), "/place/own");
+  EXPECT_EQ(tokenizer_of(model + draw), "");
+  EXPECT_EQ(tokenizer_of(model + own + draw), "/place/own");
+  EXPECT_EQ(tokenizer_of("[model]\nmodel_name_or_path = \"bert-m\"\n" + serve), "");
+  EXPECT_EQ(tokenizer_of("[model]\nmodel_name_or_path = \"bert-m\"\n" + own + serve), "/place/own");
+  EXPECT_EQ(tokenizer_of(kLeast + serve), "/place/m") << "it trains, too";
+}
+
+TEST(AbsolutePaths, APathThatWasNotResolvedStaysAsItWasWritten) {
+  Settings settings = settings_of(kLeast);
+  settings.model.tokenizer_name.written = "/kept";
+  settings.model.tokenizer_name.resolved = "";
+  settings.report.tracking_dir.written = "t";
+  settings.report.tracking_dir.resolved = "/place/t";
+  const Settings absolute = with_absolute_paths(settings);
+  EXPECT_EQ(absolute.model.tokenizer_name.written, "/kept");
+  EXPECT_EQ(absolute.model.tokenizer_name.resolved, "/kept");
+  EXPECT_EQ(absolute.report.tracking_dir.written, "/place/t");
+  EXPECT_EQ(absolute.draw.prompts_file.written, "") << "not given";
+}
+
 TEST(UnexpandedPath, IsRefusedInEveryPathOfASettingsFile) {
   EXPECT_EQ(refusal_of(least_with("data", "validation_file = '~/here'")),
             "test.toml:4:19: data.validation_file = \"~/here\": \"~\" is not expanded: only a shell does that; write "

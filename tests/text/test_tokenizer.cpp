@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -309,6 +310,19 @@ TEST(Tokenizer, RefusesAnotherKindOfTokenizer) {
   expect_refused(folder.path(), "tokenizer.json", "normalizer");
   folder.write("tokenizer.json", head + ending + "}");
   expect_refused(folder.path(), "tokenizer.json", "pre_tokenizer");
+  folder.write("tokenizer.json",
+               head + R"(, "pre_tokenizer": {"type": "ByteLevel", "use_regex": false})" + ending + "}");
+  expect_refused(folder.path(), "tokenizer.json", "use_regex is false");
+  for (const auto& [member, problem] :
+       {std::pair{R"("dropout": 0.1)", "dropout is not 0"},
+        {R"("continuing_subword_prefix": "##")", "continuing_subword_prefix is not empty"},
+        {R"("byte_fallback": true)", "byte_fallback is true"},
+        {R"("ignore_merges": true)", "ignore_merges is true"},
+        {R"("fuse_unk": true)", "fuse_unk is true"}}) {
+    const std::string other = std::string(R"({"model": {"type": "BPE", )") + member;
+    folder.write("tokenizer.json", other + head.substr(head.find(R"(, "vocab")")) + splitter + ending + "}");
+    expect_refused(folder.path(), "tokenizer.json", problem);
+  }
   folder.write("tokenizer.json", head + splitter + "}");
   expect_refused(folder.path(), "tokenizer.json", "post_processor");
   folder.write("tokenizer.json", R"({"added_tokens": []})");

@@ -186,6 +186,9 @@ TEST(Unigram, RefusesWhatT5DoesNotHave) {
   refused(with([](Json& d) { d["model"]["unk_id"] = 5000; }), "no unknown token");
   for (const Json& id : {Json(4194304), Json(1073741823), Json(-1), Json("7"), Json()})
     refused(with([&id](Json& d) { d["added_tokens"][0]["id"] = id; }), "ids are whole numbers from 0 to 4194303");
+  for (const char* entry : {R"("a")", R"(["a"])", "[1, 2]", R"(["a", "b"])", R"(["a", 1, 2])"})
+    refused(with([entry](Json& d) { d["model"]["vocab"].push_back(parse_json(entry, "entry")); }),
+            "an entry is [piece, score]");
   refused(with([](Json& d) { d["model"]["byte_fallback"] = true; }), "byte_fallback");
   refused(with([](Json& d) { d["post_processor"] = {{"type", "ByteLevel"}}; }), "</s> behind a text");
   refused(with([](Json& d) { d["normalizer"] = {{"type", "NFKC"}}; }), "\"NFKC\" is not supported");
@@ -249,6 +252,24 @@ TEST(Unigram, AHundredExtraIdsAreWantedUnlessItsConfigurationSaysHowMany) {
               std::string::npos)
         << error.what();
   }
+}
+
+TEST(Unigram, WhatT5TokenizerTakesForGrantedIsRefusedWhereTheFileSaysOtherwise) {
+  const auto refused = [](const Json& tokenizer, const std::string& members, const std::string& words) {
+    TemporaryFolder folder;
+    folder.write("tokenizer.json", json_text(tokenizer));
+    folder.write("tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer")" + members + "}");
+    try {
+      load_tokenizer(folder.path());
+      ADD_FAILURE() << "taken: " << words;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  Json other = document();
+  other["model"]["unk_id"] = 3;
+  refused(other, "", "unk_id is not 2");
+  refused(document(), R"(, "eos_token": "<pad>")", "eos_token is \"<pad>\", but texts end with \"</s>\"");
 }
 
 std::string word(std::uint32_t value) {

@@ -74,6 +74,9 @@ class RunTests(unittest.TestCase):
     def test_a_name_without_a_test_is_refused(self):
         self.assertEqual(run([("a", "exitcode", "true")], names=["a", "none"]), (2, "run_tests: error: there is no test none"))
 
+    def test_a_name_that_quick_skips_is_refused_as_such(self):
+        self.assertEqual(run([("a", "exitcode", "true")], "--quick", names=["a", "test_draw"]), (2, "run_tests: error: --quick skips tests/faults/test_draw.py"))
+
     def test_a_run_in_which_nothing_passes_is_a_failure(self):
         self.assertEqual(run([("a", "exitcode", "sh", "-c", "exit 77")]), (1, "0 passed, 0 failed, 1 skipped"))
 

@@ -4,17 +4,34 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "src/json/json.h"
 #include "src/verify/verify.h"
+#include "src/verify/verify_case.h"
 #include "tests/support/files.h"
 #include "tests/verify/changed_case.h"
 
 namespace bascule::test {
 namespace {
+
+TEST(ErrorOfATensor, IsRelativeToTheTruthUnlessThatIsZero) {
+  const std::vector<float> one = {3.0F}, two = {3.0F, 4.0F}, zeros = {0.0F, 0.0F}, across = {-4.0F, 3.0F};
+  for (const auto measure : {relative_l2, one_minus_cosine}) {
+    EXPECT_EQ(measure(two, two), 0.0);
+    EXPECT_EQ(measure(zeros, zeros), 0.0);
+    EXPECT_TRUE(std::isnan(measure(one, two))) << "another number of elements";
+    EXPECT_TRUE(std::isnan(measure(two, one))) << "another number of elements";
+  }
+  EXPECT_EQ(relative_l2(zeros, two), 1.0);
+  EXPECT_EQ(relative_l2(two, zeros), 5.0);
+  EXPECT_EQ(one_minus_cosine(across, two), 1.0);
+  EXPECT_EQ(one_minus_cosine(two, zeros), 1.0);
+  EXPECT_TRUE(std::isnan(one_minus_cosine(zeros, two)));
+}
 
 TEST(Verify, JudgesWhatEachHeadComputesAndEveryStepOfARun) {
   const auto names = [](const std::string& name) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/mapped_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/base/descriptor.h"
+#include "src/base/span.h"
+
+namespace bascule {
+namespace {
+
+constexpr int kPopulateWrite = 23, kCollapse = 25;  // of <linux/mman.h>; newer than the headers that we build with
+
+// Addresses from a large page's bound on, without advice on large pages.
+struct Addresses {
+  Addresses(std::size_t bytes, int access) : size(bytes + kHugePage) {
+    all = mmap(nullptr, size, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(all, MAP_FAILED);
+    auto* const first = static_cast<std::byte*>(all);
+    begin = first + (kHugePage - reinterpret_cast<std::uintptr_t>(first) % kHugePage) % kHugePage;
+  }
+  ~Addresses() { munmap(all, size); }
+  Addresses(const Addresses&) = delete;
+  Addresses& operator=(const Addresses&) = delete;
+
+  std::size_t size;
+  void* all;
+  std::byte* begin;
+};
+
+// The KiB of large pages in the mapping that begins at or before this byte and reaches beyond it.
+std::int64_t large_kib(const std::byte* byte) {
+  std::ifstream file("/proc/self/smaps");
+  const auto at = reinterpret_cast<std::uintptr_t>(byte);
+  bool is_inside = false;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') is_inside = begin <= at && at < end;
+    constexpr char kKey[] = "AnonHugePages:";
+    if (is_inside && line.rfind(kKey, 0) == 0) return std::stoll(line.substr(sizeof kKey - 1));
+  }
+  return -1;
+}
+
+bool forms_large_pages() {
+  const Addresses memory(kHugePage, PROT_READ | PROT_WRITE);
+  *memory.begin = std::byte{1};
+  return madvise(memory.begin, kHugePage, kCollapse) == 0;
+}
+
+bool is_always_large() {
+  std::string line;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), line);
+  return line.find("[always]") != std::string::npos;
+}
+
+TEST(MappedMemory, TouchingNothingTouchesNoPage) {
+  const Addresses closed(kPage, PROT_NONE);
+  EXPECT_EQ(touch_memory(closed.begin, 0, false), 0);
+  EXPECT_EQ(touch_memory(closed.begin + 1, 0, true), 0);
+}
+
+TEST(MappedMemory, MemoryThatTheSystemDoesNotHaveIsRefusedBeforeItIsUsed) {
+  const Addresses own(kPage, PROT_READ | PROT_WRITE);
+  if (madvise(own.begin, kPage, kPopulateWrite) != 0) GTEST_SKIP() << "this system would end the process";
+  const Descriptor file(memfd_create("short", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.number(), kPage), 0);
+  std::byte* const memory = map_memory(2 * kPage, HugePages::kOff, file.number());
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(touch_memory(memory, kPage, false), 0);
+  EXPECT_EQ(touch_memory(memory, 2 * kPage, false), EFAULT) << "the file has one page";
+  munmap(memory, 2 * kPage);
+}
+
+// Where the system forms large pages only on advice, none are formed without.
+TEST(MappedMemory, LargePagesAreFormedWhereTheCallerAsksForThem) {
+  constexpr std::size_t kBytes = 4 * kHugePage;
+  const auto large_kib_of = [](bool collapse) {
+    const Addresses memory(kBytes, PROT_READ | PROT_WRITE);
+    EXPECT_EQ(touch_memory(memory.begin, kBytes, collapse), 0);
+    return large_kib(memory.begin);
+  };
+  if (!forms_large_pages()) GTEST_SKIP() << "this system has none to form";
+  if (is_always_large()) GTEST_SKIP() << "this system forms them without being asked";
+  const std::int64_t before = large_kib_of(false);
+  EXPECT_GT(large_kib_of(true), before) << "they may have neighbours with large pages";
+}
+
+}  // namespace
+}  // namespace bascule
