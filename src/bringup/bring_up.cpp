@@ -87,6 +87,7 @@ BringUp bring_up(const BringUpOptions& options, void (*say)(const std::string&),
   result.isa = isa_name(isa);
   result.before = read_counters();
   const std::vector<ProcessTime> processes = read_process_times();
+  const TextFact cores = read_process().cores;  // before this thread is pinned to one
   Workbench bench(isa, options.folder, memory_to_measure());
   result.cores = bench.core_count();
   if (bench.threads().pin_error() != 0)
@@ -98,9 +99,12 @@ BringUp bring_up(const BringUpOptions& options, void (*say)(const std::string&),
   }
   if (is_chosen(options, kBits)) result.bits = compare_bits(bench, options.bits_seconds, see);
   result.machine = read_machine();
-  if (resident_bytes() > 0)  // the kernel says where memory lies
-    result.huge_share =
-        std::min(1.0, static_cast<double>(huge_page_bytes().anonymous) / static_cast<double>(bench.memory_bytes()));
+  result.machine.process.cores = cores;
+  if (resident_bytes() > 0) {  // the kernel says where memory lies
+    const std::size_t bytes = bench.memory_bytes() + bench.node_arenas().size() * bench.node_arena_bytes();
+    result.huge_share = std::min(1.0, static_cast<double>(huge_page_bytes().anonymous) / static_cast<double>(bytes));
+  }
+  result.far_share = bench.far_share();
   result.seconds = monotonic_seconds() - began;
   result.neighbour = busiest_process(processes, read_process_times(), getpid(), result.seconds);
   return result;

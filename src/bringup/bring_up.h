@@ -49,6 +49,9 @@ struct BringUp {
   Machine machine;                   // when all was measured
   Counters before;                   // when it began
   std::optional<double> huge_share;  // of the memory that was measured with: in large pages
+  // Of the arena that cores of one memory node touched: what lies at other nodes, the most of any node. Unknown where
+  // cores of one node alone are used.
+  std::optional<double> far_share;
   std::string neighbour;  // the process that kept the cores busiest meanwhile: "yes (process 1234)"; "": none did
   std::vector<Figure> figures;
   BitsResult bits;

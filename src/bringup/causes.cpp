@@ -122,8 +122,11 @@ std::string remote_memory(const Case& c) {
     all += static_cast<double>(node.pages);
     if (near.count(node.number) == 0) far += static_cast<double>(node.pages);
   }
-  if (near.empty() || far < 2 * kMuch * all || all == 0.0) return "";
-  return percent(far / all) + " of the memory lies at a NUMA node whose cores are not used";
+  if (!near.empty() && all > 0.0 && far >= 2 * kMuch * all)
+    return percent(far / all) + " of the memory lies at a NUMA node whose cores are not used";
+  const double share = c.now.far_share.value_or(0.0);
+  if (share < 2 * kMuch || (c.saved != nullptr && c.saved->far_share.value_or(0.0) >= 2 * kMuch)) return "";
+  return percent(share) + " of the arena that a rank on the cores of one NUMA node would have lies at other nodes";
 }
 
 std::string channels(const Case& c) {
@@ -228,7 +231,8 @@ constexpr Entry kTable[] = {
     {"low frequency", computes, low_frequency, "look at the limits of power and frequency in firmware and cpufreq",
      true},
     {"thermal throttling", computes, thermal, "look at cooling"},
-    {"remote memory", uses_memory, remote_memory, "run where the memory is (numactl --cpunodebind --membind)"},
+    {"remote memory", uses_memory, remote_memory,
+     "free memory of that node, or run where memory is (numactl --hardware; --cpunodebind, --membind)"},
     {"missing memory channels", uses_memory, channels, "put a module in each channel; look for one that failed"},
     {"no huge pages", touches_memory, no_huge_pages,
      "write madvise or always to /sys/kernel/mm/transparent_hugepage/enabled"},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "src/base/clock.h"
@@ -34,6 +35,9 @@ const MemoryLoops& memory_loops_for(Isa isa) {
   }
 }
 
+std::string read_of_node(int node) { return "read of memory node " + std::to_string(node); }
+std::string cores_of_node(int node) { return "cores of node " + std::to_string(node); }
+
 namespace {
 
 enum class Way { kRead, kWrite, kCopy, kWriteAround };
@@ -49,6 +53,13 @@ class MemoryItem : public Item {
     for (const auto& [way, name] : kWays) {
       for (const int core : bench.cores()) probe(name, "GB/s", core, [this, w = way] { return alone(w); });
       probe(name, "GB/s", -1, [this, w = way] { return together(w); });
+    }
+    for (const Workbench::NodeArena& reader : bench.node_arenas()) {
+      for (const Workbench::NodeArena& read : bench.node_arenas()) {
+        Probe& one =
+            probe(read_of_node(read.node), "GB/s", -1, [this, &reader, &read] { return read_node(reader, read); });
+        one.place = cores_of_node(reader.node);
+      }
     }
   }
 
@@ -84,6 +95,23 @@ class MemoryItem : public Item {
       next_ += static_cast<std::size_t>(tasks);
     });
     return static_cast<double>(tasks) * static_cast<double>(kBlock) * (way == Way::kCopy ? 2.0 : 1.0) * 1e-9 / seconds;
+  }
+
+  // The arena of one node, by the cores of another, or its own.
+  double read_node(const Workbench::NodeArena& reader, const Workbench::NodeArena& read) {
+    constexpr std::size_t kBlocks = 16;  // of each thread
+    const std::size_t threads = reader.threads.size(), all = bench_.node_arena_bytes() / kBlock;
+    const double seconds = seconds_of(bench_, [&] {
+      bench_.on_each_core([&](int thread) {
+        const auto at = std::find(reader.threads.begin(), reader.threads.end(), thread);
+        if (at == reader.threads.end()) return;
+        std::size_t block = next_ + static_cast<std::size_t>(at - reader.threads.begin());
+        for (std::size_t i = 0; i < kBlocks; ++i, block += threads)
+          loops_.read(read.memory + block % all * kBlock, kBlock);
+      });
+      next_ += kBlocks * threads;
+    });
+    return static_cast<double>(kBlocks * threads * kBlock) * 1e-9 / seconds;
   }
 
   Workbench& bench_;

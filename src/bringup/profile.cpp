@@ -10,6 +10,7 @@
 #include "src/json/json.h"
 #include "src/json/members.h"
 #include "src/machine/machine_json.h"
+#include "src/machine/proposed_ranks.h"
 
 namespace bascule {
 
@@ -49,6 +50,41 @@ std::string machine_line(const BringUp& run) {
   return formatted("%s, microcode %s, %lld cores (%s), hypervisor: %s, Linux %s", known(machine.processor.name).c_str(),
                    known(machine.processor.microcode).c_str(), static_cast<long long>(run.cores), run.isa.c_str(),
                    known(machine.processor.hypervisor).c_str(), known(machine.kernel.release).c_str());
+}
+
+// Rates of the cores of all nodes: the mean over the pairs of a node that reads and a node that is read.
+double mean_rate(const BringUp& run, bool of_own_node) {
+  double sum = 0.0;
+  int pairs = 0;
+  for (const NodeFacts& reader : run.machine.nodes) {
+    for (const NodeFacts& read : run.machine.nodes) {
+      const std::string key = "memory " + read_of_node(static_cast<int>(read.number)) + " " +
+                              cores_of_node(static_cast<int>(reader.number));
+      const Figure* const figure = find_figure(run, key);
+      if (figure == nullptr || (reader.number == read.number) != of_own_node) continue;
+      sum += figure->median();
+      ++pairs;
+    }
+  }
+  return pairs > 0 ? sum / pairs : 0.0;
+}
+
+ProposedRanks proposed_ranks(const BringUp& run) {
+  return propose_ranks(run.machine.nodes, numbers_of_list(run.machine.process.cores));
+}
+
+// "memory nodes: 2, distances 10 21; 21 10; ..."
+std::string nodes_line(const BringUp& run) {
+  const std::vector<NodeFacts>& nodes = run.machine.nodes;
+  const ProposedRanks proposed = proposed_ranks(run);
+  std::string line = "memory nodes: " + (nodes.empty() ? "unknown" : std::to_string(nodes.size()));
+  for (std::size_t i = 0; nodes.size() > 1 && i < nodes.size(); ++i)
+    line += (i == 0 ? ", distances " : "; ") + known(nodes[i].distances);
+  const double own = mean_rate(run, true), other = mean_rate(run, false);
+  if (own > 0.0 && other > 0.0)
+    line += formatted("; cores read %.4g GB/s of their own node's memory, %.4g GB/s of another's", own, other);
+  return line + "\nranks of a run here: " + std::to_string(proposed.ranks) + " (" + proposed.reason + ")" +
+         (proposed.ranks > 1 ? ", where its head allows it: see `bascule plan`" : "");
 }
 
 std::string number_text(double number) {
@@ -148,6 +184,9 @@ Json bring_up_json(const BringUp& bring_up, const std::vector<FigureJudgement>& 
   json["format"] = kFormat;
   json["busiest_other_process"] = bring_up.neighbour;
   json["machine"] = machine_json(bring_up.machine);
+  json["far_memory_share"] = written(bring_up.far_share);
+  const ProposedRanks proposed = proposed_ranks(bring_up);
+  json["proposed_ranks"] = {{"world_size", proposed.ranks}, {"reason", proposed.reason}};
   json["bits"] = {{"passes", bits.passes},
                   {"seconds", bits.seconds},
                   {"as_recorded", bits.passes > 0 && !bits.none_as_recorded},
@@ -162,12 +201,14 @@ BringUp read_profile(const std::string& path) {
                 "write one with bascule bringup --save");
   BringUp profile;
   read_members(json, {path, "", true}, &profile);
+  const Json* const far = json.find("far_memory_share");  // older profiles lack it
+  if (far != nullptr && far->is_number()) profile.far_share = far->number();
   profile.machine = machine_from(get_object(json, "machine", path), path);
   return profile;
 }
 
 std::string bring_up_text(const BringUp& run, const std::vector<FigureJudgement>& judgements) {
-  std::string out = machine_line(run) + "\n\n" + text_of(figures_table(run, judgements));
+  std::string out = machine_line(run) + "\n" + nodes_line(run) + "\n\n" + text_of(figures_table(run, judgements));
   const std::string bits = bits_line(run.bits, run.cores);
   if (!bits.empty()) out += "\n" + bits + "\n";
   for (const Explained& one : explanations(run, judgements)) {
@@ -187,7 +228,8 @@ std::string bring_up_html(const BringUp& run, const std::vector<FigureJudgement>
   Table causes{"Causes", {"cause", "evidence", "figures", "remedy"}};
   for (const Explained& one : explanations(run, judgements))
     causes.rows.push_back({one.cause, one.evidence, figures_text(one.figures), one.remedy});
-  page.sections = {{"", bits.empty() ? "" : "<p class=\"lead\">" + html_escape(bits) + "</p>\n"},
+  page.sections = {{"", (bits.empty() ? "" : "<p class=\"lead\">" + html_escape(bits) + "</p>\n") + "<p>" +
+                            html_escape(nodes_line(run)) + "</p>\n"},
                    {"Causes", html_of(causes)},
                    {"Figures", html_of(figures_table(run, judgements))}};
   return html_page(page);

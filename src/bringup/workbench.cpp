@@ -3,17 +3,18 @@
 
 #include <sched.h>
 #include <sys/mman.h>
-#include <algorithm>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/futex.h"
 #include "src/base/mapped_memory.h"
+#include "src/base/memory_nodes.h"
 
 namespace bascule {
 namespace {
@@ -27,6 +28,13 @@ struct Shared {
     static_cast<const Shared*>(shared)->run(task, thread);
   }
 };
+
+std::byte* map_or_refuse(std::size_t bytes) {
+  std::byte* const memory = map_memory(bytes, HugePages::kTransparent);
+  if (memory != nullptr) return memory;
+  throw Error(ErrorKind::kMemory, "bringup", "the system refuses " + std::to_string(bytes >> 20) + " MiB",
+              "free memory, or raise the limit of this process (ulimit -v)");
+}
 
 std::vector<int> allowed_cores() {
   cpu_set_t allowed;
@@ -46,24 +54,57 @@ void share_work(Threads& threads, std::int64_t tasks, const std::function<void(s
   threads.replay(Span<const Step>(&step, 1), Replay{}, {});
 }
 
-Workbench::Workbench(Isa isa, std::string folder, std::size_t memory_bytes)
+Workbench::Workbench(Isa isa, std::string folder, std::size_t memory_bytes, const std::vector<CoreFacts>& facts)
     : cores_(allowed_cores()),
       isa_(isa),
       folder_(std::move(folder)),
       threads_(core_count(), true),
       memory_bytes_(memory_bytes) {
   if (!threads_.cores().empty()) cores_ = threads_.cores();
-  memory_ = map_memory(memory_bytes_, HugePages::kTransparent);
-  if (memory_ == nullptr) {
-    throw Error(ErrorKind::kMemory, "bringup", "the system refuses " + std::to_string(memory_bytes_ >> 20) + " MiB",
-                "free memory, or raise the limit of this process (ulimit -v)");
-  }
+  memory_ = map_or_refuse(memory_bytes_);
   constexpr std::size_t kPart = std::size_t{8} << 20;
   share(static_cast<std::int64_t>(memory_bytes_ / kPart),
         [this](std::int64_t task, int) { std::memset(memory_ + static_cast<std::size_t>(task) * kPart, 1, kPart); });
+  make_node_arenas(facts);
 }
 
-Workbench::~Workbench() { munmap(memory_, memory_bytes_); }
+Workbench::~Workbench() {
+  munmap(memory_, memory_bytes_);
+  for (const NodeArena& arena : node_arenas_) munmap(arena.memory, node_arena_bytes());
+}
+
+void Workbench::make_node_arenas(const std::vector<CoreFacts>& facts) {
+  std::map<std::int64_t, std::vector<int>> threads_of;
+  for (const CoreFacts& core : facts) {
+    const auto at = std::find(cores_.begin(), cores_.end(), static_cast<int>(core.number));
+    if (core.node && at != cores_.end()) threads_of[*core.node].push_back(static_cast<int>(at - cores_.begin()));
+  }
+  if (threads_of.size() < 2) return;
+  for (const auto& [node, threads] : threads_of) {
+    move_to(cores_[static_cast<std::size_t>(threads.front())]);  // a rank's memory is mapped on its cores
+    node_arenas_.push_back({static_cast<int>(node), threads, map_or_refuse(node_arena_bytes())});
+  }
+  on_each_core([&](int thread) {
+    for (const NodeArena& arena : node_arenas_) {
+      const auto at = std::find(arena.threads.begin(), arena.threads.end(), thread);
+      if (at == arena.threads.end()) continue;
+      const std::size_t place = static_cast<std::size_t>(at - arena.threads.begin()), parts = arena.threads.size();
+      const std::size_t begin = node_arena_bytes() * place / parts, end = node_arena_bytes() * (place + 1) / parts;
+      std::memset(arena.memory + begin, 1, end - begin);
+    }
+  });
+}
+
+std::optional<double> Workbench::far_share() const {
+  std::optional<double> most;
+  for (const NodeArena& arena : node_arenas_) {
+    NodeSet own;
+    own.add(arena.node);
+    const std::optional<double> share = share_elsewhere(arena.memory, node_arena_bytes(), own);
+    if (share) most = std::max(most.value_or(0.0), *share);
+  }
+  return most;
+}
 
 void Workbench::move_to(int core) noexcept {
   cpu_set_t one;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -80,7 +81,8 @@ class Workbench {
  public:
   // folder: where the disk is measured. memory_bytes: a power of two, at least 8 MiB; more than the caches hold, to
   // measure memory. Throws Error kMemory where the system refuses it.
-  Workbench(Isa isa, std::string folder, std::size_t memory_bytes);
+  // facts: of the cores, which say where memory nodes are.
+  Workbench(Isa isa, std::string folder, std::size_t memory_bytes, const std::vector<CoreFacts>& facts = read_cores());
   ~Workbench();
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
@@ -93,6 +95,17 @@ class Workbench {
   // For all items in turn: each writes what it reads. Touched, in large pages where the system has any.
   std::byte* memory() const { return memory_; }
   std::size_t memory_bytes() const { return memory_bytes_; }
+  // Where cores of several memory nodes are used: for each of these an arena of half as many bytes, as a rank of a run
+  // on its cores would have it, touched by its cores alone. Else none.
+  struct NodeArena {
+    int node = 0;
+    std::vector<int> threads;  // on its cores: places in cores()
+    std::byte* memory = nullptr;
+  };
+  const std::vector<NodeArena>& node_arenas() const { return node_arenas_; }
+  std::size_t node_arena_bytes() const { return memory_bytes_ / 2; }
+  // The largest share of such an arena that lies at other nodes: its own had too little free. Unknown without arenas.
+  std::optional<double> far_share() const;
   // The time that one measurement takes, about.
   double seconds() const { return seconds_; }
   void set_seconds(double seconds) { seconds_ = seconds; }
@@ -105,12 +118,15 @@ class Workbench {
   void on_each_core(const std::function<void(int)>& run);
 
  private:
+  void make_node_arenas(const std::vector<CoreFacts>& facts);
+
   std::vector<int> cores_;
   Isa isa_;
   std::string folder_;
   Threads threads_;
   std::size_t memory_bytes_;
   std::byte* memory_ = nullptr;
+  std::vector<NodeArena> node_arenas_;
   double seconds_ = 0.01;
 };
 
@@ -145,6 +161,9 @@ const std::vector<ItemKind>& item_kinds();
 std::unique_ptr<Item> make_clock_item(Workbench& bench);
 std::unique_ptr<Item> make_product_item(Workbench& bench);
 std::unique_ptr<Item> make_memory_item(Workbench& bench);
+// The name and the place of its figures of an arena of one node that cores of one node read.
+std::string read_of_node(int node);
+std::string cores_of_node(int node);
 std::unique_ptr<Item> make_latency_item(Workbench& bench);
 std::unique_ptr<Item> make_page_item(Workbench& bench);
 std::unique_ptr<Item> make_disk_item(Workbench& bench);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sched.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -13,8 +12,6 @@
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
-#include "src/base/readable.h"
-#include "src/base/span.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/commands.h"
 #include "src/commands/plan_answers.h"
@@ -23,11 +20,13 @@
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/loader/loader_parts.h"
+#include "src/machine/machine.h"
+#include "src/machine/process_limits.h"
+#include "src/machine/proposed_ranks.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/plan/memory_plan.h"
 #include "src/record/check_fits.h"
 #include "src/record/opened_model.h"
-#include "src/record/record_graphs.h"
 #include "src/record/recorded_draw_run.h"
 #include "src/record/recorded_run.h"
 #include "src/record/run_inputs.h"
@@ -142,6 +141,11 @@ std::string samples_text(const RecordedRun& run) {
   return text;
 }
 
+ProposedRanks proposed_ranks(const Settings& settings, int machines) {
+  const std::vector<int> cores = cores_of_process();
+  return propose_ranks_for(settings, machines, read_nodes(), {cores.begin(), cores.end()});
+}
+
 // This program, the settings file, and the cores that this process may use.
 UnitPlace unit_place(const PlanArguments& arguments) {
   const std::string& file = arguments.settings.file;
@@ -222,7 +226,8 @@ int plan_training(const PlanArguments& arguments, const Settings& settings) {
   const std::unique_ptr<RecordedService> service = settings.serve.is_given ? record_service_after(*run) : nullptr;
   const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
   const auto service_fits = [&] { check_service_memory(arguments, *service, now); };
-  std::string text = answers.text() + samples_text(*run);
+  const ProposedRanks ranks = proposed_ranks(settings, run->place.nodes);
+  std::string text = answers.text() + samples_text(*run) + ranks_line(ranks, settings.distributed.world_size);
   if (service)
     text += "\nthe service of the trained folder\n" + print_memory_plan(service->plan) + batches_text(*service);
   return print_plan(
@@ -236,6 +241,7 @@ int plan_training(const PlanArguments& arguments, const Settings& settings) {
        [&] { return run_inputs(*run); }, text,
        [&](Json* document) {
          answers.add_to(document);
+         add_ranks(ranks, document);
          if (service) (*document)["service"] = plan_json(service->plan, error_of(service_fits));
        }});
 }
@@ -245,16 +251,18 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
   const RankPlace place = planned_place(settings.distributed, settings.origin);
   const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings, place);
   for (const std::string& note : run->notes) say(note);
-  const std::string ranks = place.is_alone() ? "" : " on each of " + std::to_string(place.world_size) + " ranks";
+  const std::string of_ranks = place.is_alone() ? "" : " on each of " + std::to_string(place.world_size) + " ranks";
+  const ProposedRanks ranks = proposed_ranks(settings, place.nodes);
   return print_plan(
       arguments,
       {run->session, run->plan, [&] { check_fits(*run, limits_of(arguments, settings, read_process_limits())); },
        [&] { return unit_text(*run, unit_place(arguments)); }, [&] { return draw_inputs(*run); },
        formatted("%s of %lld x %lld pixels, %lld at a time%s, %s of the UNet for each picture\n",
                  count_of(run->list.pictures.size(), "picture").c_str(), static_cast<long long>(run->options.width),
-                 static_cast<long long>(run->options.height), static_cast<long long>(run->options.batch), ranks.c_str(),
-                 count_of(run->program.calls.size(), "call").c_str()),
-       nullptr});
+                 static_cast<long long>(run->options.height), static_cast<long long>(run->options.batch),
+                 of_ranks.c_str(), count_of(run->program.calls.size(), "call").c_str()) +
+           ranks_line(ranks, settings.distributed.world_size),
+       [&](Json* document) { add_ranks(ranks, document); }});
 }
 
 }  // namespace
@@ -274,113 +282,6 @@ int plan_command(const PlanArguments& arguments) {
   if (settings.draw.is_given) return plan_drawing(arguments, settings);
   if (only_serves(settings)) return plan_service(arguments, settings);
   return plan_training(arguments, settings);
-}
-
-namespace {
-
-constexpr std::size_t kFrontierPoints = 10;
-
-std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
-  Settings settings = run.settings;
-  settings.training.gradient_checkpointing = GradientCheckpointing::kOff;
-  const RunVariant variant(run, std::move(settings));
-  const RecordedRun& off = variant.run();
-  const Graph& graph = off.session.graph(off.graphs[Use::kTrain].number);
-  const double step_flops = flops_of_batch(off);
-  const double replays =
-      static_cast<double>(pieces_of(off, off.session.graph(off.graphs.of_loss().number).bounds().samples()));
-  std::size_t others = 0;
-  for (const auto& [use, recorded] : off.graphs.by_use) {
-    if (use != Use::kTrain) others = std::max(others, off.session.workspace(recorded.number).bytes);
-  }
-  const auto peak_with = [&](std::size_t workspace) {
-    const std::size_t now = align_up(off.plan["workspace"].bytes, kPage);
-    return off.plan.peak_bytes() - off.plan.ranks * (now - align_up(std::max(workspace, others), kPage));
-  };
-  std::vector<FrontierPoint> points;
-  for (const RecomputePlan& plan : RecomputePlanner(graph, off.session.layout_with_room()).frontier(kFrontierPoints))
-    points.push_back({peak_with(plan.workspace_bytes), plan.flops * replays, plan.flops * replays / step_flops});
-  return points;
-}
-
-// The plan of the same run without training.mini_batch_size.
-std::size_t whole_batch_bytes(RecordedRun& run) {
-  Settings settings = run.settings;
-  settings.training.mini_batch_size = 0;
-  return RunVariant(run, std::move(settings)).run().plan.peak_bytes();
-}
-
-double mib(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
-
-}  // namespace
-
-std::string PlanAnswers::text() const {
-  std::string text =
-      formatted("alive at the peak of the workspace, in MiB %34s %9s %9s\n", "forward", "repeated", "backward");
-  for (const AliveLayers& layers : alive) {
-    const std::string name = layers.name + (layers.layers > 1 ? " (" + std::to_string(layers.layers) + ")" : "");
-    text += formatted("  %-64.64s %10.2f %9.2f %9.2f\n", name.c_str(), mib(layers.forward_bytes),
-                      mib(layers.again_bytes), mib(layers.backward_bytes));
-  }
-  if (pieces > 0)
-    text += formatted("a batch in %s: without training.mini_batch_size %34.2f MiB\n", count_of(pieces, "piece").c_str(),
-                      mib(whole_batch_bytes));
-  if (!batches.empty()) text += "largest training batch of a rank that fits\n";
-  for (const Batch& batch : batches) {
-    const std::string samples =
-        batch.largest.samples == 0 ? std::string("none") : readable_count(batch.largest.samples);
-    text += formatted("  %-8s gradient_checkpointing = %-11s %8s%s\n", batch.precision,
-                      ("\"" + std::string(batch.checkpointing) + "\"").c_str(), samples.c_str(),
-                      batch.largest.is_all_rows ? ", all rows" : "");
-  }
-  if (!frontier.empty()) text += "memory against repeated operations\n";
-  for (const FrontierPoint& point : frontier) {
-    text += formatted("  %12.2f MiB %12.3f GFLOP a step  +%.2f %%\n", mib(point.peak_bytes), point.flops * 1e-9,
-                      100.0 * point.share);
-  }
-  return text;
-}
-
-void PlanAnswers::add_to(Json* document) const {
-  Json layers = Json::array(), largest = Json::object(), points = Json::array();
-  for (const AliveLayers& l : alive) {
-    layers.push_back({{"name", l.name},
-                      {"layers", l.layers},
-                      {"forward_bytes", l.forward_bytes},
-                      {"repeated_bytes", l.again_bytes},
-                      {"backward_bytes", l.backward_bytes}});
-  }
-  for (const Batch& batch : batches) largest[batch.precision][batch.checkpointing] = batch.largest.samples;
-  for (const FrontierPoint& point : frontier) {
-    points.push_back(
-        {{"peak_bytes", point.peak_bytes}, {"repeated_flops", point.flops}, {"share_of_step", point.share}});
-  }
-  (*document)["alive_at_peak"] = layers;
-  if (pieces > 0) (*document)["pieces"] = {{"count", pieces}, {"peak_bytes_without", whole_batch_bytes}};
-  if (!batches.empty()) (*document)["largest_batch"] = largest;
-  if (!frontier.empty()) (*document)["frontier"] = points;
-}
-
-PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
-                        bool with_frontier) {
-  PlanAnswers answers;
-  const std::size_t largest = run.session.largest_workspace();
-  answers.alive = alive_at_peak(run.session.graph(largest), run.session.workspace(largest));
-  if (!run.graphs.trains()) return answers;
-  for (const auto& [type, precision] :
-       {std::make_pair("float32", Precision::kFloat32), std::make_pair("bf16", Precision::kBf16)}) {
-    const LargestBatches found = largest_batches_that_fit(run, precision, now, limits);
-    answers.batches.push_back({type, "off", found.off});
-    answers.batches.push_back({type, "selective", found.selective});
-    answers.batches.push_back({type, "fit", found.fit});
-    answers.batches.push_back({type, "full", found.full});
-  }
-  if (run.graphs.has_pieces()) {
-    answers.pieces = pieces_of(run, run.session.graph(run.graphs.of_loss().number).bounds().samples());
-    answers.whole_batch_bytes = whole_batch_bytes(run);
-  }
-  if (with_frontier) answers.frontier = frontier_of(run);
-  return answers;
 }
 
 }  // namespace bascule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answers of `bascule plan` beside the plan itself: how large a batch may be, what is alive at the peak, and what
-// memory costs in operations.
+// The answers of `bascule plan` beside the plan itself: how large a batch may be, what is alive at the peak, what
+// memory costs in operations, and how many ranks suit this machine.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,11 @@
 #include <vector>
 
 #include "src/json/json.h"
+#include "src/machine/machine.h"
+#include "src/machine/proposed_ranks.h"
 #include "src/plan/memory_plan.h"
 #include "src/record/check_fits.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -39,5 +42,14 @@ struct PlanAnswers {
 // with_frontier: ten points are looked for, where something is trained. Throws Error.
 PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
                         bool with_frontier);
+
+// For each of the run's machines, which are taken to be like this one, as many as propose_ranks() says: where the head
+// allows it. nodes, cores: of this machine, as propose_ranks() takes them.
+ProposedRanks propose_ranks_for(const Settings& settings, int machines, const std::vector<NodeFacts>& nodes,
+                                const std::vector<std::int64_t>& cores);
+
+// One line, and members of the document. stated: distributed.world_size.
+std::string ranks_line(const ProposedRanks& proposed, std::int64_t stated);
+void add_ranks(const ProposedRanks& proposed, Json* document);
 
 }  // namespace bascule

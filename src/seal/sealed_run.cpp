@@ -44,6 +44,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   const Arena& arena = memory_->arena();
   loader_.emplace(run.data, run.plan, arena, group);
   tapes_.emplace(run, isa, arena, group);
+  if (run.graphs.trains()) memory_->keep_near(run.session.training().own_memory(), group);
   times->end("loader, threads and tapes");
 
   StartWork work;
@@ -52,6 +53,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (run.settings.machine.lock_memory) memory_->lock();
   if (group.is_first()) {
     memory_->say_small_pages(say);
+    memory_->say_far_pages(say);
     tapes_->say_unpinned(say);
   }
   times->end("memory and weights", work.figures());

@@ -4,14 +4,30 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "src/base/span.h"
+#include "src/base/error.h"
+#include "src/base/mapped_memory.h"
 
 namespace bascule {
 
 SealedMemory::SealedMemory(const MemoryPlan& plan, HugePages pages, Group& group)
     : pages_(pages),
+      near_(nodes_of_own_cores()),
       shared_(plan.shared_bytes > 0 ? group.share(plan.shared_bytes, pages) : SharedMemory()),
       arena_(plan, pages, shared_.data()) {}
+
+// In whole large pages, where there may be any: neighbours round the bound between them to the same place.
+void SealedMemory::keep_near(const std::vector<Span<std::byte>>& own, Group& group) const {
+  if (shared_.bytes() == 0) return;
+  const std::size_t unit = pages_ == HugePages::kOff ? kPage : kHugePage;
+  const auto place_of = [&](const std::byte* at) {
+    return std::min((static_cast<std::size_t>(at - shared_.data()) + unit / 2) / unit * unit, shared_.bytes());
+  };
+  for (const Span<std::byte>& part : own) {
+    const std::size_t begin = place_of(part.begin()), end = place_of(part.end());
+    keep_at_nodes(shared_.data() + begin, end - begin, near_);
+  }
+  meet(group, "memory");  // nobody touches what another has not placed yet
+}
 
 void SealedMemory::touch(StartWork* work, Threads& threads, Group& group) const {
   // First, and so ahead of the weights, which lie at its beginning: reading then meets pages of the better kind. Where
@@ -25,8 +41,10 @@ void SealedMemory::touch(StartWork* work, Threads& threads, Group& group) const 
   work->touch(shared_.memory().subspan(begin, end - begin), pages_, true);
   work->run(threads);
   meet(group, "memory");
-  work->touch(shared_.memory().first(begin), pages_, true);
-  work->touch(shared_.memory().subspan(end, shared_.bytes() - end), pages_, true);
+  // As the others have touched it: large pages formed anew of small ones, which lie at all nodes in turn, would all lie
+  // at the first.
+  work->touch(shared_.memory().first(begin), HugePages::kOff, true);
+  work->touch(shared_.memory().subspan(end, shared_.bytes() - end), HugePages::kOff, true);
 }
 
 void SealedMemory::lock() const {
@@ -48,6 +66,16 @@ void SealedMemory::say_small_pages(void (*say)(const std::string& line)) const {
   };
   check("memory", arena_.memory().size(), large.anonymous, "enabled");
   check("shared memory", shared_.bytes(), large.shared, "shmem_enabled");
+}
+
+void SealedMemory::say_far_pages(void (*say)(const std::string& line)) const {
+  constexpr double kMuch = 0.1;
+  const double share = share_elsewhere(arena_.memory().data(), arena_.memory().size(), near_).value_or(0.0);
+  if (share < kMuch) return;
+  say(
+      formatted("memory: %.0f %% of it lies at memory nodes whose cores are not used: the others have too little free "
+                "(see `bascule bringup`)",
+                100.0 * share));
 }
 
 }  // namespace bascule

@@ -97,6 +97,13 @@ void Training::overlap_reduction(std::size_t bucket_bytes) {
   update_->overlap(blocks, bucket_marks(tape_->steps_until_final(), *layout_, update_->bucket_ends(blocks)));
 }
 
+std::vector<Span<std::byte>> Training::own_memory() const {
+  std::vector<Span<std::byte>> memory = update_->own_memory();
+  memory.push_back({static_cast<std::byte*>(static_cast<void*>(gradients_)),
+                    ring_plan_ ? ring_plan_->bytes : trained_bytes(*layout_)});
+  return memory;
+}
+
 namespace {
 
 constexpr char kTrained[] = "parameters, trained";

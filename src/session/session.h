@@ -69,6 +69,10 @@ class Training {
 
   // After the session's seal().
 
+  // Of the memory that the ranks of a node share, what this rank alone works on, or works on most: its gradients, and
+  // all of Update::own_memory(). After overlap_reduction().
+  std::vector<Span<std::byte>> own_memory() const;
+
   // Before the first step: gradients are summed over the ranks in buckets of so many bytes while the backward part of
   // the tape runs.
   void overlap_reduction(std::size_t bucket_bytes);

@@ -19,7 +19,8 @@ using Report = ReportSettings;
 
 constexpr Key kMachineKeys[] = {
     // [distributed]
-    {"distributed", "world_size", integer<&Distributed::world_size>(1, 65536), kSameProduct, "ranks (processes)"},
+    {"distributed", "world_size", integer<&Distributed::world_size>(1, 65536), kSameProduct,
+     "ranks (processes); bascule plan proposes how many"},
     {"distributed", "distribution_strategy", choice<&Distributed::distribution_strategy>(kStrategies), kFree,
      "how gradients are summed; every strategy gives the same bits"},
     {"distributed", "wire_type", choice<&Distributed::wire_type>(kNumberTypes), kBetweenMachines,

@@ -101,6 +101,33 @@ void Update::overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64
                                              BucketReducer::Work{&sum_bucket, lane_ ? &move_buckets : nullptr, this});
 }
 
+std::vector<Span<std::byte>> Update::own_memory() const {
+  std::vector<Span<std::byte>> memory;
+  const auto add = [&](float* values, std::int64_t count) {
+    std::byte* const begin = static_cast<std::byte*>(static_cast<void*>(values));
+    std::byte* const end = begin + static_cast<std::size_t>(count) * sizeof(float);
+    // Tensors have gaps between them that nobody works on.
+    const bool continues = !memory.empty() && begin >= memory.back().end() && begin <= memory.back().end() + kPage;
+    if (count > 0 && continues) {
+      memory.back() = {memory.back().data(), static_cast<std::size_t>(end - memory.back().data())};
+    } else if (count > 0) {
+      memory.push_back({begin, static_cast<std::size_t>(end - begin)});
+    }
+  };
+  for (const StateRange& range : states_.ranges) {
+    for (const std::int32_t number : updated_) {
+      const std::size_t b = static_cast<std::size_t>(number);
+      add(range.of_block(b), range.shards.blocks[b].count);
+    }
+  }
+  for (float* const range : {averages_, gradients_.size() == 1 ? own_gradients_ : nullptr}) {
+    for (const std::int32_t number : own_.numbers) {
+      if (range != nullptr) add(range + block(number).offset, block(number).count);
+    }
+  }
+  return memory;
+}
+
 void Update::begin(std::int64_t number) noexcept {
   if (lane_) lane_->begin();
   if (reducer_) reducer_->begin(number);

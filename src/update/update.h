@@ -67,6 +67,9 @@ class Update {
   // Before the seal: a range of layout.trained_elements floats, shared by the ranks of a node, which averages the
   // weights.
   void keep_average(float* averages) { averages_ = averages; }
+  // Before the seal, after connect(), keep_average() and overlap(): memory that the ranks of a node share and of which
+  // this rank alone works on these parts: states and averages of its blocks, and their gradients where all share them.
+  std::vector<Span<std::byte>> own_memory() const;
   // Before the seal: sums bucket by bucket from now on. marks: by element of bucket_ends(), see BucketReducer.
   void overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks);
   // Where each bucket of so many blocks ends, in elements of the range.

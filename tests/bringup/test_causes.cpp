@@ -316,6 +316,20 @@ TEST(Evidence, AMemoryIsRemoteFromATenthOn) {
   EXPECT_EQ(evidence_with(11), "11 % of the memory lies at a NUMA node whose cores are not used");
 }
 
+TEST(Evidence, ARankHasRemoteMemoryWhereItsNodeHadTooLittleFree) {
+  BringUp now, saved;
+  const auto evidence = [&] {
+    return evidence_of("remote memory", figure("memory", "core 0", "GB/s", 5.0), now, saved);
+  };
+  EXPECT_EQ(evidence(), "");
+  now.far_share = 0.09;
+  EXPECT_EQ(evidence(), "");
+  now.far_share = 0.11;
+  EXPECT_EQ(evidence(), "11 % of the arena that a rank on the cores of one NUMA node would have lies at other nodes");
+  saved.far_share = 0.11;  // so it was in the profile
+  EXPECT_EQ(evidence(), "");
+}
+
 TEST(Evidence, AnFsyncIsSlowFromTwiceTheTimeOn) {
   const auto evidence_at = [](double milliseconds) {
     BringUp now, saved;

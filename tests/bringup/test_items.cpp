@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -60,6 +61,39 @@ TEST(Items, TheTimeThatAnotherTakesIsNoticed) {
   std::vector<NamedItem> items;
   items.push_back({"test", std::make_unique<Waiting>(bench.cores().front())});
   EXPECT_GT(measure_rounds(bench, items, 2, {}).front().taken.missing, 0.8);
+}
+
+// The cores of this machine as two nodes have them.
+std::vector<CoreFacts> cores_of_two_nodes() {
+  std::vector<CoreFacts> cores = read_cores();
+  for (std::size_t i = 0; i < cores.size(); ++i) cores[i].node = static_cast<std::int64_t>(i % 2);
+  return cores;
+}
+
+TEST(Items, OfSeveralNodesTheCoresOfEachReadTheMemoryOfEach) {
+  Workbench bench(best_isa(), ".", std::size_t{8} << 20, cores_of_two_nodes());
+  if (bench.core_count() < 2) GTEST_SKIP() << "one core";
+  bench.set_seconds(0.0005);
+  ASSERT_EQ(bench.node_arenas().size(), 2u);
+  EXPECT_EQ(bench.node_arenas()[1].node, 1);
+  std::set<std::string> of_nodes;
+  const std::unique_ptr<Item> item = make_memory_item(bench);
+  for (const Probe& probe : item->probes) {
+    if (probe.place.find("node") == std::string::npos) continue;
+    EXPECT_GT(probe.once(), 0.0);
+    of_nodes.insert(probe.name + ", " + probe.place);
+  }
+  EXPECT_EQ(of_nodes, (std::set<std::string>{
+                          "read of memory node 0, cores of node 0", "read of memory node 0, cores of node 1",
+                          "read of memory node 1, cores of node 0", "read of memory node 1, cores of node 1"}));
+}
+
+TEST(Items, OfOneNodeThereIsNoOtherToReadFrom) {
+  std::vector<CoreFacts> cores = cores_of_two_nodes();
+  for (CoreFacts& core : cores) core.node = 0;
+  const Workbench bench(best_isa(), ".", std::size_t{8} << 20, cores);
+  EXPECT_TRUE(bench.node_arenas().empty());
+  EXPECT_FALSE(bench.far_share());
 }
 
 // With one core, both measure the same.

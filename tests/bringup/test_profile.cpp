@@ -21,6 +21,7 @@ BringUp some_bring_up() {
   run.isa = "avx2";
   run.cores = 2;
   run.huge_share = 0.75;
+  run.far_share = 0.25;
   run.machine = read_machine();
   Figure figure;
   figure.item = "memory";
@@ -58,11 +59,54 @@ TEST_F(Profile, ComesBackAsItWas) {
   const BringUp back = read_profile(path_);
   EXPECT_EQ(back.cores, 2);
   EXPECT_EQ(back.huge_share, 0.75);
+  EXPECT_EQ(back.far_share, 0.25);
   ASSERT_EQ(back.figures.size(), 1u);
   EXPECT_EQ(back.figures[0].key(), run.figures[0].key());
   EXPECT_EQ(back.figures[0].rounds, run.figures[0].rounds);
   EXPECT_EQ(back.figures[0].taken.stolen, 0.125);
   EXPECT_EQ(bring_up_json(back, {})["machine"], bring_up_json(run, {})["machine"]);
+}
+
+// Older ones do not say how much of a rank's memory is remote.
+TEST_F(Profile, OfAnOlderVersionIsRead) {
+  std::string text = json_text(bring_up_json(some_bring_up(), {}));
+  const std::size_t begin = text.find("\"far_memory_share\"");
+  text.erase(begin, text.find(',', begin) + 1 - begin);
+  write(text);
+  EXPECT_FALSE(read_profile(path_).far_share);
+}
+
+TEST_F(Profile, ShowsMemoryNodesAndHowManyRanksSuitThem) {
+  BringUp run = some_bring_up();
+  run.machine.nodes.resize(1);
+  run.machine.nodes[0].cores = "0-3";
+  run.machine.process.cores = "0-3";
+  EXPECT_NE(bring_up_text(run, {}).find("memory nodes: 1\nranks of a run here: 1 (this machine has one memory node)\n"),
+            std::string::npos);
+  run.machine.nodes.resize(2);
+  run.machine.nodes[0].cores = "0-1";
+  run.machine.nodes[0].distances = "10 21";
+  run.machine.nodes[1].number = 1;
+  run.machine.nodes[1].cores = "2-3";
+  run.machine.nodes[1].distances = "21 10";
+  for (const int reader : {0, 1}) {
+    for (const int read : {0, 1}) {
+      Figure figure = run.figures[0];
+      figure.name = read_of_node(read);
+      figure.place = cores_of_node(reader);
+      figure.rounds = {reader == read ? 40.0 + reader : 20.0 + reader};
+      run.figures.push_back(figure);
+    }
+  }
+  const std::string line =
+      "memory nodes: 2, distances 10 21; 21 10; cores read 40.5 GB/s of their own node's memory, 20.5 GB/s of "
+      "another's";
+  EXPECT_NE(bring_up_text(run, {}).find(line + "\nranks of a run here: 2 (one for each memory node"), std::string::npos)
+      << bring_up_text(run, {});
+  EXPECT_NE(bring_up_html(run, {}).find("distances 10 21; 21 10"), std::string::npos);
+  EXPECT_EQ(bring_up_json(run, {})["proposed_ranks"]["world_size"].integer(), 2);
+  run.machine.nodes.clear();
+  EXPECT_NE(bring_up_text(run, {}).find("memory nodes: unknown\n"), std::string::npos);
 }
 
 TEST_F(Profile, BitsThatWereNotCheckedAreNotAsRecorded) {

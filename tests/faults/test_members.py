@@ -39,6 +39,7 @@ NAMED_BY_DATA = {
 NOT_KNOWN, LOADED_BEFORE = "null where the kernel does not tell it", "null, or left out, where the steps took samples that had been loaded before"
 ANY_TYPE = {
     "bascule.json: record.machine": NOT_KNOWN, "bascule bringup: machine": NOT_KNOWN, "bascule bringup: large_page_share": NOT_KNOWN,
+    "bascule bringup: far_memory_share": "null where the cores are of one memory node",
     **{place: LOADED_BEFORE for place in ("bascule bench: loader_samples_per_second", "bascule bench: columns[].loader_samples_per_second",
                                           "all_results.json: loader_could_deliver_samples_per_second", "train_results.json: loader_could_deliver_samples_per_second")},
 }

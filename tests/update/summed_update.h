@@ -100,6 +100,8 @@ class SharedModel {
     update_->keep_average(at(4));
   }
   Update& update() { return *update_; }
+  // 1, 2: the first two states; 4: the averages.
+  const float* range(std::size_t number) const { return at(number); }
   // 0: has the bits of the truth; else where it has not. node: this one.
   int differs(const Truth& truth, double norm, int node = 0) const {
     const std::size_t bytes = kAll * sizeof(float);

@@ -40,5 +40,26 @@ TEST(UpdateOfRanks, HasTheBitsOfOneProcessWithTheSumOfAll) {
   }
 }
 
+// Each rank adds one to every number of its own memory: all are then one.
+TEST(UpdateOfRanks, EachWorkAloneOnPartsOfTheStatesAndAveragesThatCoverThem) {
+  for (const int ranks : {2, 3, 7}) {
+    const Ends ends = run_ranks(ranks, [&](const RankPlace& place) {
+      Group group(place, {30, nullptr});
+      SharedModel model(group);
+      if (!group.barrier()) return 1;
+      for (const Span<std::byte>& part : model.update().own_memory()) {
+        float* const values = static_cast<float*>(static_cast<void*>(part.data()));
+        for (std::size_t i = 0; i < part.size() / sizeof(float); ++i) values[i] += 1.0f;
+      }
+      if (!group.barrier()) return 1;
+      for (const std::size_t range : {1, 2, 4}) {
+        if (std::count(model.range(range), model.range(range) + kAll, 1.0f) != kAll) return 2;
+      }
+      return group.leave() ? 0 : 6;
+    });
+    EXPECT_EQ(ends, Ends(static_cast<std::size_t>(ranks), 0)) << ranks;
+  }
+}
+
 }  // namespace
 }  // namespace bascule::test::test_update_ranks
