@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -117,6 +120,25 @@ TEST(Items, AllCoresCountTheBytesOfACopyAsOneCoreDoes) {
   sched_setaffinity(0, sizeof before, &before);
   EXPECT_GT(alone, 0.0);
   EXPECT_GT(together, 0.8 * alone);
+}
+
+// Root may lock all memory, whatever its limit is.
+double locked_within(const Item& item, rlim_t bytes) {
+  const rlimit limit{bytes, bytes};
+  if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0)) return -1.0;
+  for (const Probe& probe : item.probes) {
+    if (probe.name == "locked") return probe.once();
+  }
+  return -1.0;
+}
+
+TEST(ItemsDeathTest, AsMuchIsLockedAsTheLimitOfTheProcessAllows) {
+  Workbench bench(best_isa(), ".", std::size_t{8} << 20);
+  const std::unique_ptr<Item> item = make_page_item(bench);
+  const auto has_locked = [&](rlim_t bytes, double mib) { std::exit(locked_within(*item, bytes) == mib ? 0 : 1); };
+  for (const auto& [kib, mib] : {std::pair{0, 0.0}, {3, 0.0}, {4, 1.0 / 256}, {3 << 10, 2.0}})
+    EXPECT_EXIT(has_locked(rlim_t{1024} * static_cast<rlim_t>(kib), mib), ::testing::ExitedWithCode(0), "")
+        << kib << " KiB";
 }
 
 TEST(Items, AFolderThatCannotBeWrittenIsADiskError) {
