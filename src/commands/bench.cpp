@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
+#include "src/commands/bench_threads.h"
 #include "src/commands/report_error.h"
 #include "src/loader/loader_parts.h"
 #include "src/pictures/picture_decoder.h"
@@ -75,6 +76,8 @@ Settings with_value(Settings settings, const Axis& axis, std::int64_t value) {
   return settings;
 }
 
+std::string simulated_name(int threads) { return std::to_string(threads) + " simulated"; }
+
 MachineLimits limits_with(int threads, const Settings& settings, Isa isa) {
   const GemmType type = settings.model.precision == Precision::kBf16 ? GemmType::kBf16 : GemmType::kFloat32;
   return measure_limits(settings.machine.products, type, kernels_for(isa, settings.machine), threads);
@@ -130,8 +133,24 @@ std::unique_ptr<RecordedRun> record_column(const ColumnSettings& column) {
 }
 
 bool is_simulated(const BenchArguments& arguments, int threads) {
-  return arguments.axis == BenchAxis::kThreads && threads > usable_cores();
+  return arguments.axis == BenchAxis::kThreads && (arguments.simulates || threads > usable_cores());
 }
+
+// Of columns with other numbers of threads. This machine's own where it has as many cores: also of simulated threads.
+class LimitsByThreads {
+ public:
+  LimitsByThreads(const Settings& settings, Isa isa) : settings_(settings), isa_(isa) {}
+  MachineLimits with(int threads, bool simulates) {
+    if (!simulates || threads <= usable_cores()) return limits_with(threads, settings_, isa_);
+    if (!one_thread_) one_thread_ = limits_with(1, settings_, isa_);
+    return limits_of_server(*one_thread_, threads);
+  }
+
+ private:
+  const Settings& settings_;
+  const Isa isa_;
+  std::optional<MachineLimits> one_thread_;  // of all columns with more threads than there are cores
+};
 
 BenchColumn measure(const ColumnSettings& column, const BenchArguments& arguments, Isa isa,
                     const MachineLimits& limits) {
@@ -156,12 +175,13 @@ BenchColumn measure(const ColumnSettings& column, const BenchArguments& argument
                                              static_cast<double>(run->session.layout().trained_elements)
                                        : 0.0;
     limit_by_memory(&steps, batches, update_bytes, limits.gigabytes_per_second);
-    lost = lost_time(steps, run->threads);
+    if (run->threads >= usable_cores()) share_cores_with_loader(&steps, run->threads);
+    lost = lost_time(steps.nodes, static_cast<double>(steps.micro_batches), run->threads);
   }
   BenchColumn figures = figures_of(steps, *run, limits);
   figures.threads = run->threads;
   figures.lost = std::move(lost);
-  figures.name = simulates ? std::to_string(run->threads) + " simulated" : name;
+  figures.name = simulates ? simulated_name(run->threads) : name;
   figures.workers = column.settings.data.dataloader_num_workers;
   figures.batch = batch;
   figures.image_size = reads_pictures(run->data.loader) ? run->opened.inputs.image_side : 0;
@@ -210,10 +230,11 @@ Error nothing_to_evaluate(const DataSettings& data, const std::string& use) {
   return Error(ErrorKind::kSettings, "--use " + use, "the run evaluates nothing", what_to_do);
 }
 
-int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
+BenchDrawing bench_drawing(const BenchArguments& arguments, const Settings& settings) {
   if (!arguments.use.empty() && arguments.use != "draw")
     throw Error(ErrorKind::kSettings, "--use " + arguments.use, "the run draws pictures", "leave it out");
-  const bool can_vary = arguments.axis == BenchAxis::kBatch || arguments.axis == BenchAxis::kSide;
+  const bool can_vary = arguments.axis == BenchAxis::kBatch || arguments.axis == BenchAxis::kSide ||
+                        arguments.axis == BenchAxis::kThreads;
   const char* const option = !arguments.values.empty() && !can_vary ? option_of(arguments.axis)
                              : arguments.new_tokens > 0             ? "--new-tokens"
                                                                     : nullptr;
@@ -223,7 +244,7 @@ int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
   Settings alone = settings;
   alone.distributed.world_size = 1;
   alone.draw.latents_file = {};
-  const Axis& axis = arguments.axis == BenchAxis::kSide ? kAxes[static_cast<int>(BenchAxis::kSide)] : kBatchOfPictures;
+  const Axis& axis = arguments.axis == BenchAxis::kBatch ? kBatchOfPictures : kAxes[static_cast<int>(arguments.axis)];
   std::vector<Settings> columns;
   for (const std::int64_t value : arguments.values) columns.push_back(with_value(alone, axis, value));
   if (columns.empty()) columns.push_back(alone);
@@ -231,29 +252,51 @@ int bench_drawing(const BenchArguments& arguments, const Settings& settings) {
   for (const Settings& own : columns) {
     const std::unique_ptr<RecordedDrawRun> run = record_draw_run(own);
     check_fits(*run, limits_of_plan(own.machine, read_process_limits()));
+    const bool simulates = is_simulated(arguments, run->threads);
     for (const std::string& note : run->notes) {
-      if (names.empty()) say(note);
+      if (names.empty() && !simulates) say(note);
     }
     names.push_back(arguments.values.empty() ? count_of(run->options.batch, "picture")
+                    : simulates              ? simulated_name(run->threads)
                                              : count_of(arguments.values[names.size()], axis.unit));
   }
   BenchDrawing bench;
+  LimitsByThreads limits(settings, isa);
   begin(settings, isa, &bench);
   for (const Settings& own : columns) {
     const std::unique_ptr<RecordedDrawRun> run = record_draw_run(own);
     const std::string& name = names[bench.columns.size()];
-    if (bench.columns.empty()) {
+    const bool simulates = is_simulated(arguments, run->threads);
+    if (bench.columns.empty() || arguments.axis == BenchAxis::kThreads) {
       bench.threads = run->threads;
-      bench.limits = limits_with(run->threads, own, isa);
+      bench.limits = limits.with(run->threads, simulates);
     }
     say("bench: " + std::to_string(arguments.warmup) + " + " + std::to_string(arguments.steps) +
         " replays of each stage, " + name);
-    const MeasuredDrawing measured = measure_drawing(*run, isa, arguments.warmup, arguments.steps);
-    bench.columns.push_back(drawing_figures_of(measured, *run, bench.limits));
+    const MeasuredDrawing measured = measure_drawing(*run, isa, arguments.warmup, arguments.steps, simulates);
+    bench.columns.push_back(drawing_figures_of(measured, *run, bench.limits, simulates));
     bench.columns.back().name = name;
   }
-  std::fputs((arguments.json ? bench_drawing_json(bench) : bench_drawing_text(bench)).c_str(), stdout);
-  return 0;
+  return bench;
+}
+
+Bench bench_steps(const BenchArguments& arguments, const Settings& settings) {
+  const Isa isa = choose_isa(settings);
+  const std::vector<ColumnSettings> columns = columns_of(settings, arguments);
+  Bench bench;
+  begin(settings, isa, &bench);
+  bench.names_engines = arguments.axis == BenchAxis::kWorkers || arguments.values.empty();
+  bench.trains = columns.front().settings.training.do_train;
+  bench.generates = columns.front().settings.training.predict_with_generate && !bench.trains;
+  LimitsByThreads limits(settings, isa);
+  for (const ColumnSettings& column : columns) {
+    if (bench.columns.empty() || arguments.axis == BenchAxis::kThreads) {
+      bench.threads = compute_threads(column.settings.machine, RankPlace{});
+      bench.limits = limits.with(bench.threads, is_simulated(arguments, bench.threads));
+    }
+    bench.columns.push_back(measure(column, arguments, isa, bench.limits));
+  }
+  return bench;
 }
 
 }  // namespace
@@ -263,7 +306,11 @@ const char* option_of(BenchAxis axis) { return kAxes[static_cast<int>(axis)].opt
 int bench_command(const BenchArguments& arguments) {
   const Settings settings = settings_of_run(arguments.settings, model_words);
   refuse_serving(settings);
-  if (settings.draw.is_given) return bench_drawing(arguments, settings);
+  if (settings.draw.is_given) {
+    const BenchDrawing bench = bench_drawing(arguments, settings);
+    std::fputs((arguments.json ? bench_drawing_json(bench) : bench_drawing_text(bench)).c_str(), stdout);
+    return 0;
+  }
   if (arguments.use == "draw" || arguments.axis == BenchAxis::kSide)
     throw Error(ErrorKind::kSettings, arguments.use == "draw" ? "--use draw" : "--side", "the run draws nothing",
                 "name a file with a table [draw]");
@@ -282,28 +329,25 @@ int bench_command(const BenchArguments& arguments) {
   if (is_of_texts && arguments.use != "generate")
     throw Error(ErrorKind::kSettings, arguments.new_tokens > 0 ? "--new-tokens" : "--num-beams",
                 "applies only to --use generate");
-  const Isa isa = choose_isa(settings);
-  const std::vector<ColumnSettings> columns = columns_of(settings, arguments);
-  Bench bench;
-  begin(settings, isa, &bench);
-  bench.names_engines = arguments.axis == BenchAxis::kWorkers || arguments.values.empty();
-  bench.trains = columns.front().settings.training.do_train;
-  bench.generates = columns.front().settings.training.predict_with_generate && !bench.trains;
-  std::optional<MachineLimits> one_thread;  // of all columns that are simulated
-  const auto limits_of = [&](int threads) {
-    if (!is_simulated(arguments, threads)) return limits_with(threads, settings, isa);
-    if (!one_thread) one_thread = limits_with(1, settings, isa);
-    return limits_of_server(*one_thread, threads);
-  };
-  for (const ColumnSettings& column : columns) {
-    if (bench.columns.empty() || arguments.axis == BenchAxis::kThreads) {
-      bench.threads = compute_threads(column.settings.machine, RankPlace{});
-      bench.limits = limits_of(bench.threads);
-    }
-    bench.columns.push_back(measure(column, arguments, isa, bench.limits));
-  }
+  const Bench bench = bench_steps(arguments, settings);
   std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
   return 0;
+}
+
+SimulatedSpeed simulate_speed(const Settings& settings, int threads) {
+  BenchArguments arguments;
+  arguments.warmup = 1;
+  arguments.axis = BenchAxis::kThreads;
+  arguments.values = {threads};
+  arguments.simulates = true;
+  if (settings.draw.is_given) {
+    arguments.steps = 2;
+    const BenchDrawing bench = bench_drawing(arguments, settings);
+    return {simulated_text(bench), column_json(bench.columns.back())};
+  }
+  arguments.steps = 3;
+  const Bench bench = bench_steps(arguments, settings);
+  return {simulated_text(bench), column_json(bench.columns.back())};
 }
 
 }  // namespace bascule

@@ -9,9 +9,13 @@
 namespace bascule {
 namespace {
 
-BenchStage stage_of(const MeasuredStage& measured, const MachineLimits& limits) {
-  const std::vector<NodeTime> nodes = of_one_replay(measured.nodes, static_cast<double>(measured.replays));
-  return {measured.seconds, times_by_kind(nodes, 1.0, &limits), layers_of(nodes, limits)};
+// simulated: so many threads; 0: they are real.
+BenchStage stage_of(MeasuredStage measured, const MachineLimits& limits, int simulated) {
+  const double replays = static_cast<double>(measured.replays);
+  if (simulated > 0) limit_by_memory(&measured, limits.gigabytes_per_second);
+  const std::vector<NodeTime> nodes = of_one_replay(measured.nodes, replays);
+  return {measured.seconds, times_by_kind(nodes, 1.0, &limits), layers_of(nodes, limits),
+          simulated > 0 ? lost_time(measured.nodes, replays, simulated) : std::vector<LostTime>()};
 }
 
 // Pictures/s of a batch whose call and whose decoding take so long.
@@ -43,13 +47,21 @@ void add_stage(std::string* text, const BenchDrawing& bench, const std::string& 
 }
 
 Json stage_json(const BenchStage& stage) {
-  return {
-      {"seconds", stage.seconds}, {"median_seconds", stage.median()},        {"limit_seconds", stage.limit_seconds()},
-      {"flops", stage.flops()},   {"operations", written(stage.operations)}, {"layers", written(stage.layers)}};
+  return {{"seconds", stage.seconds},
+          {"median_seconds", stage.median()},
+          {"limit_seconds", stage.limit_seconds()},
+          {"flops", stage.flops()},
+          {"operations", written(stage.operations)},
+          {"layers", written(stage.layers)},
+          {"lost", lost_json(stage.lost)}};
 }
 
+}  // namespace
+
 Json column_json(const BenchDrawingColumn& column) {
-  return {{"batch", column.batch},
+  return {{"threads", column.threads},
+          {"simulated", !column.call.lost.empty()},
+          {"batch", column.batch},
           {"height", column.height},
           {"width", column.width},
           {"calls_per_picture", column.calls},
@@ -62,8 +74,6 @@ Json column_json(const BenchDrawingColumn& column) {
           {"resident_bytes", column.resident_bytes}};
 }
 
-}  // namespace
-
 double BenchStage::flops() const {
   double sum = 0.0;
   for (const OperationTime& operation : operations) sum += operation.flops;
@@ -74,15 +84,17 @@ double BenchDrawingColumn::pictures_per_second() const { return rate(*this, call
 double BenchDrawingColumn::ceiling() const { return rate(*this, call.limit_seconds(), decode.limit_seconds()); }
 
 BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const RecordedDrawRun& run,
-                                      const MachineLimits& limits) {
+                                      const MachineLimits& limits, bool simulates) {
+  const int simulated = simulates ? run.threads : 0;
   BenchDrawingColumn column;
+  column.threads = run.threads;
   column.batch = run.options.batch;
   column.height = run.options.height;
   column.width = run.options.width;
   column.calls = static_cast<std::int64_t>(run.program.calls.size());
-  column.encode = stage_of(measured.encode, limits);
-  column.call = stage_of(measured.call, limits);
-  column.decode = stage_of(measured.decode, limits);
+  column.encode = stage_of(measured.encode, limits, simulated);
+  column.call = stage_of(measured.call, limits, simulated);
+  column.decode = stage_of(measured.decode, limits, simulated);
   column.planned_bytes = run.plan.peak_bytes();
   column.resident_bytes = measured.resident_bytes;
   return column;
@@ -114,7 +126,13 @@ std::string bench_drawing_text(const BenchDrawing& bench) {
   text +=
       "  limit and ceiling: arithmetic as fast as matrix products, memory as fast as a copy outside the caches;\n"
       "  an operation on cached data can be faster\n";
-  return text;
+  return text + lost_text(last.call.lost, "call", last.threads);
+}
+
+std::string simulated_text(const BenchDrawing& bench) {
+  const BenchDrawingColumn& column = bench.columns.back();
+  return simulated_speed_text(column.threads, column.pictures_per_second(), column.ceiling(), "pictures/s") +
+         lost_text(column.call.lost, "call", column.threads);
 }
 
 std::string bench_drawing_json(const BenchDrawing& bench) {

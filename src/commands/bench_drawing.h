@@ -8,6 +8,8 @@
 
 #include "src/bringup/machine_limits.h"
 #include "src/commands/bench_figures.h"
+#include "src/commands/bench_threads.h"
+#include "src/json/json.h"
 #include "src/record/recorded_draw_run.h"
 #include "src/seal/measured_steps.h"
 
@@ -18,6 +20,7 @@ struct BenchStage {
   std::vector<double> seconds;  // of each measured replay
   std::vector<OperationTime> operations;
   std::vector<BenchLayers> layers;
+  std::vector<LostTime> lost;  // by threads that are simulated; empty: they are not
 
   double median() const { return median_of(seconds); }
   double limit_seconds() const { return limit_seconds_of(operations); }  // if every operation ran at the limits
@@ -25,7 +28,8 @@ struct BenchStage {
 };
 
 struct BenchDrawingColumn {
-  std::string name;                               // "8 pictures", "768 pixels"
+  std::string name;  // "8 pictures", "768 pixels", "64 simulated"
+  int threads = 1;
   std::int64_t batch = 0, height = 0, width = 0;  // pictures at a time, pixels
   std::int64_t calls = 0;                         // of the UNet for each picture
   BenchStage encode, call, decode;                // of a prompt; of a batch, once; of a picture
@@ -40,9 +44,13 @@ struct BenchDrawing : BenchSubject {
   std::vector<BenchDrawingColumn> columns;
 };
 
+// simulates: the run's threads were simulated; the stages become as slow as the limits of memory.
 BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const RecordedDrawRun& run,
-                                      const MachineLimits& limits);
+                                      const MachineLimits& limits, bool simulates = false);
 std::string bench_drawing_text(const BenchDrawing& bench);
 std::string bench_drawing_json(const BenchDrawing& bench);
+// As of bench_figures.h.
+std::string simulated_text(const BenchDrawing& bench);
+Json column_json(const BenchDrawingColumn& column);
 
 }  // namespace bascule

@@ -31,6 +31,8 @@ namespace {
 
 const char* precision_word(const BenchSubject& subject) { return subject.is_bf16 ? "bf16" : "float32"; }
 
+}  // namespace
+
 Json column_json(const BenchColumn& column) {
   Json json = written(column), phases = Json::object();
   for (int phase = 0; phase < kStepPhases; ++phase)
@@ -45,8 +47,6 @@ Json column_json(const BenchColumn& column) {
     json["decoding"] = {{"seconds", column.decoding.seconds}, {"bytes", column.decoding.bytes}};
   return json;
 }
-
-}  // namespace
 
 std::vector<NodeTime> of_one_replay(std::vector<NodeTime> nodes, double replays) {
   for (NodeTime& node : nodes) node.seconds /= replays;
@@ -221,108 +221,21 @@ std::string bench_text(const Bench& bench) {
     text +=
         "  limit and ceiling: arithmetic as fast as matrix products, memory as fast as a copy outside the caches;\n"
         "  an operation on cached data can be faster, and so can a step of a small model on few samples\n";
-    text += lost_text(bench.columns.back().lost, bench.columns.back().threads);
+    text += lost_text(bench.columns.back().lost, "batch", bench.columns.back().threads);
   }
   return text;
+}
+
+std::string simulated_text(const Bench& bench) {
+  const BenchColumn& column = bench.columns.back();
+  return simulated_speed_text(column.threads, column.median, column.ceiling, "samples/s") +
+         lost_text(column.lost, "batch", column.threads);
 }
 
 std::string bench_json(const Bench& bench) {
   Json columns = Json::array();
   for (const BenchColumn& column : bench.columns) columns.push_back(column_json(column));
   return bench_document(bench, bench.trains ? "training" : bench.generates ? "generation" : "evaluation", columns);
-}
-
-namespace {
-
-constexpr int kSocketCores = 32;
-constexpr double kSocketGigabytes = 300.0;  // a second
-constexpr std::size_t kShownKinds = 8;
-
-// Of all steps that were measured, a mean: without the operations.
-double outside_operations(const MeasuredSteps& steps, double batches) {
-  double seconds =
-      std::accumulate(steps.seconds.begin(), steps.seconds.end(), 0.0) / static_cast<double>(steps.seconds.size());
-  for (const NodeTime& node : steps.nodes) seconds -= batches * node.seconds / static_cast<double>(steps.micro_batches);
-  return seconds;
-}
-
-}  // namespace
-
-MachineLimits limits_of_server(const MachineLimits& one_thread, int threads) {
-  MachineLimits limits = one_thread;
-  limits.float32_gflops_per_second *= threads;
-  limits.bf16_gflops_per_second *= threads;
-  // Of a few threads each has more than its share, as one alone has here.
-  const double share = kSocketGigabytes * threads / kSocketCores;
-  limits.gigabytes_per_second = std::max(share, one_thread.gigabytes_per_second);
-  limits.read_gigabytes_per_second = std::max(share, one_thread.read_gigabytes_per_second);
-  return limits;
-}
-
-void limit_by_memory(MeasuredSteps* steps, double batches, double update_bytes, double gigabytes_per_second) {
-  const double replays = static_cast<double>(steps->micro_batches);
-  double more = 0.0;  // of a step
-  if (update_bytes > 0.0)
-    more += std::max(0.0, update_bytes * 1e-9 / gigabytes_per_second - outside_operations(*steps, batches));
-  for (NodeTime& node : steps->nodes) {
-    const double waits = std::max(0.0, node.bytes * 1e-9 / gigabytes_per_second - node.seconds / replays);
-    node.memory_seconds = waits * replays;
-    node.seconds += node.memory_seconds;
-    more += batches * waits;
-  }
-  for (double& seconds : steps->seconds) seconds += more;
-}
-
-std::vector<LostTime> lost_time(const MeasuredSteps& steps, int threads) {
-  std::map<std::string, LostTime> by_kind;
-  const double replays = static_cast<double>(steps.micro_batches);
-  for (const NodeTime& node : steps.nodes) {
-    LostTime& lost = by_kind[node.kind];
-    lost.name = node.kind;
-    const double all = node.seconds - node.work_seconds / threads;
-    lost.seconds += all / replays;
-    lost.few_tasks += node.few_tasks_seconds / replays;
-    lost.barrier += node.barrier_seconds / replays;
-    lost.memory += node.memory_seconds / replays;
-    lost.last_tasks += (all - node.few_tasks_seconds - node.barrier_seconds - node.memory_seconds) / replays;
-  }
-  std::vector<LostTime> sorted;
-  sorted.reserve(by_kind.size());
-  for (auto& [name, lost] : by_kind) sorted.push_back(std::move(lost));
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const LostTime& a, const LostTime& b) { return a.seconds > b.seconds; });
-  return sorted;
-}
-
-std::string lost_text(const std::vector<LostTime>& lost, int threads) {
-  if (lost.empty()) return "";
-  std::string text = formatted("\n%-26s %13s %13s %13s %13s %13s\n", "lost by batch, ms", "all", "few tasks",
-                               "last tasks", "barrier", "memory");
-  for (std::size_t i = 0; i < std::min(lost.size(), kShownKinds); ++i) {
-    const LostTime& kind = lost[i];
-    text += formatted("  %-24s %13.3f %13.3f %13.3f %13.3f %13.3f\n", kind.name.c_str(), 1e3 * kind.seconds,
-                      1e3 * kind.few_tasks, 1e3 * kind.last_tasks, 1e3 * kind.barrier, 1e3 * kind.memory);
-  }
-  return text + formatted(
-                    "  simulated: the tasks of %d threads, measured one after another and dealt to threads that do "
-                    "not slow each other down;\n"
-                    "  assumed: a core for each, %.1f us until all have noticed the end of a step, %.0f million "
-                    "tasks dealt a second by a group, %.0f GB/s for %d cores\n",
-                    threads, 1e-3 * static_cast<double>(SimulatedThreads{threads}.barrier_ns()),
-                    1e3 / static_cast<double>(SimulatedThreads::kDealNs), kSocketGigabytes, kSocketCores);
-}
-
-Json lost_json(const std::vector<LostTime>& lost) {
-  Json all = Json::array();
-  for (const LostTime& kind : lost) {
-    all.push_back({{"name", kind.name},
-                   {"seconds", kind.seconds},
-                   {"few_tasks_seconds", kind.few_tasks},
-                   {"last_tasks_seconds", kind.last_tasks},
-                   {"barrier_seconds", kind.barrier},
-                   {"memory_seconds", kind.memory}});
-  }
-  return all;
 }
 
 }  // namespace bascule

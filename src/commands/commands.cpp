@@ -35,8 +35,14 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   add_settings(command, &arguments->settings);
   command->add_flag("--frontier", arguments->frontier,
                     "print up to ten plans from the smallest to the one that recomputes nothing");
+  auto threads = std::make_shared<std::int64_t>(0);
   CLI::Option* gib =
       in_range(command->add_option("--memory-gib", *memory, "plan for a machine with this much memory"), 1e-3, 1e6);
+  CLI::Option* counted = as_integer(
+      command->add_option("--threads", *threads,
+                          "plan for a machine with this many cores; also measures a few steps, as `bench --simulate` "
+                          "does, and prints how fast so many threads would be and where they lose time"),
+      1, 1024);
   as_output_file(
       command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
   as_output_file(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));
@@ -44,6 +50,7 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   command->add_flag("--inputs", arguments->inputs, "list in it every file that the run reads")->needs(json);
   command->callback([=] {
     if (gib->count() > 0) arguments->memory_gib = *memory;
+    if (counted->count() > 0) arguments->threads = *threads;
     *chosen = [=] { return plan_command(*arguments); };
   });
 }
@@ -135,7 +142,15 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       {BenchAxis::kThreads, "--threads",
        "a,b,c: one column for each number of compute threads; simulated above the number of cores"},
       {BenchAxis::kSide, "--side", "a,b,c: one column for each side of pictures that are drawn, in pixels"}});
-  for (AxisOption& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
+  CLI::Option* threads = nullptr;
+  for (AxisOption& axis : *axes) {
+    CLI::Option* const option = command->add_option(axis.option, axis.values, axis.help);
+    if (axis.axis == BenchAxis::kThreads) threads = option;
+  }
+  command
+      ->add_flag("--simulate", arguments->simulates,
+                 "with --threads: simulate up to the number of cores too, to compare with what is measured")
+      ->needs(threads);
   command
       ->add_option("--use", arguments->use,
                    "train: measure updates; evaluate: batches of the evaluation; generate: texts written for them; "

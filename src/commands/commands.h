@@ -44,7 +44,7 @@ enum class BenchAxis {
   kSourceLength,    // tokens of a source at most
   kTargetLength,    // tokens of a target at most
   kBeams,           // of a search for texts
-  kThreads,         // compute threads; simulated where there are fewer cores
+  kThreads,         // compute threads; simulated above the number of cores, or with `simulates`
   kSide,            // of pictures that are drawn
 };
 
@@ -56,6 +56,7 @@ struct BenchArguments {
   std::vector<std::int64_t> values;  // one column for each; empty: one column, the file's own
   std::string use;                   // "train", "evaluate", "generate" or "draw"; empty: draw or train, as the run does
   std::int64_t new_tokens = 0;       // every text has so many; 0: as the settings say
+  bool simulates = false;            // of kThreads: also where there are cores enough
   bool json = false;
 };
 
@@ -146,16 +147,20 @@ struct ListArguments {
 int list_command(const ListArguments& arguments);
 
 // `bascule plan FILE`: the memory plan of a run, without loading weights, and what it answers: the largest batch that
-// fits, what is alive at the peak, what memory costs in operations.
+// fits, what is alive at the peak, what memory costs in operations; with `threads` alone also what is measured: the
+// speed on other machines.
 
 struct PlanArguments {
   SettingsSource settings;
   bool json = false;
   bool inputs = false;  // with json: the files that the run reads
   bool frontier = false;
-  std::optional<double> memory_gib;  // of the machine that is planned for, in place of machine.memory_limit_gib
-  std::string unit;                  // a file for a systemd unit of the run; empty: none
-  std::string svg;                   // a file for the picture of the arena; empty: none
+  // Of the machine that is planned for, in place of machine.memory_limit_gib and machine.threads; how fast so many
+  // threads are is simulated.
+  std::optional<double> memory_gib;
+  std::optional<std::int64_t> threads;
+  std::string unit;  // a file for a systemd unit of the run; empty: none
+  std::string svg;   // a file for the picture of the arena; empty: none
 };
 
 // Prints to standard output. Returns 0 if the plan fits the machine (or the memory that is given), 4 if not. Throws

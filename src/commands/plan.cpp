@@ -12,6 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
+#include "src/commands/bench_threads.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/commands.h"
 #include "src/commands/plan_answers.h"
@@ -183,32 +184,46 @@ std::string batches_text(const RecordedService& service) {
                    static_cast<long long>(service.settings.serve.max_concurrent_requests));
 }
 
+// Those of a plan for another number of cores are about this machine.
+void say_notes(const PlanArguments& arguments, const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    if (!arguments.threads) say(note);
+  }
+}
+
 // Writes the files that are asked for, and prints the plan. Returns the exit code of plan_command().
-int print_plan(const PlanArguments& arguments, const PlannedAnswer& run) {
+int print_plan(const PlanArguments& arguments, const Settings& settings, const PlannedAnswer& run) {
   if (!arguments.svg.empty()) {
     const std::size_t largest = run.session.largest_workspace();
     write_output_file(arguments.svg, draw_arena(run.session.graph(largest), run.session.workspace(largest), true));
   }
   if (!arguments.unit.empty()) write_output_file(arguments.unit, run.unit());
   const std::optional<Error> too_large = error_of(run.check_fits);
+  std::optional<SimulatedSpeed> simulated;
+  if (arguments.threads && !too_large) simulated = simulate_speed(settings, static_cast<int>(*arguments.threads));
   if (arguments.json) {
     Json document = plan_json(run.plan, too_large);
     if (run.add_to) run.add_to(&document);
+    if (simulated) document["simulated"] = simulated->column;
     if (arguments.inputs) document["inputs"] = inputs_json(run.inputs());
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
-    std::printf("%s%s", print_memory_plan(run.plan).c_str(), run.text.c_str());
+    std::printf("%s%s%s", print_memory_plan(run.plan).c_str(), run.text.c_str(),
+                simulated ? simulated->text.c_str() : "");
   }
   return too_large ? report_error(*too_large, false) : 0;
 }
 
 int plan_service(const PlanArguments& arguments, const Settings& settings) {
   check_no_frontier(arguments, "is of runs that train: a service keeps nothing for gradients");
+  if (arguments.threads)
+    throw Error(ErrorKind::kSettings, "--threads", "is of runs that train, evaluate or draw", "leave it out");
   const std::unique_ptr<RecordedService> service = record_service(settings);
-  return print_plan(arguments, {service->session, service->plan,
-                                [&] { check_service_memory(arguments, *service, read_process_limits()); },
-                                [&] { return write_socket(arguments, *service, nullptr); },
-                                [&] { return service_inputs(*service); }, batches_text(*service), nullptr});
+  return print_plan(
+      arguments, settings,
+      {service->session, service->plan, [&] { check_service_memory(arguments, *service, read_process_limits()); },
+       [&] { return write_socket(arguments, *service, nullptr); }, [&] { return service_inputs(*service); },
+       batches_text(*service), nullptr});
 }
 
 // With [serve] that of the service behind it, too: each has the memory of its own plan.
@@ -219,7 +234,7 @@ int plan_training(const PlanArguments& arguments, const Settings& settings) {
   const std::unique_ptr<RecordedRun> run =
       record_run(settings, planned_place(settings.distributed, settings.origin), media_engine_builtin(), std::nullopt,
                  NewTokens::kStayInMemory, NewLengths::kAreLimits);
-  for (const std::string& note : run->notes) say(note);
+  say_notes(arguments, run->notes);
   check_data_files(arguments, *run);
   const ProcessLimits now = read_process_limits();
   const std::vector<MemoryLimit> limits = limits_of(arguments, settings, now);
@@ -231,7 +246,7 @@ int plan_training(const PlanArguments& arguments, const Settings& settings) {
   if (service)
     text += "\nthe service of the trained folder\n" + print_memory_plan(service->plan) + batches_text(*service);
   return print_plan(
-      arguments,
+      arguments, settings,
       {run->session, run->plan,
        [&] {
          check_fits(*run, now, limits);
@@ -250,11 +265,11 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
   check_no_frontier(arguments, "is not supported for a run that draws");
   const RankPlace place = planned_place(settings.distributed, settings.origin);
   const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings, place);
-  for (const std::string& note : run->notes) say(note);
+  say_notes(arguments, run->notes);
   const std::string of_ranks = place.is_alone() ? "" : " on each of " + std::to_string(place.world_size) + " ranks";
   const ProposedRanks ranks = proposed_ranks(settings, place.nodes);
   return print_plan(
-      arguments,
+      arguments, settings,
       {run->session, run->plan, [&] { check_fits(*run, limits_of(arguments, settings, read_process_limits())); },
        [&] { return unit_text(*run, unit_place(arguments)); }, [&] { return draw_inputs(*run); },
        formatted("%s of %lld x %lld pixels, %lld at a time%s, %s of the UNet for each picture\n",
@@ -272,6 +287,10 @@ int plan_command(const PlanArguments& arguments) {
   if (arguments.memory_gib) {
     settings.machine.memory_limit_gib = *arguments.memory_gib;
     settings.origin.where.erase("machine.memory_limit_gib");  // errors are not about the file's line
+  }
+  if (arguments.threads) {
+    settings.machine.threads = *arguments.threads;
+    settings.origin.where["machine.threads"] = "--threads";
   }
   const std::string socket_file = settings.serve.is_given ? socket_file_of(arguments.unit) : "";
   std::vector<OutputOption> outputs = outputs_of(arguments);

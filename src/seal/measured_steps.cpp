@@ -222,6 +222,9 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
     measured.nodes = run.session.tape(run.graphs[Use::kEvaluate].number).node_times(measured.rows);
   }
   measured.stream = stream.statistics();
+  measured.loading_seconds = measured.stream.loading_seconds *
+                             static_cast<double>(run.settings.data.dataloader_num_workers) /
+                             static_cast<double>(std::max<std::int64_t>(1, measured.stream.loaded_samples));
   if (simulates) {
     std::fill_n(measured.phases, kStepPhases, std::numeric_limits<double>::quiet_NaN());
     measured.could_deliver = std::numeric_limits<double>::quiet_NaN();
@@ -233,13 +236,16 @@ namespace {
 
 // before(i) is not measured, work(i) is, after the warm-up.
 template <typename Before, typename Work>
-void measure(MeasuredStage* stage, std::int64_t warmup, const Before& before, const Work& work) noexcept {
+void measure(MeasuredStage* stage, const Threads& threads, std::int64_t warmup, const Before& before,
+             const Work& work) noexcept {
   const std::int64_t count = static_cast<std::int64_t>(stage->seconds.size());
   for (std::int64_t i = 0; i < warmup + count; ++i) {
     before(i);
-    const double began = monotonic_seconds();
+    const double began = monotonic_seconds(), gained = threads.simulated_gain();
     work(i);
-    if (i >= warmup) stage->seconds[static_cast<std::size_t>(i - warmup)] = monotonic_seconds() - began;
+    if (i < warmup) continue;
+    stage->seconds[static_cast<std::size_t>(i - warmup)] =
+        monotonic_seconds() - began - (threads.simulated_gain() - gained);
   }
   stage->replays += warmup + count;
 }
@@ -256,25 +262,28 @@ void measure_stages(SealedDrawRun& sealed, const RecordedDrawRun& run, std::int6
   for (std::int64_t place = 0; place < places; ++place) encode(place);  // calls read all of them
   measured->encode.replays = places;
   measure(
-      &measured->encode, warmup, [](std::int64_t) {}, encode);
+      &measured->encode, threads, warmup, [](std::int64_t) {}, encode);
 
   const std::int64_t calls = static_cast<std::int64_t>(run.program.calls.size()), batch = run.options.batch;
   const auto begin = [&](std::int64_t i) {
     for (std::int64_t p = 0; i % calls == 0 && p < batch; ++p)
       drawer.draw_noise(p, static_cast<std::uint64_t>(run.settings.run.seed), static_cast<std::uint64_t>(p));
   };
-  measure(&measured->call, warmup, begin, [&](std::int64_t i) {
+  measure(&measured->call, threads, warmup, begin, [&](std::int64_t i) {
     drawer.call(static_cast<std::size_t>(i % calls), {prompts->data(), prompts->size()}, threads);
   });
   measure(
-      &measured->decode, warmup, [](std::int64_t) {}, [&](std::int64_t i) { (void)sealed.drawer().decode(i % batch); });
+      &measured->decode, threads, warmup, [](std::int64_t) {},
+      [&](std::int64_t i) { (void)sealed.drawer().decode(i % batch); });
   measured->resident_bytes = resident_bytes();
 }
 
 }  // namespace
 
-MeasuredDrawing measure_drawing(RecordedDrawRun& run, Isa isa, std::int64_t warmup, std::int64_t count) {
-  SealedDrawRun sealed(run, isa, [](const std::string&) {});
+MeasuredDrawing measure_drawing(RecordedDrawRun& run, Isa isa, std::int64_t warmup, std::int64_t count,
+                                bool simulates) {
+  SealedDrawRun sealed(
+      run, isa, [](const std::string&) {}, nullptr, simulates);
   MeasuredDrawing measured;
   MeasuredStage* const stages[] = {&measured.encode, &measured.call, &measured.decode};
   for (MeasuredStage* stage : stages) stage->seconds.resize(static_cast<std::size_t>(count));

@@ -35,7 +35,8 @@ struct MeasuredSteps {
   std::vector<NodeTime> nodes;        // seconds summed over micro_batches; work of a mean one
   MeasuredDecoding decoding;
   StreamStatistics stream;
-  double could_deliver = 0.0;  // samples a second, by the loader, during the measurement
+  double could_deliver = 0.0;    // samples a second, by the loader, during the measurement
+  double loading_seconds = 0.0;  // of processor time, for a sample, by the loader's workers
   std::size_t resident_bytes = 0;
 };
 
@@ -57,8 +58,8 @@ struct MeasuredDrawing {
   std::size_t resident_bytes = 0;
 };
 
-// The run's calls follow one another as in a run, from new noise each time that all are done. Throws Error kMemory, and
-// kData for weights that are missing or not finite.
-MeasuredDrawing measure_drawing(RecordedDrawRun& run, Isa isa, std::int64_t warmup, std::int64_t count);
+// The run's calls follow one another as in a run, from new noise each time that all are done. simulates: as above.
+// Throws Error kMemory, and kData for weights that are missing or not finite.
+MeasuredDrawing measure_drawing(RecordedDrawRun& run, Isa isa, std::int64_t warmup, std::int64_t count, bool simulates);
 
 }  // namespace bascule

@@ -41,12 +41,14 @@ Difference difference_in(const std::string& name, const Settings& settings) {
 
 }  // namespace
 
-SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line), Group* group)
+SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line), Group* group,
+                             bool simulates)
     : run_(run),
       alone_(group == nullptr ? std::make_unique<Group>(RankPlace{}, GroupOptions{}) : nullptr),
       group_(group == nullptr ? *alone_ : *group),
       memory_(run.plan, run.settings.machine.huge_pages, group_),
-      threads_(run.threads, run.threads == usable_cores(), &group_.heart(), &group_.position()),
+      threads_(simulates ? Threads(SimulatedThreads{run.threads})
+                         : Threads(run.threads, run.threads == usable_cores(), &group_.heart(), &group_.position())),
       drawer_(run) {
   run_.session.seal(memory_.arena(), run_.plan, kernels_for(isa, run.settings.machine), threads_.count(), &group_);
   load(say);

@@ -21,8 +21,9 @@ class SealedDrawRun {
  public:
   // `say` is told one line of facts at a time. group: of the ranks that the run was recorded for, all together; null:
   // there is one. Throws Error: kMemory, kData for weights that are missing or not finite, kRank where another rank
-  // failed.
-  SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line), Group* group = nullptr);
+  // failed. simulates: the threads are simulated (runtime/simulation.h).
+  SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line), Group* group = nullptr,
+                bool simulates = false);
   SealedDrawRun(const SealedDrawRun&) = delete;
   SealedDrawRun& operator=(const SealedDrawRun&) = delete;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/bench_figures.h"
+#include "src/commands/bench_threads.h"
 
 #include <gtest/gtest.h>
 
@@ -49,6 +49,14 @@ TEST(BenchThreads, AnUpdateIsAsSlowAsMemory) {
   EXPECT_EQ(fast.seconds, (std::vector<double>{1.0, 3.0}));
 }
 
+TEST(BenchThreads, TheLoaderTakesItsShareOfEachCore) {
+  MeasuredSteps steps = steps_of();
+  steps.samples = {10, 20};
+  steps.loading_seconds = 0.5;
+  share_cores_with_loader(&steps, 4);
+  EXPECT_EQ(steps.seconds, (std::vector<double>{1.0 + 10 * 0.5 / 4, 3.0 + 20 * 0.5 / 4}));
+}
+
 TEST(BenchThreads, LostTimeIsWhatWorkDividedByTheThreadsDoesNotExplain) {
   MeasuredSteps steps = steps_of();
   for (NodeTime& node : steps.nodes) {
@@ -56,7 +64,7 @@ TEST(BenchThreads, LostTimeIsWhatWorkDividedByTheThreadsDoesNotExplain) {
     node.few_tasks_seconds = 0.25;
     node.barrier_seconds = 0.125;
   }
-  const std::vector<LostTime> lost = lost_time(steps, 8);
+  const std::vector<LostTime> lost = lost_time(steps.nodes, 4.0, 8);
   ASSERT_EQ(lost.size(), 2u);
   EXPECT_EQ(lost[0].name, "linear");  // the largest first
   EXPECT_DOUBLE_EQ(lost[0].seconds, (2.0 - 0.5) / 4);
@@ -64,7 +72,8 @@ TEST(BenchThreads, LostTimeIsWhatWorkDividedByTheThreadsDoesNotExplain) {
   EXPECT_DOUBLE_EQ(lost[0].barrier, 0.125 / 4);
   EXPECT_DOUBLE_EQ(lost[0].last_tasks, (2.0 - 0.5 - 0.25 - 0.125) / 4);
   EXPECT_EQ(lost[0].memory, 0.0);
-  const std::string text = lost_text({{"linear", 0.015, 0.008, 0.004, 0.002, 0.001}}, 8);
+  const std::string text = lost_text({{"linear", 0.015, 0.008, 0.004, 0.002, 0.001}}, "call", 8);
+  EXPECT_EQ(text.rfind("\nlost by call, ms ", 0), 0u) << text;
   EXPECT_NE(text.find("       15.000         8.000         4.000         2.000         1.000\n"), std::string::npos)
       << text;
 }

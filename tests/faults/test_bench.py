@@ -166,6 +166,34 @@ class Bench(unittest.TestCase):
         self.assertNotIn("slower", done.stderr)  # no note on more threads than this machine has cores
         self.assertIn("--threads: 0 threads", run("bench", settings(self.folder), "--threads", "0").stderr)
 
+    def test_threads_that_there_are_cores_for_are_simulated_where_asked(self):
+        done = run("bench", settings(self.folder), "--steps", 2, "--warmup", 1, "--threads", "1", "--simulate", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        simulated = json.loads(done.stdout)
+        self.assertEqual((simulated["threads"], simulated["simulated"]), (1, True))
+        barriers = [(kind["few_tasks_seconds"], kind["barrier_seconds"]) for kind in simulated["lost"]]
+        self.assertEqual(barriers, [(0, 0)] * len(barriers))  # one thread waits for nobody
+        done = run("bench", settings(self.folder), "--simulate")
+        self.assertEqual(done.returncode, SETTINGS)
+        self.assertIn("--threads", done.stderr)
+
+    def test_a_plan_for_more_threads_says_how_fast_they_would_be(self):
+        toml, threads = settings(self.folder), 16 * len(os.sched_getaffinity(0))
+        planned, here = (json.loads(run("plan", toml, *words, "--json").stdout) for words in (["--threads", threads], []))
+        self.assertNotIn("simulated", here)
+        self.assertEqual(planned["categories"]["thread scratch"], json.loads(run("plan", toml, f"machine.threads={threads}", "--json").stdout)["categories"]["thread scratch"])
+        benched = json.loads(run("bench", toml, "--steps", 3, "--warmup", 1, "--threads", threads, "--json").stdout)["columns"][0]
+        self.assertEqual(set(planned["simulated"]), set(benched))
+        for member in ("threads", "simulated", "batch", "losses", "planned_bytes"):
+            self.assertEqual(planned["simulated"][member], benched[member], member)
+        self.assertEqual({kind["name"] for kind in planned["simulated"]["lost"]}, {kind["name"] for kind in benched["lost"]})
+        done = run("plan", toml, "--threads", threads)
+        self.assertRegex(done.stdout, rf"\n{threads} threads, simulated: [0-9.e+]+ samples/s, [0-9.]+ % of the ceiling, [0-9.e+]+\n")
+        self.assertIn("lost by batch, ms", done.stdout)
+        self.assertNotIn("slower", done.stderr)
+        refused = run("plan", toml, "--threads", threads, "--memory-gib", "0.01", "--json")
+        self.assertEqual((refused.returncode, "simulated" in json.loads(refused.stdout)), (MEMORY, False))
+
     def test_a_batch_of_more_rows_than_there_are_is_named_as_it_is(self):
         rows = self.folder / "rows.jsonl"
         rows.write_text("".join(json.dumps({"image": str(EMOJI / "images/1f004.jpg"), "caption": "a tile"}) + "\n" for _ in range(5)))

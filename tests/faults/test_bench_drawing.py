@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bascule bench` of a run that draws."""
 import json
+import os
 import pathlib
 import tempfile
 import unittest
@@ -62,6 +63,18 @@ class BenchDrawing(unittest.TestCase):
         # A column is the run whose file says so.
         alone = self.bench(drawing(self.folder, prompts='["a cat"]', num_images_per_prompt="1", height="96", width="96"))
         self.assertEqual(alone["planned_bytes"], figures["planned_bytes"])
+
+    def test_threads_are_simulated(self):
+        toml, threads = drawing(self.folder), 16 * len(os.sched_getaffinity(0))
+        real, simulated = self.bench(toml, "--threads", f"1,{threads}")["columns"]
+        self.assertEqual([(column["threads"], column["simulated"]) for column in (real, simulated)], [(1, False), (threads, True)])
+        for stage in STAGES:
+            self.assertEqual(real[stage]["lost"], [])
+            self.assertEqual({kind["name"] for kind in simulated[stage]["lost"]}, {operation["name"] for operation in real[stage]["operations"]})
+        self.assertIn("lost by call, ms", run("bench", toml, "--steps", 1, "--threads", threads).stdout)
+        done = run("plan", toml, "--threads", threads)
+        self.assertRegex(done.stdout, rf"\n{threads} threads, simulated: [0-9.e+]+ pictures/s, ")
+        self.assertIn("lost by call, ms", done.stdout)
 
     def test_weights_are_those_of_the_folder_or_fresh(self):
         model = copy_pipeline(self.folder / "m")

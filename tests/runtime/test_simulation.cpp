@@ -50,6 +50,12 @@ TEST(SimulatedThreads, TakeAsLongAsTheLastOfThemAndSayWhy) {
   EXPECT_NEAR(threads.simulated_gain(), took - simulated, 1e-3);
 }
 
+TEST(SimulatedThreads, WaitForNobodyWhereThereIsOne) {
+  EXPECT_EQ(SimulatedThreads{1}.barrier_ns(), 0u);
+  EXPECT_EQ(SimulatedThreads{16}.barrier_ns(), 2000u);
+  EXPECT_EQ(SimulatedThreads{64}.barrier_ns(), 5000u);
+}
+
 // A task is held up in one replay of three: a simulated step knows what it takes without that, as long as all replays
 // have as many tasks.
 TEST(SimulatedThreads, TakeTheLeastTimeOfReplaysOfAsManyTasks) {

@@ -10,7 +10,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "measure_many_cores"
-# A program that takes a while for the part that the file SLOW names, notes each call, and is as fast as its threads; on one core it is simulated.
+# A program that takes a while for the part that the file SLOW names, notes each call, and is as fast as its threads; simulated ones are faster.
 PROGRAM = """#!{python}
 import json, os, pathlib, sys, time
 folder = pathlib.Path(__file__).parent
@@ -21,16 +21,15 @@ elif words[0] == "bringup":
     print(json.dumps({{"started": "now", "cores": 2, "isa": "avx512", "machine": {{"processor": {{}}, "kernel": {{}}, "caches": []}},
                       "figures": [{{"item": "products", "name": "float32", "place": "all cores", "median": 123.456, "unit": "GFLOP/s"}}]}}))
 else:
-    cores = len(os.sched_getaffinity(0))
     with open(folder / "calls", "a") as calls:
-        print(cores, *words, file=calls)
+        print(*words, file=calls)
     slow = folder / "slow"
     if slow.is_file() and slow.read_text() in " ".join(words):
         time.sleep(60)
-    if (folder / "fails").is_file() and cores > 1:
+    if (folder / "fails").is_file() and "--simulate" not in words:
         sys.exit("bascule: not on this machine")
     threads = int(words[words.index("--threads") + 1])
-    print(json.dumps({{"samples_per_second": {{"median": 100.0 * threads / (1 if cores > 1 or threads == 1 else 0.8)}}, "ceiling_samples_per_second": 125.0 * threads}}))
+    print(json.dumps({{"samples_per_second": {{"median": 100.0 * threads / (0.8 if "--simulate" in words and threads > 1 else 1)}}, "ceiling_samples_per_second": 125.0 * threads}}))
 """
 
 
@@ -56,7 +55,9 @@ class ManyCores(unittest.TestCase):
         done, calls = self.run_tool("--only", "products", "bridgetower-demo")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("products: float32, all cores: 123.5 GFLOP/s", done.stdout)
-        self.assertEqual([call.split()[0] for call in calls if "--threads 2" in call and "config/demo.toml" in call].count("1"), 1)
+        self.assertEqual([("--threads 2" in call, "--simulate" in call) for call in calls].count((True, True)), 1)
+        self.assertIn("bridgetower-demo, float32, 2 threads: measured is 0.800 times simulated, more than 3% off\n", done.stdout)
+        self.assertNotIn("1 threads", done.stdout)
         self.assertIn("| bridgetower-demo | float32 | 2 | 200 | 80.0% | 2.000 | 0.800 | 1.000 | - |", done.stdout)
         document = json.loads((self.folder / "out" / "many_cores.json").read_text())
         self.assertEqual([row["threads"] for row in document["rows"]], [2, 1])
@@ -65,18 +66,25 @@ class ManyCores(unittest.TestCase):
         self.run_tool("--only", "bridgetower-demo-float32-1-measured")
         done, calls = self.run_tool("--only", "bridgetower-demo")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([call for call in calls if "--threads 1" in call], [])
+        self.assertEqual([call for call in calls if "--threads 1 --steps" in call], [])
         self.assertEqual(self.run_tool("--only", "bridgetower-demo")[1:], ([],))
 
+    def test_rounds_measure_all_parts_again(self):
+        done, calls = self.run_tool("--only", "bridgetower-demo", "--rounds", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(calls[:4], calls[4:])
+        document = json.loads((self.folder / "out" / "many_cores.json").read_text())
+        self.assertEqual((len(document["rows"]), len(document["parts"])), (2, 8))
+
     def test_a_part_that_the_end_cuts_off_is_begun_anew_once(self):
-        (self.folder / "slow").write_text("--threads 1")
+        (self.folder / "slow").write_text("--threads 1 --simulate")
         done, _ = self.run_tool("--only", "bridgetower-demo", "--seconds", "3")
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("1 of 3 parts are left", done.stderr)
+        self.assertIn("1 of 4 parts are left", done.stderr)
         done, calls = self.run_tool("--only", "bridgetower-demo", "--seconds", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(calls), 1)
-        self.assertIn("bridgetower-demo-float32-1-measured: not measured: takes longer than 1 s", done.stdout)
+        self.assertIn("bridgetower-demo-float32-1-simulated: not measured: takes longer than 1 s", done.stdout)
 
     def test_a_part_that_fails_leaves_its_reason(self):
         (self.folder / "fails").touch()

@@ -3,6 +3,7 @@
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
+#include "src/graph/operations/even_splits.h"
 
 namespace bascule {
 namespace {
@@ -17,7 +18,7 @@ void launch(const NodeView& node, Launch& l) {
   ActivationBackward* const a = l.kernel(l.kernels.activation_backward,
                                          {l.elements(node[kDX]), nullptr, l.elements(node[kDY]), l.elements(node[kX]),
                                           0, cols, node.as<Activation>(), false},
-                                         by_rows(rows, cols));
+                                         by_rows_evenly(l, rows, cols));
   l.adds(&a->accumulate, node.operand(kDX).access);
 }
 
@@ -29,7 +30,7 @@ enum : std::size_t { kX, kY };
 
 void launch(const NodeView& node, Launch& l) {
   l.kernel(l.kernels.activation_forward, {l.elements(node[kY]), l.elements(node[kX]), 0, node.as<Activation>()},
-           by_elements(node.rows(kX), node.cols(kX)));
+           by_elements_evenly(l, node.rows(kX), node.cols(kX)));
 }
 
 constexpr OperationKind kKind{"activation", cost_by_elements<kX, 25, 8>,
@@ -55,7 +56,7 @@ enum : std::size_t { kDY, kDX };
 
 void launch(const NodeView& node, Launch& l) {
   Scale* const a = l.kernel(l.kernels.scale, {l.at(node[kDX]), l.at(node[kDY]), 0, 1.0f, false},
-                            by_elements(node.rows(kDY), node.cols(kDY)));
+                            by_elements_evenly(l, node.rows(kDY), node.cols(kDY)));
   l.adds(&a->accumulate, node.operand(kDX).access);
 }
 
@@ -74,7 +75,7 @@ void derive(const NodeView& node, Backward& b) {
 
 void launch(const NodeView& node, Launch& l) {
   l.kernel(l.kernels.add, {l.at(node[kY]), l.at(node[kA]), l.at(node[kB]), 0},
-           by_elements(node.rows(kY), node.cols(kY)));
+           by_elements_evenly(l, node.rows(kY), node.cols(kY)));
 }
 
 constexpr OperationKind kKind{"add", cost_by_elements<kY, 1, 12>, launch, derive};
@@ -98,7 +99,7 @@ enum : std::size_t { kX, kY };
 
 void launch(const NodeView& node, Launch& l) {
   Scale* const a = l.kernel(l.kernels.scale, {l.at(node[kY]), l.at(node[kX]), 0, node.as<float>(), false},
-                            by_elements(node.rows(kX), node.cols(kX)));
+                            by_elements_evenly(l, node.rows(kX), node.cols(kX)));
   l.adds(&a->accumulate, node.operand(kY).access);
 }
 
@@ -123,7 +124,7 @@ enum : std::size_t { kX, kY };
 
 void launch(const NodeView& node, Launch& l) {
   l.kernel(l.kernels.to_bf16, {l.at<std::uint16_t>(node[kY]), l.at(node[kX]), 0},
-           by_elements(node.rows(kX), node.cols(kX)));
+           by_elements_evenly(l, node.rows(kX), node.cols(kX)));
 }
 
 constexpr OperationKind kKind{"round_to_bf16", cost_by_elements<kX, 8, 8>, launch, nullptr, nullptr, places(kY)};
@@ -210,9 +211,10 @@ enum : std::size_t { kDY, kY, kNorm, kDX };
 void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kY);
   const std::int64_t cols = node.cols(kY);
-  NormalizeBackward* const a = l.kernel(
-      l.kernels.normalize_backward,
-      {l.at(node[kDX]), l.at(node[kDY]), l.at(node[kY]), l.at(node[kNorm]), 0, cols, false}, by_rows(rows, cols));
+  NormalizeBackward* const a =
+      l.kernel(l.kernels.normalize_backward,
+               {l.at(node[kDX]), l.at(node[kDY]), l.at(node[kY]), l.at(node[kNorm]), 0, cols, false},
+               by_rows_evenly(l, rows, cols));
   l.adds(&a->accumulate, node.operand(kDX).access);
 }
 
@@ -224,7 +226,7 @@ enum : std::size_t { kX, kY, kNorm };
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t cols = node.cols(kX);
   l.kernel(l.kernels.normalize_forward, {l.at(node[kY]), l.at(node[kNorm]), l.at(node[kX]), 0, cols},
-           by_rows(node.rows(kX), cols));
+           by_rows_evenly(l, node.rows(kX), cols));
 }
 
 constexpr OperationKind kKind{"normalize", cost_by_elements<kX, 3, 8>, launch,
@@ -262,7 +264,7 @@ void launch(const NodeView& node, Launch& l) {
   a.cols = node.cols(kDY);
   a.kind = attributes.activation;
   a.half = attributes.half;
-  GateBackward* const stored = l.kernel(l.kernels.gate_backward, a, by_rows(node.rows(kX), node.cols(kX)));
+  GateBackward* const stored = l.kernel(l.kernels.gate_backward, a, by_rows_evenly(l, node.rows(kX), node.cols(kX)));
   l.operand(&stored->row_keys, node[kKeys]);
   l.dropout(&stored->dropout, attributes.dropout);
 }
@@ -291,7 +293,7 @@ void launch(const NodeView& node, Launch& l) {
   a.cols = node.cols(kY);
   a.kind = attributes.activation;
   a.half = attributes.half;
-  GateForward* const stored = l.kernel(l.kernels.gate_forward, a, by_rows(node.rows(kX), node.cols(kX)));
+  GateForward* const stored = l.kernel(l.kernels.gate_forward, a, by_rows_evenly(l, node.rows(kX), node.cols(kX)));
   l.operand(&stored->row_keys, node[kKeys]);
   l.dropout(&stored->dropout, attributes.dropout);
 }

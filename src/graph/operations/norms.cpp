@@ -7,6 +7,7 @@
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
+#include "src/graph/operations/even_splits.h"
 
 namespace bascule {
 namespace {
@@ -183,7 +184,7 @@ struct NormOperation {
     a.beta = l.at(node[kBias]);
     a.cols = node.cols(kX);
     a.epsilon = attributes.epsilon;
-    RowNormForward* const stored = l.kernel(Kind::forward(l.kernels), a, by_rows(node.rows(kX), a.cols));
+    RowNormForward* const stored = l.kernel(Kind::forward(l.kernels), a, by_rows_evenly(l, node.rows(kX), a.cols));
     l.operand(&stored->row_keys, node[kKeys]);
     l.dropout(&stored->dropout, attributes.dropout);
   }
