@@ -37,6 +37,8 @@
 namespace bascule {
 namespace {
 
+double mib(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
+
 // What a kind of run answers about its plan.
 struct PlannedAnswer {
   const Session& session;
@@ -178,10 +180,23 @@ void check_service_memory(const PlanArguments& arguments, const RecordedService&
 }
 
 std::string batches_text(const RecordedService& service) {
-  return formatted("batches of at most %lld rows of %lld inputs; inputs of at most %lld tokens, %lld at a time\n",
-                   static_cast<long long>(service.room.tokens), static_cast<long long>(service.room.texts),
-                   static_cast<long long>(service.model->longest()),
-                   static_cast<long long>(service.settings.serve.max_concurrent_requests));
+  std::string text =
+      formatted("batches of at most %lld rows of %lld inputs; inputs of at most %lld tokens, %lld at a time\n",
+                static_cast<long long>(service.room.tokens), static_cast<long long>(service.room.texts),
+                static_cast<long long>(service.model->longest()),
+                static_cast<long long>(service.settings.serve.max_concurrent_requests));
+  if (const std::size_t workers = service.workers.size(); workers > 1)
+    text += formatted("%zu workers with %d threads together: each has %.2f MiB of its own, all share %.2f MiB\n",
+                      workers, service.threads, mib(service.plan.arena_bytes), mib(service.plan.shared_bytes));
+  return text;
+}
+
+// arena_bytes: of each; shared_bytes: of all together.
+void add_workers(const RecordedService& service, Json* document) {
+  (*document)["workers"] = {{"count", service.workers.size()},
+                            {"threads", service.threads},
+                            {"arena_bytes", service.plan.arena_bytes},
+                            {"shared_bytes", service.plan.shared_bytes}};
 }
 
 // Those of a plan for another number of cores are about this machine.
@@ -223,7 +238,7 @@ int plan_service(const PlanArguments& arguments, const Settings& settings) {
       arguments, settings,
       {service->session, service->plan, [&] { check_service_memory(arguments, *service, read_process_limits()); },
        [&] { return write_socket(arguments, *service, nullptr); }, [&] { return service_inputs(*service); },
-       batches_text(*service), nullptr});
+       batches_text(*service), [&](Json* document) { add_workers(*service, document); }});
 }
 
 // With [serve] that of the service behind it, too: each has the memory of its own plan.
@@ -257,7 +272,9 @@ int plan_training(const PlanArguments& arguments, const Settings& settings) {
        [&](Json* document) {
          answers.add_to(document);
          add_ranks(ranks, document);
-         if (service) (*document)["service"] = plan_json(service->plan, error_of(service_fits));
+         if (!service) return;
+         (*document)["service"] = plan_json(service->plan, error_of(service_fits));
+         add_workers(*service, &(*document)["service"]);
        }});
 }
 

@@ -43,8 +43,9 @@ std::string ready_line(const RecordedService& recorded, const Service& service) 
   const TextRoom& room = service.batch_room();
   std::snprintf(rows, sizeof rows, "%.4g ms for a batch of %lld rows",
                 1e-6 * service.row_ns() * static_cast<double>(room.tokens), static_cast<long long>(room.tokens));
-  return "bascule: serve: READY: " + recorded.name + " at " + service.address() + ", " + rows + ", " +
-         service.digest() + "\n";
+  const std::size_t workers = recorded.workers.size();
+  return "bascule: serve: READY: " + recorded.name + " at " + service.address() + ", " +
+         (workers > 1 ? std::to_string(workers) + " workers, each " : "") + rows + ", " + service.digest() + "\n";
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct UnitRun {
   const Settings& settings;
   MemoryPlan plan;
   std::size_t threads = 1;              // of all ranks
+  std::size_t processes = 1;            // ranks
   std::string last_work = {};           // before a run that is stopped ends, for people
   std::int64_t last_seconds = 0;        // that it may take
   std::vector<std::string> reads = {};  // files and folders
@@ -301,8 +302,8 @@ std::string socket_text(const std::string& name, const std::string& listen) {
   return unit.text();
 }
 
-std::uint64_t most_memory(const MemoryPlan& plan) {
-  return plan.peak_bytes() + memory_tolerance(plan.peak_bytes(), plan.ranks);
+std::uint64_t most_memory(const MemoryPlan& plan, std::size_t processes) {
+  return plan.peak_bytes() + memory_tolerance(plan.peak_bytes(), processes);
 }
 
 UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
@@ -323,7 +324,7 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
   for (const std::string& key : command_line_keys(settings)) facts.start += " " + word(key);
   facts.memory_comment =
       "The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.";
-  facts.memory = std::to_string(most_memory(run.plan));
+  facts.memory = std::to_string(most_memory(run.plan, run.processes));
   facts.cores = cores_of(run, place.cores);
   facts.user_comment = trains ? "The run's folder belongs to a user that exists while the run does."
                               : "The user exists while the service runs; its access log lies here.";
@@ -381,6 +382,7 @@ UnitRun unit_run(const RecordedRun& run) {
   return {run.settings,
           run.plan,
           threads_of_ranks(run),
+          run.plan.ranks,
           bytes > 0 ? "The update under way, and a checkpoint of " + std::to_string(bytes >> 20) +
                           " MiB on a disk that writes 32 MiB a second."
                     : "The batch under way.",
@@ -396,7 +398,7 @@ std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
 
 std::string unit_text(const RecordedDrawRun& run, const UnitPlace& place) {
   const std::int64_t seconds = divide_up(run.options.batch * run.picture_pixels(), kSlowlyDecodedPixels);
-  return text_of(facts_of({run.settings, run.plan, threads_of_ranks(run),
+  return text_of(facts_of({run.settings, run.plan, threads_of_ranks(run), run.plan.ranks,
                            "The call of the UNet under way, or a batch that is being decoded, for which " +
                                std::to_string(seconds) + " s are allowed.",
                            seconds, draw_input_paths(run)},
@@ -416,7 +418,10 @@ ServiceUnits service_units(const RecordedService& service, const RecordedRun* tr
   if (begins_with(listen, kUnixAddress)) listen = path_value(absolute_path(listen.substr(sizeof kUnixAddress - 1)));
   if (begins_with(listen, "localhost:")) listen.replace(0, 9, "127.0.0.1");
   UnitRun run = training != nullptr ? unit_run(*training) : UnitRun{settings, service.plan};
-  if (most_memory(service.plan) > most_memory(run.plan)) run.plan = service.plan;
+  if (most_memory(service.plan, 1) > most_memory(run.plan, run.processes)) {
+    run.plan = service.plan;
+    run.processes = 1;
+  }
   run.threads = std::max(run.threads, static_cast<std::size_t>(service.threads));
   run.reads.push_back(serve.api_key_file.resolved);
   run.name = service.name;

@@ -142,7 +142,7 @@ std::size_t Drawer::bytes() const {
   return const_cast<Drawer*>(this)->cut_memory(nullptr);  // only counts
 }
 
-void Drawer::seal(std::byte* memory, const Session& session) {
+void Drawer::seal(std::byte* memory, const Tapes& tapes) {
   cut_memory(memory);
   const std::int64_t tokens = recorded_.shape.prompt_tokens;
   for (std::int64_t t = 0; t < tokens; ++t) positions_[t] = static_cast<std::int32_t>(t);
@@ -158,9 +158,9 @@ void Drawer::seal(std::byte* memory, const Session& session) {
     const std::int32_t numbers[] = {call.x, call.output, call.next, 0};
     std::copy(std::begin(numbers), std::end(numbers), numbers_ + i * kWord);
   }
-  encode_ = &session.tape(recorded_.encode);
-  noise_ = &session.tape(recorded_.noise);
-  decode_ = &session.tape(recorded_.decode);
+  encode_ = tapes[recorded_.encode].get();
+  noise_ = tapes[recorded_.noise].get();
+  decode_ = tapes[recorded_.decode].get();
   latents_ = noise_->at(recorded_.latents.state);
   timestep_ = noise_->at(recorded_.timestep);
   decoded_latents_ = decode_->at(recorded_.decoded_latents);
@@ -172,7 +172,7 @@ void Drawer::seal(std::byte* memory, const Session& session) {
 void Drawer::seal_alone(const Session& session) {
   memory_.reset(std::aligned_alloc(kCacheLine, align_up(bytes(), kCacheLine)));
   if (memory_ == nullptr) throw std::bad_alloc();
-  seal(static_cast<std::byte*>(memory_.get()), session);
+  seal(static_cast<std::byte*>(memory_.get()), session.tapes());
 }
 
 void Drawer::keep_prompt(std::int64_t place, Span<const std::int32_t> ids, Threads& threads) noexcept {

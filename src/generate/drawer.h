@@ -77,7 +77,7 @@ void write_time_embedding(float* out, const UnetConfig& config, double timestep)
 //
 //   recorded = record_drawing(&session, pipeline, options, program)     record
 //   Drawer drawer(pipeline, recorded, program); drawer.bytes()          plan
-//   drawer.seal(memory, session)                                        seal
+//   drawer.seal(memory, session.tapes())                                seal
 //   drawer.keep_prompt(0, ids, threads); ...                            replay: allocates nothing
 //   drawer.set_noise(picture, noise); ... drawer.call(0, prompts, threads); ... drawer.decode(picture, threads)
 
@@ -92,8 +92,8 @@ class Drawer {
   Drawer(const Pipeline& pipeline, const RecordedDrawing& recorded, const SamplingProgram& program);
 
   std::size_t bytes() const;
-  // memory: bytes(), 64-byte aligned. The session is sealed.
-  void seal(std::byte* memory, const Session& session);
+  // memory: bytes(), 64-byte aligned. tapes: of the session, which is sealed.
+  void seal(std::byte* memory, const Tapes& tapes);
   // The same in memory of its own: for a drawer outside a run.
   void seal_alone(const Session& session);
 

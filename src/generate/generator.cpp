@@ -127,10 +127,10 @@ std::size_t Generator::bytes() const {
   return const_cast<Generator*>(this)->cut_memory(nullptr) + search_.bytes();  // only counts
 }
 
-void Generator::seal(std::byte* memory, const Session& session, bool averaged) {
+void Generator::seal(std::byte* memory, const Tapes& tapes) {
   search_.seal(memory + cut_memory(memory));
-  encode_ = averaged ? &session.averaged_tape(recorded_.encode) : &session.tape(recorded_.encode);
-  decode_ = averaged ? &session.averaged_tape(recorded_.decode) : &session.tape(recorded_.decode);
+  encode_ = tapes[recorded_.encode].get();
+  decode_ = tapes[recorded_.decode].get();
   logits_ = decode_->at(recorded_.logits);
   top_ = decode_->at(recorded_.sums.top);
   log_sum_ = decode_->at(recorded_.sums.log_sum);
@@ -139,7 +139,7 @@ void Generator::seal(std::byte* memory, const Session& session, bool averaged) {
 void Generator::seal_alone(const Session& session) {
   memory_.reset(std::aligned_alloc(kCacheLine, align_up(bytes(), kCacheLine)));
   if (memory_ == nullptr) throw std::bad_alloc();
-  seal(static_cast<std::byte*>(memory_.get()), session);
+  seal(static_cast<std::byte*>(memory_.get()), session.tapes());
 }
 
 // Fills the places of the rows that the search wants decoded. Returns the number of their samples.

@@ -58,7 +58,7 @@ class DecodingWatch {
 //
 //   generation = record_generation(&session, model, bounds, options, precision)   record
 //   Generator generator(generation, options); generator.bytes()                   plan
-//   generator.seal(memory, session)                                               seal
+//   generator.seal(memory, session.tapes())                                       seal
 //   generator.run(batch, threads); generator.search().generated(sample)           replay
 
 // The graphs of a session that generate, and what is read of them.
@@ -84,9 +84,8 @@ class Generator {
   Generator(const RecordedGeneration& recorded, const SearchOptions& options, std::int64_t max_samples);
 
   std::size_t bytes() const;
-  // memory: bytes(), 64-byte aligned. averaged: with the averages in place of the trained parameters. The session is
-  // sealed.
-  void seal(std::byte* memory, const Session& session, bool averaged = false);
+  // memory: bytes(), 64-byte aligned. tapes: of the session, which is sealed.
+  void seal(std::byte* memory, const Tapes& tapes);
   // The same in memory of its own: for a generator outside a run.
   void seal_alone(const Session& session);
 

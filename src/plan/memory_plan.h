@@ -15,7 +15,7 @@ namespace bascule {
 struct PlannedRange {
   std::string name;
   std::size_t bytes = 0;
-  bool shared = false;     // by the ranks of a node: once for all of them
+  bool shared = false;     // by the ranks of a node, or the workers of a service: once for all of them
   std::size_t offset = 0;  // in the arena, or in the memory that ranks share; a multiple of a page
 };
 
@@ -26,7 +26,7 @@ struct MemoryPlan {
   std::vector<PlannedRange> categories;  // in the order of the arena
   std::size_t arena_bytes = 0;           // of one rank
   std::size_t shared_bytes = 0;          // of all ranks of a node together
-  std::size_t ranks = 1;                 // of a node
+  std::size_t ranks = 1;                 // of a node; or workers of a service, which have an arena each like them
   // Memory beside the arenas (estimated): the pages of program and libraries, which the ranks of a node share, and
   // what each process holds itself: graphs and tapes, stacks, oneDNN's primitives.
   std::size_t program_bytes = 0, outside_bytes = 0;

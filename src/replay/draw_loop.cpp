@@ -41,7 +41,7 @@ BatchDrawer::BatchDrawer(RecordedDrawRun& run)
 
 void BatchDrawer::seal(const Arena& arena, Threads& threads) {
   threads_ = &threads;
-  drawer_.seal(arena.at(run_.plan[kDrawingMemory]), run_.session);
+  drawer_.seal(arena.at(run_.plan[kDrawingMemory]), run_.session.tapes());
   std::byte* const memory = arena.at(run_.plan[kPictureMemory]);
   bytes_ = static_cast<std::uint8_t*>(static_cast<void*>(memory));
   digests_ = static_cast<std::uint64_t*>(static_cast<void*>(memory + run_.digests_offset()));

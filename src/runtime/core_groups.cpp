@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace bascule {
@@ -26,6 +27,19 @@ std::map<std::int64_t, std::int64_t> shared_caches(const std::vector<CacheFacts>
     for (const std::int64_t core : sharers) first_of[core] = sharers.front();
   }
   return first_of;
+}
+
+// The threads from `begin` to before `end`.
+CoreGroups part_of(const CoreGroups& groups, int begin, int end) {
+  CoreGroups part;
+  if (!groups.cores.empty()) part.cores.assign(groups.cores.begin() + begin, groups.cores.begin() + end);
+  int first = 0;
+  for (const int size : groups.sizes) {
+    const int shared = std::min(first + size, end) - std::max(first, begin);
+    if (shared > 0) part.sizes.push_back(shared);
+    first += size;
+  }
+  return part;
 }
 
 }  // namespace
@@ -53,6 +67,20 @@ CoreGroups groups_of_cores(int threads, const std::vector<std::int64_t>& allowed
     add_groups(taken, &groups.sizes);
   }
   return groups;
+}
+
+int threads_of(const CoreGroups& groups) { return std::accumulate(groups.sizes.begin(), groups.sizes.end(), 0); }
+
+std::vector<CoreGroups> groups_of_workers(const CoreGroups& groups, int workers) {
+  const std::vector<int> shares =
+      workers == 0 ? groups.sizes : std::vector<int>(static_cast<std::size_t>(workers), threads_of(groups) / workers);
+  std::vector<CoreGroups> of_workers;
+  int first = 0;
+  for (const int share : shares) {
+    of_workers.push_back(part_of(groups, first, first + share));
+    first += share;
+  }
+  return of_workers;
 }
 
 }  // namespace bascule

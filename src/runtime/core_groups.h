@@ -25,4 +25,9 @@ CoreGroups groups_of_cores(int threads, const std::vector<std::int64_t>& allowed
 // For threads that may run anywhere.
 CoreGroups groups_anywhere(int threads);
 
+// The threads of workers that compute apart from one another. workers: a divisor of the number of threads, each has an
+// equal share; 0: each group is a worker.
+std::vector<CoreGroups> groups_of_workers(const CoreGroups& groups, int workers);
+int threads_of(const CoreGroups& groups);
+
 }  // namespace bascule

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <numeric>
 #include <system_error>
 
 #include "src/base/clock.h"
@@ -26,8 +25,10 @@ int pin_to_core(pthread_t thread, int core) {
   return pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
+}  // namespace
+
 // More threads than cores may run anywhere.
-CoreGroups groups_of(int count, bool pin) {
+CoreGroups groups_of_threads(int count, bool pin) {
   cpu_set_t allowed;
   if (!pin || count == 1 || sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < count)
     return groups_anywhere(count);
@@ -38,8 +39,6 @@ CoreGroups groups_of(int count, bool pin) {
   return groups_of_cores(count, cores, read_cores(), read_caches());
 }
 
-}  // namespace
-
 int usable_cores() {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
@@ -47,10 +46,10 @@ int usable_cores() {
 }
 
 Threads::Threads(int count, bool pin, Heartbeat* heart, TapePosition* position)
-    : Threads(groups_of(count, pin), heart, position) {}
+    : Threads(groups_of_threads(count, pin), heart, position) {}
 
 Threads::Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* position)
-    : count_(std::accumulate(groups.sizes.begin(), groups.sizes.end(), 0)),
+    : count_(threads_of(groups)),
       spins_(count_ <= usable_cores() ? kSpins : 0),
       groups_(groups.sizes.size()),
       cores_(groups.cores),

@@ -103,6 +103,8 @@ class Threads {
 
 // How many cores this process may run on (its affinity mask).
 int usable_cores();
+// Of so many threads. pin: on cores that this process may use, where there are enough.
+CoreGroups groups_of_threads(int count, bool pin);
 
 // One step of the compute threads that is no tape's: a call for each of `count` tasks, done by whichever threads are
 // free. Allocates nothing, so it may be used after the seal.

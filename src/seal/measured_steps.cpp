@@ -199,7 +199,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
     TrainingSteps steps(run, sealed, run.session);
     status = run_sealed(steps, stream, threads, warmup, &measured);
   } else if (generator != nullptr) {
-    generator->seal(sealed.memory.arena().at(run.plan[kGenerationMemory]), run.session);
+    generator->seal(sealed.memory.arena().at(run.plan[kGenerationMemory]), run.session.tapes());
     TextRunner runner(*generator);
     EvaluationSteps steps(stream, runner, generator, threads);
     status = run_sealed(steps, stream, threads, warmup, &measured);

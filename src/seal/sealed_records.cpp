@@ -244,7 +244,8 @@ SealedEvaluation::SealedEvaluation(RecordedRun& run, const Arena& arena, Group& 
     runner_ = runner_of(run.session.tape(number), texts, texts ? texts->generator.get() : nullptr);
     of_weights_.emplace(*judge, batch, *runner_, group);
     if (averages_of(run) != nullptr) {
-      averaged_runner_ = runner_of(run.session.averaged_tape(number), texts, texts ? texts->averaged.get() : nullptr);
+      averaged_runner_ =
+          runner_of(*run.session.averaged_tapes()[number], texts, texts ? texts->averaged.get() : nullptr);
       of_average_.emplace(*judge, batch, *averaged_runner_, group);
     }
   }
@@ -255,10 +256,10 @@ SealedEvaluation::SealedEvaluation(RecordedRun& run, const Arena& arena, Group& 
 void SealedEvaluation::seal_texts(RecordedRun& run, const Arena& arena) {
   RecordedTexts& texts = *run.graphs.texts;
   std::byte* memory = arena.at(run.plan[kGenerationMemory]);
-  texts.generator->seal(memory, run.session);
+  texts.generator->seal(memory, run.session.tapes());
   memory += align_up(texts.generator->bytes(), kCacheLine);
   if (texts.averaged) {
-    texts.averaged->seal(memory, run.session, true);
+    texts.averaged->seal(memory, run.session.averaged_tapes());
     memory += align_up(texts.averaged->bytes(), kCacheLine);
   }
   texts.rows->seal(memory);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/error.h"
 
 namespace bascule {
 
@@ -20,43 +21,46 @@ const char* const kOnePixel = reinterpret_cast<const char*>(kOnePixelBytes);
 
 }  // namespace
 
-BatchWorker::BatchWorker(ServedModel& model, Span<ServedInput> inputs, std::int64_t queue_timeout_ns,
-                         std::function<void()> wake)
-    : model_(model),
-      inputs_(inputs),
-      queue_timeout_ns_(queue_timeout_ns),
-      wake_(std::move(wake)),
-      queue_(inputs.size()) {
-  taken_.running.reserve(inputs.size());
-  taken_.dropped.reserve(inputs.size());
-  batch_.reserve(inputs.size());
-  writing_.reserve(inputs.size());
-  done_.reserve(inputs.size());
-  thread_ = std::thread([this] { work(); });
+std::int64_t cost_of(const ServedModel& model, const BatchPace& pace, const ServedInput& input) noexcept {
+  const double written = model.writer() == nullptr ? 0.0 : static_cast<double>(input.most_written);
+  return model.rows(input) + static_cast<std::int64_t>(written * pace.rows_of_token);
 }
 
-BatchWorker::~BatchWorker() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stops_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
+BatchWorker::BatchWorker(const RecordedService& service, std::size_t number, SharedWork& work)
+    : service_(service), model_(*service.model), number_(number), work_(work) {
+  const std::size_t inputs = static_cast<std::size_t>(service.settings.serve.max_concurrent_requests);
+  taken_.running.reserve(inputs);
+  taken_.dropped.reserve(inputs);
+  batch_.reserve(inputs);
+  writing_.reserve(inputs);
+  thread_ = std::thread([this] { live(); });
+}
+
+void BatchWorker::map(std::byte* shared) {
+  threads_ = std::make_unique<Threads>(service_.workers[number_], nullptr, nullptr);
+  arena_ = std::make_unique<Arena>(service_.plan, service_.settings.machine.huge_pages, shared);
+}
+
+void BatchWorker::open(const Tapes& tapes) {
+  const bool has_memory = BatchAnswerer::bytes(model_) > 0;
+  answerer_ = std::make_unique<BatchAnswerer>(model_, tapes, *threads_,
+                                              has_memory ? arena_->at(service_.plan[kBatchMemory]) : nullptr);
 }
 
 // Nanoseconds of a row of the largest batch of such inputs.
-double BatchWorker::row_ns_of(bool has_text, bool has_picture) {
+double BatchWorker::row_ns_of(Span<ServedInput> inputs, bool has_text, bool has_picture) {
   std::int64_t rows = 0, selected = 0;
   const std::int64_t beside = has_picture ? model_.picture_rows() : 0;
   batch_.clear();
-  for (ServedInput& input : inputs_) {
-    const std::int64_t left = room_.tokens - rows - beside;
+  const TextRoom& room = service_.room;
+  for (ServedInput& input : inputs) {
+    const std::int64_t left = room.tokens - rows - beside;
     input.has_picture = has_picture;
     input.tokens = has_text ? std::min(model_.longest(), left) : 0;
-    if (static_cast<std::int64_t>(batch_.size()) == room_.texts || left < 0 || (has_text && input.tokens < 1)) break;
+    if (static_cast<std::int64_t>(batch_.size()) == room.texts || left < 0 || (has_text && input.tokens < 1)) break;
     input.second_begin = input.tokens;
     input.top = input.most_written = 1;
-    const bool has_mask = model_.task() == ServedTask::kWords && selected < room_.selected;
+    const bool has_mask = model_.task() == ServedTask::kWords && selected < room.selected;
     input.picture = {kOnePixel, sizeof kOnePixelBytes};
     std::fill(input.ids, input.ids + input.tokens, has_text ? std::max(0, model_.tokenizer().pad_id()) : 0);
     if (has_mask) input.ids[0] = model_.tokenizer().mask_id();
@@ -68,73 +72,44 @@ double BatchWorker::row_ns_of(bool has_text, bool has_picture) {
   std::int64_t best = 0;
   for (int i = 0; i < 3; ++i) {  // the first finds nothing in caches
     const std::int64_t begun = monotonic_ns();
-    model_.run(batch_.data(), batch_.size());
+    answerer_->run(batch_.data(), batch_.size());
     const std::int64_t took = monotonic_ns() - begun;
     best = best == 0 ? took : std::min(best, took);
   }
   return static_cast<double>(best) / static_cast<double>(rows);
 }
 
-double BatchWorker::measure(const TextRoom& room, double bound_ms) {
-  room_ = room;
-  if (model_.drawer() != nullptr) return row_ns_ = model_.measure_drawing() / static_cast<double>(model_.most_rows());
-  for (const auto& [has_text, has_picture] : {std::pair{true, true}, {false, true}, {true, false}}) {
-    if (model_.answers(has_text, has_picture)) row_ns_ = std::max(row_ns_, row_ns_of(has_text, has_picture));
+BatchPace BatchWorker::measure(Span<ServedInput> inputs) {
+  BatchPace pace;
+  if (model_.drawer() != nullptr) {  // its graphs are measured, and a picture takes long
+    pace.row_ns = answerer_->measure_drawing() / static_cast<double>(model_.most_rows());
+    return pace;
   }
-  if (model_.writer() != nullptr) measure_step();
-  // A request may wait for the batch that is running, and then has its own: each has half of the time.
-  if (bound_ms > 0.0)
-    room_.tokens = std::clamp(static_cast<std::int64_t>(0.5e6 * bound_ms / row_ns_), model_.most_rows(), room.tokens);
-  return row_ns_;
+  if (inputs.empty()) return pace;
+  for (const auto& [has_text, has_picture] : {std::pair{true, true}, {false, true}, {true, false}}) {
+    if (model_.answers(has_text, has_picture))
+      pace.row_ns = std::max(pace.row_ns, row_ns_of(inputs, has_text, has_picture));
+  }
+  if (model_.writer() != nullptr) pace.rows_of_token = measure_step(pace.row_ns);
+  ServedInput* first[] = {&inputs[0]};
+  answerer_->run(first, 1);
+  if (!inputs[0].is_finite)
+    throw Error(ErrorKind::kData, model_.folder(), "the model's numbers are not finite", "its weights may be damaged");
+  return pace;
 }
 
-// The step of as many texts as a batch holds, at their first tokens.
-void BatchWorker::measure_step() noexcept {
+// The step of as many texts as a batch holds, at their first tokens. Returns the rows of a token.
+double BatchWorker::measure_step(double row_ns) noexcept {
   for (ServedInput* input : batch_) input->most_written = model_.written();
-  model_.join(batch_.data(), batch_.size());
+  answerer_->join(batch_.data(), batch_.size());
   constexpr int kSteps = 4;
   const std::int64_t begun = monotonic_ns();
-  for (int i = 0; i < kSteps; ++i) model_.step();
+  for (int i = 0; i < kSteps; ++i) answerer_->step();
   const double step_ns = static_cast<double>(monotonic_ns() - begun) / kSteps;
-  rows_of_token_ = step_ns / row_ns_ / static_cast<double>(batch_.size());
   for (ServedInput* input : batch_) {
-    if (!model_.writer()->finish(input)) model_.writer()->leave(*input);
+    if (!answerer_->writer()->finish(input)) answerer_->writer()->leave(*input);
   }
-}
-
-std::int64_t BatchWorker::cost(const ServedInput& input) const noexcept {
-  const double written = model_.writer() == nullptr ? 0.0 : static_cast<double>(input.most_written);
-  return model_.rows(input) + static_cast<std::int64_t>(written * rows_of_token_);
-}
-
-double BatchWorker::predicted_wait_ns(const ServedInput* first) noexcept {
-  std::int64_t rows = 0;
-  for (const ServedInput* input = first; input != nullptr; input = input->next) rows += cost(*input);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return row_ns_ * static_cast<double>(queue_.cost() + running_rows_ + rows);
-}
-
-void BatchWorker::admit(ServedInput* first) noexcept {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (ServedInput* input = first; input != nullptr; input = input->next)
-      queue_.push(
-          {static_cast<std::uint32_t>(input - inputs_.data()), model_.rows(*input), input->selected, cost(*input)});
-  }
-  changed_.notify_one();
-}
-
-void BatchWorker::drop(ServedInput* first) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (ServedInput* input = first; input != nullptr; input = input->next) input->is_dropped = true;
-}
-
-std::size_t BatchWorker::take_done(Span<std::uint32_t> numbers) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const std::size_t count = std::min(numbers.size(), done_.size());
-  std::copy_n(done_.begin(), count, numbers.begin());
-  done_.erase(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(count));
-  return count;
+  return step_ns / row_ns / static_cast<double>(batch_.size());
 }
 
 std::int64_t BatchWorker::running_ms() const noexcept {
@@ -142,9 +117,9 @@ std::int64_t BatchWorker::running_ms() const noexcept {
   return since == 0 ? 0 : monotonic_ms() - since;
 }
 
-std::size_t BatchWorker::waiting() noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return queue_.inputs();
+void BatchWorker::set_running(std::int64_t rows) noexcept {
+  work_.running_rows += rows - running_rows_;
+  running_rows_ = rows;
 }
 
 void BatchWorker::mark_ended(ServedInput* input, std::int64_t now) noexcept {
@@ -157,56 +132,62 @@ void BatchWorker::mark_ended(ServedInput* input, std::int64_t now) noexcept {
 // Runs what was taken, without the lock.
 void BatchWorker::run(std::unique_lock<std::mutex>* lock) noexcept {
   batch_.clear();
-  for (const std::uint32_t number : taken_.running) batch_.push_back(&inputs_[number]);
-  running_rows_ = 0;
-  for (const ServedInput* input : batch_) running_rows_ += model_.rows(*input);
+  std::int64_t rows = 0;
+  for (const std::uint32_t number : taken_.running) {
+    batch_.push_back(&work_.inputs[number]);
+    rows += model_.rows(*batch_.back());
+  }
+  set_running(rows);
   lock->unlock();
   const std::int64_t begun = monotonic_ns();
   running_since_ms_ = begun / 1'000'000;
-  model_.run(batch_.data(), batch_.size());
+  answerer_->run(batch_.data(), batch_.size());
   const std::int64_t ended = monotonic_ns();
   lock->lock();
   for (ServedInput* input : batch_) {
     input->begun_ns = begun;
     mark_ended(input, ended);
   }
-  running_rows_ = 0;
+  set_running(0);
   running_since_ms_ = 0;
-  batches_.fetch_add(1, std::memory_order_relaxed);
+  ++work_.batches;
 }
 
 // What was taken joins the texts that are being written, those that nobody waits for leave, and each gets a token.
 void BatchWorker::write(std::unique_lock<std::mutex>* lock) noexcept {
-  const auto number_of = [&](const ServedInput* input) { return static_cast<std::uint32_t>(input - inputs_.data()); };
+  const auto number_of = [&](const ServedInput* input) {
+    return static_cast<std::uint32_t>(input - work_.inputs.data());
+  };
   std::size_t kept = 0;
   for (ServedInput* input : writing_) {
     if (!input->is_dropped) {
       writing_[kept++] = input;
       continue;
     }
-    model_.writer()->leave(*input);
+    answerer_->writer()->leave(*input);
     taken_.dropped.push_back(number_of(input));
   }
   writing_.resize(kept);
   batch_.clear();
-  for (const std::uint32_t number : taken_.running) batch_.push_back(&inputs_[number]);
+  for (const std::uint32_t number : taken_.running) batch_.push_back(&work_.inputs[number]);
   taken_.running.clear();
-  running_rows_ = 0;
   writing_.insert(writing_.end(), batch_.begin(), batch_.end());
-  for (const ServedInput* input : writing_) running_rows_ += cost(*input);
+  std::int64_t rows = 0;
+  for (const ServedInput* input : writing_) rows += cost(*input);
+  set_running(rows);
   if (writing_.empty()) return;
   lock->unlock();
   const std::int64_t begun = monotonic_ns();
   running_since_ms_ = begun / 1'000'000;
   for (ServedInput* input : batch_) input->begun_ns = begun;
-  model_.join(batch_.data(), batch_.size());
-  model_.step();
+  answerer_->join(batch_.data(), batch_.size());
+  answerer_->step();
   const std::int64_t ended = monotonic_ns();
   lock->lock();
   batch_ = writing_;
   kept = 0;
   for (ServedInput* input : batch_) {
-    if (!model_.writer()->finish(input)) {
+    if (!answerer_->writer()->finish(input)) {
       writing_[kept++] = input;
       continue;
     }
@@ -215,47 +196,72 @@ void BatchWorker::write(std::unique_lock<std::mutex>* lock) noexcept {
     taken_.running.push_back(number_of(input));
   }
   writing_.resize(kept);
-  if (writing_.empty()) running_rows_ = 0;
+  if (writing_.empty()) set_running(0);
   running_since_ms_ = 0;
-  batches_.fetch_add(1, std::memory_order_relaxed);
+  ++work_.batches;
 }
 
 // What a batch holds, or there are slots for.
 void BatchWorker::take() noexcept {
-  TextRoom room = room_;
+  TextRoom room = work_.room;
   taken_.running.clear();
   taken_.dropped.clear();
-  if (model_.writer() != nullptr) room.texts = std::min(room.texts, model_.writer()->free_slots());
+  if (answerer_->writer() != nullptr) room.texts = std::min(room.texts, answerer_->writer()->free_slots());
   if (room.texts == 0) return;
-  const std::int64_t latest = monotonic_ns() - queue_timeout_ns_;
-  queue_.take(
+  const std::int64_t latest = monotonic_ns() - work_.queue_timeout_ns;
+  work_.queue.take(
       room,
       [&](std::uint32_t number) {
-        ServedInput& input = inputs_[number];
+        ServedInput& input = work_.inputs[number];
         input.is_late = input.queued_ns < latest;
         return input.is_dropped || input.is_late;
       },
       &taken_);
 }
 
-void BatchWorker::work() noexcept {
-  std::unique_lock<std::mutex> lock(mutex_);
+// A call before the seal.
+void BatchWorker::answer_call(std::unique_lock<std::mutex>* lock) noexcept {
+  const std::function<void(BatchWorker&)>& call = *work_.call;
+  lock->unlock();
+  std::exception_ptr error;
+  try {
+    call(*this);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock->lock();
+  if (work_.error == nullptr) work_.error = error;
+  if (--work_.calling == 0) work_.called.notify_one();
+}
+
+void BatchWorker::live() noexcept {
+  std::size_t calls = 0;
+  std::unique_lock<std::mutex> lock(work_.mutex);
   for (;;) {
-    changed_.wait(lock, [this] { return stops_ || !queue_.is_empty() || !writing_.empty(); });
-    if (stops_) return;
+    work_.changed.wait(
+        lock, [&] { return work_.stops || calls < work_.calls || !work_.queue.is_empty() || !writing_.empty(); });
+    if (work_.stops) break;
+    if (calls < work_.calls) {
+      ++calls;
+      answer_call(&lock);
+      continue;
+    }
     take();
-    if (model_.writer() != nullptr) {
+    if (!work_.queue.is_empty()) work_.changed.notify_one();  // for a worker that has nothing to do
+    if (answerer_->writer() != nullptr) {
       write(&lock);
     } else if (!taken_.running.empty()) {
       run(&lock);
     }
     if (taken_.dropped.empty() && taken_.running.empty()) continue;
-    done_.insert(done_.end(), taken_.dropped.begin(), taken_.dropped.end());
-    done_.insert(done_.end(), taken_.running.begin(), taken_.running.end());
+    work_.done.insert(work_.done.end(), taken_.dropped.begin(), taken_.dropped.end());
+    work_.done.insert(work_.done.end(), taken_.running.begin(), taken_.running.end());
     lock.unlock();
-    wake_();
+    work_.wake();
     lock.lock();
   }
+  lock.unlock();
+  threads_.reset();  // in the thread that has made them
 }
 
 }  // namespace bascule

@@ -1,139 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that computes: takes inputs from the queue, as many as a batch holds, without waiting for more, and runs
-// them. Its constructor belongs before the seal; the rest allocates nothing.
+// A worker of a service: a thread that takes batches of inputs and answers them, with an arena and compute threads of
+// its own, on the cores of its group.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "src/base/span.h"
-#include "src/serve/served_model.h"
+#include "src/runtime/arena.h"
+#include "src/runtime/threads.h"
+#include "src/serve/batch_answerer.h"
+#include "src/serve/input_queue.h"
+#include "src/serve/recorded_service.h"
 
 namespace bascule {
 
-// Inputs that wait for a batch, in the order in which they came. The memory is fixed; one thread at a time.
+class BatchWorker;
 
-// An input, its rows of a batch, and what it takes in all, as so many rows.
-struct WaitingInput {
-  std::uint32_t input = 0;
-  std::int64_t rows = 0, selected = 0, cost = 0;
+// What takes how long: nanoseconds of a row of a batch, and of a text that is written beside others the rows in whose
+// time it gets a token.
+struct BatchPace {
+  double row_ns = 0.0, rows_of_token = 0.0;
 };
 
-// Of a batch: the inputs that run, and those that nobody waits for any more.
-struct TakenInputs {
-  std::vector<std::uint32_t> running, dropped;  // numbers of inputs; with room for all
+// What the workers and the thread of the service share, behind one mutex. What is set before the seal needs none.
+struct SharedWork {
+  explicit SharedWork(std::size_t most_inputs) : queue(most_inputs) { done.reserve(most_inputs); }
+
+  // Set before the seal.
+  Span<ServedInput> inputs;  // by number
+  TextRoom room;
+  BatchPace pace;
+  std::int64_t queue_timeout_ns = 0;
+  std::function<void()> wake;  // called when answers are there
+
+  std::mutex mutex;
+  std::condition_variable changed;  // for the workers
+  InputQueue queue;
+  std::vector<std::uint32_t> done;
+  std::int64_t running_rows = 0;  // of all workers
+  std::uint64_t batches = 0;
+  bool stops = false;
+  // Before the seal: what each worker calls once, how often there was such a call, and who has not come back from it.
+  const std::function<void(BatchWorker&)>* call = nullptr;
+  std::size_t calls = 0, calling = 0;
+  std::exception_ptr error;  // the first
+  std::condition_variable called;
 };
 
-class InputQueue {
- public:
-  // Before the seal.
-  explicit InputQueue(std::size_t most_inputs) : waiting_(most_inputs) {}
-
-  bool is_empty() const noexcept { return count_ == 0; }
-  std::size_t inputs() const noexcept { return count_; }
-  std::int64_t cost() const noexcept { return cost_; }  // of all that wait
-
-  // There is room.
-  void push(const WaitingInput& input) noexcept {
-    waiting_[(first_ + count_++) % waiting_.size()] = input;
-    cost_ += input.cost;
-  }
-
-  // Takes from the front what one batch holds: at least one input, none before its turn. is_dropped(input): it is
-  // taken, and not run.
-  template <typename IsDropped>
-  void take(const TextRoom& room, const IsDropped& is_dropped, TakenInputs* taken) noexcept {
-    taken->running.clear();
-    taken->dropped.clear();
-    std::int64_t rows = 0, selected = 0;
-    while (count_ > 0) {
-      const WaitingInput& next = waiting_[first_];
-      const bool is_idle = is_dropped(next.input);
-      const bool is_first = taken->running.empty();
-      const bool fits = static_cast<std::int64_t>(taken->running.size()) < room.texts &&
-                        rows + next.rows <= room.tokens && selected + next.selected <= room.selected;
-      if (!is_idle && !is_first && !fits) return;
-      (is_idle ? taken->dropped : taken->running).push_back(next.input);
-      if (!is_idle) {
-        rows += next.rows;
-        selected += next.selected;
-      }
-      cost_ -= next.cost;
-      first_ = (first_ + 1) % waiting_.size();
-      --count_;
-    }
-  }
-
- private:
-  std::vector<WaitingInput> waiting_;  // a ring
-  std::size_t first_ = 0, count_ = 0;
-  std::int64_t cost_ = 0;
-};
+// Rows of a batch that take as long as the input.
+std::int64_t cost_of(const ServedModel& model, const BatchPace& pace, const ServedInput& input) noexcept;
 
 class BatchWorker {
  public:
-  // inputs: of the service, by number; outlive this. wake: called by the thread when answers are there.
-  BatchWorker(ServedModel& model, Span<ServedInput> inputs, std::int64_t queue_timeout_ns, std::function<void()> wake);
-  // All inputs have been answered.
-  ~BatchWorker();
+  // service, work: outlive this. number: of the service's workers.
+  BatchWorker(const RecordedService& service, std::size_t number, SharedWork& work);
+  // SharedWork::stops, and all inputs have been answered.
+  ~BatchWorker() { thread_.join(); }
   BatchWorker(const BatchWorker&) = delete;
   BatchWorker& operator=(const BatchWorker&) = delete;
 
-  // Before the seal, and before anything is admitted: runs batches of that room, and sets how large they may be, where
-  // the answers to a batch shall come within bound_ms (0: no bound). Returns the nanoseconds of a row. A token that is
-  // written takes the time of a number of rows.
-  double measure(const TextRoom& room, double bound_ms);
-  const TextRoom& room() const { return room_; }
+  std::size_t number() const { return number_; }
 
-  // The service's thread.
+  // Before the seal, in its thread (BatchWorkers::each). Throw Error and std::system_error.
 
-  // Nanoseconds until inputs that come now would be computed; first: null: none.
-  double predicted_wait_ns(const ServedInput* first) noexcept;
-  // The inputs of a request, for which there is room.
-  void admit(ServedInput* first) noexcept;
-  // Those that have not begun are left out.
-  void drop(ServedInput* first) noexcept;
-  // Moves finished inputs, those that were left out among them. Returns how many.
-  std::size_t take_done(Span<std::uint32_t> numbers) noexcept;
-  std::size_t waiting() noexcept;
-  // For how long the batch that runs has been running; 0: none is.
+  // Starts its compute threads, and maps its arena; shared: what all arenas share, or null.
+  void map(std::byte* shared);
+  const Arena& arena() const { return *arena_; }
+  Threads& threads() { return *threads_; }
+  // After the session's seal with the arena.
+  void open(const Tapes& tapes);
+  // Runs batches of these inputs, of which there may be none, and answers one: the later ones find pages and caches as
+  // it does. Throws where the model's numbers are not finite.
+  BatchPace measure(Span<ServedInput> inputs);
+
+  // For how long the batch that runs has been running; 0: none is. Any thread.
   std::int64_t running_ms() const noexcept;
-  std::uint64_t batches() const noexcept { return batches_.load(std::memory_order_relaxed); }
 
  private:
-  void work() noexcept;
+  void live() noexcept;
+  void answer_call(std::unique_lock<std::mutex>* lock) noexcept;
+  double row_ns_of(Span<ServedInput> inputs, bool has_text, bool has_picture);
+  double measure_step(double row_ns) noexcept;
+  void take() noexcept;
   void run(std::unique_lock<std::mutex>* lock) noexcept;
   void write(std::unique_lock<std::mutex>* lock) noexcept;
-  void take() noexcept;
-  double row_ns_of(bool has_text, bool has_picture);
-  void measure_step() noexcept;
-  std::int64_t cost(const ServedInput& input) const noexcept;
+  void set_running(std::int64_t rows) noexcept;
+  std::int64_t cost(const ServedInput& input) const noexcept { return cost_of(model_, work_.pace, input); }
   void mark_ended(ServedInput* input, std::int64_t now) noexcept;
 
-  ServedModel& model_;
-  const Span<ServedInput> inputs_;
-  const std::int64_t queue_timeout_ns_;
-  const std::function<void()> wake_;
-  TextRoom room_;
-  double row_ns_ = 0.0;
-  double rows_of_token_ = 0.0;  // of a text that is written beside others
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  InputQueue queue_;
+  const RecordedService& service_;
+  const ServedModel& model_;
+  const std::size_t number_;
+  SharedWork& work_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Threads> threads_;
+  std::unique_ptr<BatchAnswerer> answerer_;
   TakenInputs taken_;
   std::vector<ServedInput*> batch_;
   std::vector<ServedInput*> writing_;  // texts, in slots
-  std::vector<std::uint32_t> done_;
   std::int64_t running_rows_ = 0;
-  std::atomic<std::uint64_t> batches_{0};
   std::atomic<std::int64_t> running_since_ms_{0};
-  bool stops_ = false;
   std::thread thread_;
 };
 

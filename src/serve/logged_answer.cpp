@@ -103,7 +103,7 @@ ComputedAnswer compute_answer(Settings settings, const LoggedAnswer& logged, con
   serve.listen = "";
   serve.api_key_file = serve.access_log = {};
   serve.access_log_requests = false;
-  serve.max_connections = 1;
+  serve.max_connections = serve.workers = 1;
   serve.payload_limit = std::max(serve.payload_limit, static_cast<std::int64_t>(body.size()));
   serve.latency_bound_ms = 0.0;
   serve.queue_timeout_seconds = serve.request_timeout_seconds = serve.idle_timeout_seconds = kLongestWaitSeconds;

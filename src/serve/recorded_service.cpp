@@ -12,10 +12,10 @@
 #include "src/checkpoint/hf_folder.h"
 #include "src/files/input_file.h"
 #include "src/http/listening_socket.h"
-#include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
 #include "src/serve/access_log.h"
 #include "src/serve/answer_text.h"
+#include "src/serve/batch_answerer.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {
@@ -120,6 +120,24 @@ void plan_connections(RecordedService* service) {
   add_endpoints(service);
 }
 
+int threads_of_service(const Settings& settings) {
+  return settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads)
+                                      : threads_within(read_process_limits(), usable_cores(), 1);
+}
+
+// The threads of each worker. Those of one worker may run anywhere, beside the service's own.
+std::vector<CoreGroups> workers_of_service(const Settings& settings) {
+  constexpr int kLeastOfSeveral = 16;
+  const int threads = threads_of_service(settings), workers = static_cast<int>(settings.serve.workers);
+  if (workers == 1 || (workers == 0 && threads < kLeastOfSeveral)) return {groups_anywhere(threads)};
+  if (workers > 0 && threads % workers != 0)
+    throw Error(ErrorKind::kSettings, where_written(settings, "serve.workers"),
+                "serve.workers = " + std::to_string(workers) + " does not divide the " + count_of(threads, "thread") +
+                    " that compute",
+                "write a divisor of " + std::to_string(threads) + ", or change machine.threads");
+  return groups_of_workers(groups_of_threads(threads, threads == usable_cores()), workers);
+}
+
 // A batch that could never hold the longest input would let it wait forever.
 void check_batch(const RecordedService& service) {
   const std::int64_t tokens = service.settings.serve.max_batch_tokens, longest = service.model->most_rows();
@@ -141,9 +159,9 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   service->name = settings.serve.served_model_name;
   if (service->name.empty()) service->name = std::filesystem::path(absolute_path(folder)).filename().string();
   check_batch(*service);
-  service->threads = settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads)
-                                                  : threads_within(read_process_limits(), usable_cores(), 1);
-  const TextWriter* const writer = service->model->writer();
+  service->threads = threads_of_service(settings);
+  service->workers = workers_of_service(settings);
+  const ServedWriter* const writer = service->model->writer();
   const std::int64_t least_rows = service->model->reads_texts() ? 1 : service->model->picture_rows();
   const std::int64_t texts = std::min({settings.serve.max_batch_requests, settings.serve.max_batch_tokens / least_rows,
                                        writer == nullptr ? settings.serve.max_batch_requests : writer->slots()});
@@ -154,9 +172,14 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   service->text_bytes = static_cast<std::size_t>(std::min(settings.serve.payload_limit, kMostTextBytes));
   service->model->record(&service->session, service->room, model.precision);
   plan_connections(service.get());
-  std::vector<PlannedRange> ranges = service->session.plan(service->threads);
-  ranges.push_back({kRequestMemory, ServiceMemory(*service, nullptr).bytes()});
-  service->plan = make_memory_plan(std::move(ranges), kProcessBytes);
+  const std::size_t workers = service->workers.size();
+  int most_threads = 0;  // of a worker
+  for (const CoreGroups& cores : service->workers) most_threads = std::max(most_threads, threads_of(cores));
+  std::vector<PlannedRange> ranges = service->session.plan(most_threads, static_cast<int>(workers));
+  ranges.push_back({kRequestMemory, ServiceMemory(*service, nullptr).bytes(), workers > 1});
+  if (const std::size_t bytes = BatchAnswerer::bytes(*service->model); bytes > 0)
+    ranges.push_back({kBatchMemory, bytes});
+  service->plan = make_memory_plan(std::move(ranges), kProcessBytes, 0, workers);
   service->plan.program_bytes = kProgramBytes;
   const ServeSettings& serve = settings.serve;
   service->plan.server_bytes =
@@ -170,6 +193,7 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
 }
 
 void check_service_address(const Settings& settings) {
+  (void)workers_of_service(settings);
   try_listening(settings.serve.listen, !key_of_file(settings).empty() || settings.serve.allow_remote_without_key);
 }
 
@@ -196,10 +220,12 @@ void check_service_fits(const RecordedService& service, const ProcessLimits& lim
   const std::size_t limit = gib > 0.0 ? static_cast<std::size_t>(gib * 1073741824.0) : limits.memory_bytes;
   const std::size_t needed = service.plan.peak_bytes();
   if (needed <= limit) return;
-  throw Error(ErrorKind::kMemory, where_written(service.settings, "machine.memory_limit_gib"),
-              "needs " + std::string(readable_bytes(needed).c_str()) + ", and " +
-                  (gib > 0.0 ? own_limit : limits.memory_owner) + " has " + readable_bytes(limit).c_str(),
-              "lower serve.max_batch_tokens, serve.max_concurrent_requests or serve.payload_limit");
+  throw Error(
+      ErrorKind::kMemory, where_written(service.settings, "machine.memory_limit_gib"),
+      "needs " + std::string(readable_bytes(needed).c_str()) + ", and " +
+          (gib > 0.0 ? own_limit : limits.memory_owner) + " has " + readable_bytes(limit).c_str(),
+      "lower serve.max_batch_tokens, serve.max_concurrent_requests or serve.payload_limit" +
+          std::string(service.workers.size() > 1 ? ", or serve.workers, each of which has memory of its own" : ""));
 }
 
 }  // namespace bascule

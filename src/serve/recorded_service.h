@@ -15,6 +15,7 @@
 #include "src/http/http_server.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
+#include "src/runtime/core_groups.h"
 #include "src/serve/served_model.h"
 #include "src/serve/text_batch.h"
 #include "src/session/session.h"
@@ -24,6 +25,9 @@ namespace bascule {
 
 // The category of its plan beside the session's: inputs with their answers, requests, texts.
 inline constexpr char kRequestMemory[] = "requests";
+// And of each worker, where a batch needs more than its graph: the decoder of pictures and their pixels, and what
+// belongs to texts that are written or pictures that are drawn.
+inline constexpr char kBatchMemory[] = "batches";
 
 // What there is to ask for: HttpEndpoint::kind.
 enum class ServedEndpoint : int {
@@ -44,17 +48,18 @@ struct RecordedService {
   std::string name;  // of the model, in answers
   std::unique_ptr<ServedModel> model;
   Session session;
-  int threads = 0;
-  TextRoom room;               // of a batch
-  std::size_t text_bytes = 0;  // of a text, at most
-  HttpSettings http;           // without the headers, which need the weights
+  int threads = 0;                  // of all workers
+  std::vector<CoreGroups> workers;  // the threads of each
+  TextRoom room;                    // of a batch
+  std::size_t text_bytes = 0;       // of a text, at most
+  HttpSettings http;                // without the headers, which need the weights
   MemoryPlan plan;
 
   ServedEndpoint endpoint(std::size_t number) const { return static_cast<ServedEndpoint>(http.endpoints[number].kind); }
 };
 
 // What its requests need, cut from one range of the plan: inputs with their answers, and room for one text that becomes
-// tokens, or for the pictures of a batch and their decoder.
+// tokens.
 class ServiceMemory {
  public:
   // memory: of bytes(), in which all pointers then lie; null: only bytes() counts.
@@ -72,14 +77,9 @@ class ServiceMemory {
     give_each(inputs, &cutter, &ServedInput::words, model.words());
     give_each(inputs, &cutter, &ServedInput::written, model.written());
     give_each(inputs, &cutter, &ServedInput::logs, model.written());
-    cutter.cut(&making, model.making_bytes());
     for (char*& text : texts) cutter.cut(&text, text_room);
     scratch_bytes = model.scratch_bytes(text_room);
     cutter.cut(&scratch, scratch_bytes);
-    cutter.cut(&pixels, model.pixel_numbers());
-    std::byte* decoder_begin = nullptr;
-    cutter.cut(&decoder_begin, model.decoder_bytes());
-    decoder = {decoder_begin, model.decoder_bytes()};
     bytes_ = cutter.used_bytes();
   }
 
@@ -90,9 +90,6 @@ class ServiceMemory {
   std::size_t text_room = 0;
   std::byte* scratch = nullptr;
   std::size_t scratch_bytes = 0;
-  std::byte* making = nullptr;  // of texts that are written, or pictures that are drawn
-  Span<std::byte> decoder;      // of pictures
-  float* pixels = nullptr;      // of a batch of them
 
  private:
   template <typename T>
@@ -108,7 +105,8 @@ class ServiceMemory {
 // settings: with [serve]. Throws Error: kSettings, kData.
 std::unique_ptr<RecordedService> record_service(const Settings& settings);
 
-// What can be said before there is a model: its key, and the address where it will listen. Throws Error kSettings.
+// What can be said before there is a model: its key, the address where it will listen, and its workers. Throws Error
+// kSettings.
 void check_service_address(const Settings& settings);
 
 // The files that it reads.

@@ -44,58 +44,55 @@ ServedDrawer::ServedDrawer(const Settings& settings)
       steps_(settings.serve.num_inference_steps),
       program_(program_of(settings, pipeline_)),
       options_(options_of(settings, pipeline_)),
-      png_({options_.width, options_.height, 0, 0}) {
+      file_bytes_(PngWriter(file_limits()).bytes()) {
   for (const std::string& note : pipeline_.notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
 }
 
 void ServedDrawer::record(Session* session) {
   recorded_ = record_drawing(session, pipeline_, options_, program_);
-  drawer_ = std::make_unique<Drawer>(pipeline_, recorded_, program_);
+  bytes_ = align_up(Drawer(pipeline_, recorded_, program_).bytes(), kCacheLine) + align_up(file_bytes_, kCacheLine) +
+           static_cast<std::size_t>(numbers());
 }
 
-std::size_t ServedDrawer::bytes() const {
-  return align_up(drawer_->bytes(), kCacheLine) + align_up(png_.bytes(), kCacheLine) +
-         static_cast<std::size_t>(numbers());
-}
-
-void ServedDrawer::seal(std::byte* memory, const Session& session) {
-  drawer_->seal(memory, session);
-  memory += align_up(drawer_->bytes(), kCacheLine);
+PictureDrawer::PictureDrawer(const ServedDrawer& served, const Tapes& tapes, std::byte* memory)
+    : served_(served), drawer_(served.pipeline(), served.recorded(), served.program()), png_(served.file_limits()) {
+  drawer_.seal(memory, tapes);
+  memory += align_up(drawer_.bytes(), kCacheLine);
   png_.seal(memory);
   pixels_ = static_cast<std::uint8_t*>(static_cast<void*>(memory + align_up(png_.bytes(), kCacheLine)));
 }
 
-void ServedDrawer::draw(ServedInput* input, Threads& threads) noexcept {
-  const std::size_t tokens = static_cast<std::size_t>(pipeline_.prompt_tokens());
+void PictureDrawer::draw(ServedInput* input, Threads& threads) noexcept {
+  const std::size_t tokens = static_cast<std::size_t>(served_.pipeline().prompt_tokens());
   const Span<const std::int32_t> prompt{input->ids, tokens}, negative{input->ids + tokens, tokens};
-  const DrawnPrompt places = {0, options_.is_guided() ? 1 : 0};
-  drawer_->keep_prompt(places.prompt, prompt, threads);
-  if (options_.is_guided()) drawer_->keep_prompt(places.negative, negative, threads);
-  drawer_->draw_noise(0, input->seed, 0);
-  for (std::size_t call = 0; call < program_.calls.size(); ++call) {
-    drawer_->call(call, {&places, 1}, threads);
+  const DrawnPrompt places = {0, served_.options().is_guided() ? 1 : 0};
+  drawer_.keep_prompt(places.prompt, prompt, threads);
+  if (served_.options().is_guided()) drawer_.keep_prompt(places.negative, negative, threads);
+  drawer_.draw_noise(0, input->seed, 0);
+  for (std::size_t call = 0; call < served_.program().calls.size(); ++call) {
+    drawer_.call(call, {&places, 1}, threads);
     if (input->is_dropped) return;  // its client has gone
   }
-  drawer_->decode(0, threads);
+  drawer_.decode(0, threads);
   input->is_finite =
-      std::all_of(drawer_->picture(), drawer_->picture() + numbers(), [](float x) { return std::isfinite(x); });
+      std::all_of(drawer_.picture(), drawer_.picture() + served_.numbers(), [](float x) { return std::isfinite(x); });
   if (!input->is_finite || input->file == nullptr) return;
-  fill_picture_bytes(pixels_, drawer_->picture(), numbers());
+  fill_picture_bytes(pixels_, drawer_.picture(), served_.numbers());
   std::string_view file;
-  if (!png_.encode({pixels_, options_.width, options_.height}, {}, &file).ok()) return;
+  if (!png_.encode({pixels_, served_.options().width, served_.options().height}, {}, &file).ok()) return;
   std::copy(file.begin(), file.end(), input->file);
   input->file_bytes = file.size();
 }
 
-double ServedDrawer::measure(Threads& threads) noexcept {
-  const DrawnPrompt places = {0, options_.is_guided() ? 1 : 0};
-  drawer_->draw_noise(0, 0, 0);
-  drawer_->call(0, {&places, 1}, threads);  // finds nothing in caches
+double PictureDrawer::measure(Threads& threads) noexcept {
+  const DrawnPrompt places = {0, served_.options().is_guided() ? 1 : 0};
+  drawer_.draw_noise(0, 0, 0);
+  drawer_.call(0, {&places, 1}, threads);  // finds nothing in caches
   const std::int64_t begun = monotonic_ns();
-  drawer_->call(0, {&places, 1}, threads);
+  drawer_.call(0, {&places, 1}, threads);
   const std::int64_t called = monotonic_ns();
-  drawer_->decode(0, threads);
-  return static_cast<double>(called - begun) * static_cast<double>(program_.calls.size()) +
+  drawer_.decode(0, threads);
+  return static_cast<double>(called - begun) * static_cast<double>(served_.program().calls.size()) +
          static_cast<double>(monotonic_ns() - called);
 }
 

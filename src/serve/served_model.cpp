@@ -103,7 +103,7 @@ void ServedModel::open_texts(const std::string& command, const Settings& setting
     if (tokenizer_->mask_id() < 0) throw Error(ErrorKind::kData, folder_, "its tokenizer has no mask token");
   } else if (command == "generate") {
     task_ = ServedTask::kWrites;
-    writer_ = std::make_unique<TextWriter>(folder_, *model_, settings);
+    writer_ = std::make_unique<ServedWriter>(folder_, *model_, settings);
     longest_ = read_run_inputs(folder_).max_source_length;
   } else {
     open_classes();
@@ -169,8 +169,6 @@ void ServedModel::record(Session* session, const TextRoom& room, Precision preci
   if (drawer_ != nullptr) return drawer_->record(session);
   if (writer_ != nullptr)
     return writer_->record(session, *model_, fields_, TextBatch::bounds(fields_, room, longest_), precision);
-  no_labels_.assign(static_cast<std::size_t>(room.texts), 0);
-  part_.reserve(static_cast<std::size_t>(room.texts));
   // name: of the output; null: the logits of the reference.
   const auto add = [&](bool reads_text, bool reads_picture, Use use, const char* name) {
     BatchCounts bounds = TextBatch::bounds(fields_, room, longest_);
@@ -197,24 +195,6 @@ bool ServedModel::answers(bool has_text, bool has_picture) const noexcept {
                        return graph.reads_text == has_text && graph.reads_picture == has_picture;
                      }) ||
          ((writer_ != nullptr || drawer_ != nullptr) && has_text && !has_picture);
-}
-
-void ServedModel::seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels, std::byte* making) {
-  session_ = session;
-  threads_ = threads;
-  decoder_ = decoder;
-  pixels_ = pixels;
-  if (writer_ != nullptr) writer_->seal(making, *session);
-  if (drawer_ != nullptr) drawer_->seal(making, *session);
-  if (tokenizer_ != nullptr)
-    batch_ = std::make_unique<TextBatch>(model_->inputs(), fields_, room_,
-                                         task_ == ServedTask::kWords  ? tokenizer_->mask_id()
-                                         : task_ == ServedTask::kTags ? kEveryToken
-                                                                      : kNoToken);
-}
-
-std::size_t ServedModel::making_bytes() const {
-  return writer_ != nullptr ? writer_->bytes() : drawer_ != nullptr ? drawer_->bytes() : 0;
 }
 
 // Of the places of a text's tokens, in front of the tokenizer's scratch.
@@ -270,95 +250,6 @@ Refusal ServedModel::encode_words(std::string_view text, bool cuts, Span<std::by
   input->word_count =
       static_cast<std::int64_t>(find_words({input->words, kept.size()}, text, kept, {*tokenizer_, token_texts_}));
   return {};
-}
-
-// Of the part those whose pictures can be decoded stay, and these lie one behind the other.
-void ServedModel::decode() noexcept {
-  std::size_t decoded = 0;
-  for (ServedInput* input : part_) {
-    const void* const bytes = input->picture.data();
-    media_engine_completion completion = {};
-    input->refused = decoder_->decode({static_cast<const std::uint8_t*>(bytes), input->picture.size()},
-                                      pixels_ + static_cast<std::int64_t>(decoded) * picture_numbers(), &completion);
-    input->refused_detail = completion.detail;
-    if (input->refused == MEDIA_ENGINE_OK) part_[decoded++] = input;
-  }
-  part_.resize(decoded);
-}
-
-Batch ServedModel::pack(ServedInput* const* inputs, std::size_t count) noexcept {
-  batch_->clear();
-  for (std::size_t i = 0; i < count; ++i)
-    batch_->add({inputs[i]->ids, static_cast<std::size_t>(inputs[i]->tokens)}, inputs[i]->second_begin,
-                tokenizer_->second_type());
-  return batch_->batch();
-}
-
-void ServedModel::join(ServedInput* const* inputs, std::size_t count) noexcept {
-  if (count > 0) writer_->join(inputs, count, pack(inputs, count), *threads_);
-}
-
-// Returns the numbers of the part, one input behind the other.
-const float* ServedModel::replay(const ServedGraph& graph) noexcept {
-  Replay replay;
-  if (graph.reads_picture) decode();
-  if (part_.empty()) return nullptr;
-  if (graph.reads_text) {
-    replay.batch = pack(part_.data(), part_.size());
-  } else {
-    replay.batch.counts[kSamples] = static_cast<std::int64_t>(part_.size());
-    const int labels = field_from(fields_, FieldSource::kClassLabels);
-    if (labels >= 0) replay.batch.fields[labels] = no_labels_.data();
-  }
-  if (graph.reads_picture) replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_;
-  session_->tape(graph.number).replay(*threads_, replay);
-  return session_->tape(graph.number).at(graph.output);
-}
-
-void ServedModel::run(ServedInput* const* inputs, std::size_t count) noexcept {
-  if (drawer_ != nullptr) {
-    for (std::size_t i = 0; i < count; ++i) drawer_->draw(inputs[i], *threads_);
-    return;
-  }
-  if (writer_ != nullptr) {
-    join(inputs, count);
-    step();
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!writer_->finish(inputs[i])) writer_->leave(*inputs[i]);
-    }
-    return;
-  }
-  for (const ServedGraph& graph : graphs_) {
-    part_.clear();
-    for (std::size_t i = 0; i < count; ++i) {
-      if ((inputs[i]->tokens > 0) == graph.reads_text && inputs[i]->has_picture == graph.reads_picture)
-        part_.push_back(inputs[i]);
-    }
-    if (!part_.empty()) answer(replay(graph));
-  }
-}
-
-// The part, from its numbers.
-void ServedModel::answer(const float* output) noexcept {
-  for (ServedInput* const input : part_) {
-    const std::int64_t rows = task_ == ServedTask::kTags    ? input->tokens
-                              : task_ == ServedTask::kWords ? input->selected
-                                                            : 1;
-    const float* const end = output + rows * outputs_;
-    input->is_finite = std::all_of(output, end, [](float x) { return std::isfinite(x); });
-    if (input->is_finite && task_ == ServedTask::kTags) {
-      tag_words({input->words, static_cast<std::size_t>(input->word_count)},
-                output + static_cast<std::int64_t>(tokenizer_->before().size()) * outputs_, outputs_);
-    } else if (input->is_finite && guesses() > 0) {
-      input->guesses_each = std::min(input->top, outputs_);
-      TokenOrClass* best = input->guesses;
-      for (const float* row = output; row != end; row += outputs_, best += input->guesses_each)
-        most_probable(row, outputs_, {best, static_cast<std::size_t>(input->guesses_each)});
-    } else if (input->is_finite) {
-      std::copy(output, end, input->numbers);
-    }
-    output = end;
-  }
 }
 
 }  // namespace bascule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model that is served: what a folder answers, its graph for a batch of requests, and the answers to one. Everything
-// but run() and encode() belongs before the seal and may throw Error.
+// A model that is served: what a folder answers, and its graphs for a batch of requests. All workers share it, and none
+// changes it. Everything but encode() belongs before the seal and may throw Error.
 #pragma once
 
 #include <algorithm>
@@ -104,8 +104,8 @@ class ServedModel {
   std::int64_t words() const { return task_ == ServedTask::kTags ? longest_ : 0; }  // of an input, at most
   std::size_t longest_name() const { return longest_name_; }                        // bytes, of both
 
-  TextWriter* writer() const { return writer_.get(); }    // of kWrites
-  ServedDrawer* drawer() const { return drawer_.get(); }  // of kDraws
+  const ServedWriter* writer() const { return writer_.get(); }  // of kWrites
+  const ServedDrawer* drawer() const { return drawer_.get(); }  // of kDraws
   std::int64_t ids() const { return drawer_ != nullptr ? 2 * longest_ : reads_texts() ? longest_ + 1 : 0; }  // room
   std::int64_t written() const { return writer_ == nullptr ? 0 : writer_->most_tokens(); }
   // What, beside weights, tokenizer and settings, decides on the bits of answers.
@@ -114,16 +114,23 @@ class ServedModel {
   std::string default_prompt() const;
   std::size_t longest_prompt() const;
 
-  // Adds the graph for batches with that room.
+  // A graph, for inputs that have what it reads.
+  struct ServedGraph {
+    bool reads_text = false, reads_picture = false;
+    std::size_t number = 0;  // of the session
+    Tensor output;           // outputs() numbers for an input, a mask or a token, one behind the other
+  };
+  // Adds the graphs for batches with that room.
   void record(Session* session, const TextRoom& room, Precision precision);
-  // Of pictures: how they are decoded, the memory of their decoder, and a batch of pixels.
+  // After record().
+  const std::vector<ServedGraph>& graphs() const { return graphs_; }  // not of kWrites and kDraws
+  const Fields& fields() const { return fields_; }
+  const TextRoom& room() const { return room_; }
+  std::int64_t outputs() const { return outputs_; }
+  // Of pictures: how they are decoded, and in a batch the most, and the numbers of each.
   const MediaSettings& media() const { return media_; }
-  std::size_t decoder_bytes() const { return reads_pictures() ? PictureDecoder::memory_bytes(media_) : 0; }
-  std::int64_t pixel_numbers() const { return reads_pictures() ? pictures() * picture_numbers() : 0; }
-  // Bytes of the writer or the drawer.
-  std::size_t making_bytes() const;
-  // After the session's seal. decoder, pixels: of pictures; making: making_bytes(); all outlive every call of run().
-  void seal(Session* session, Threads* threads, PictureDecoder* decoder, float* pixels, std::byte* making);
+  std::int64_t pictures() const { return std::min(room_.texts, room_.tokens / picture_rows_); }
+  std::int64_t picture_numbers() const { return 3 * media_.image_side * media_.image_side; }
 
   // Sealed.
 
@@ -132,13 +139,6 @@ class ServedModel {
   Refusal encode(const Texts& texts, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
   Refusal too_long() const noexcept;
   std::size_t scratch_bytes(std::size_t text_bytes) const;
-  // Answers all inputs, for which the planned room suffices; of kWrites, begins texts, writes a token, and gives up.
-  void run(ServedInput* const* inputs, std::size_t count) noexcept;
-  // Of kDraws: nanoseconds of a picture.
-  double measure_drawing() noexcept { return drawer_->measure(*threads_); }
-  // Of kWrites: the inputs get slots; then each step writes a token of every text.
-  void join(ServedInput* const* inputs, std::size_t count) noexcept;
-  void step() noexcept { writer_->step(*threads_); }
 
  private:
   void open_texts(const std::string& command, const Settings& settings);
@@ -146,18 +146,6 @@ class ServedModel {
   void open_pictures(std::int64_t max_pixels);
   std::size_t places_bytes() const;
   Refusal encode_words(std::string_view text, bool cuts, Span<std::byte> scratch, ServedInput* input) const noexcept;
-  std::int64_t picture_numbers() const { return 3 * media_.image_side * media_.image_side; }
-  std::int64_t pictures() const { return std::min(room_.texts, room_.tokens / picture_rows_); }  // of a batch
-  // A graph, for inputs that have what it reads.
-  struct ServedGraph {
-    bool reads_text = false, reads_picture = false;
-    std::size_t number = 0;  // of the session
-    Tensor output;
-  };
-  void decode() noexcept;
-  Batch pack(ServedInput* const* inputs, std::size_t count) noexcept;
-  const float* replay(const ServedGraph& graph) noexcept;
-  void answer(const float* output) noexcept;
 
   const std::string folder_;
   ServedTask task_ = ServedTask::kVectors;
@@ -172,16 +160,9 @@ class ServedModel {
   Fields fields_;
   TextRoom room_;
   std::vector<ServedGraph> graphs_;
-  std::vector<ServedInput*> part_;  // of a batch: the inputs of one graph
-  Session* session_ = nullptr;
-  Threads* threads_ = nullptr;
-  std::unique_ptr<TextBatch> batch_;
-  std::unique_ptr<TextWriter> writer_;
+  std::unique_ptr<ServedWriter> writer_;
   std::unique_ptr<ServedDrawer> drawer_;
   MediaSettings media_;
-  PictureDecoder* decoder_ = nullptr;
-  float* pixels_ = nullptr;
-  std::vector<std::int32_t> no_labels_;
 };
 
 }  // namespace bascule

@@ -10,16 +10,13 @@
 #include "src/base/error.h"
 #include "src/base/systemd.h"
 #include "src/json/json.h"
-#include "src/runtime/choose_isa.h"
 #include "src/runtime/guard.h"
-#include "src/runtime/start_work.h"
 
 namespace bascule {
 namespace {
 
 constexpr int kPollMs = 100;
 
-std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(1e9 * seconds); }
 double milliseconds(std::int64_t from_ns, std::int64_t to_ns) noexcept {
   return 1e-6 * static_cast<double>(std::max<std::int64_t>(0, to_ns - from_ns));
 }
@@ -72,23 +69,20 @@ Json info_json(const RecordedService& service, const std::string& digest, const 
 Service::Service(RecordedService& service, Isa isa)
     : service_(service),
       serve_(service.settings.serve),
-      arena_(std::make_unique<Arena>(service.plan, service.settings.machine.huge_pages)),
-      threads_(service.threads, false),
       memory_(service, nullptr),
       writer_(*service.model, service.name, service.text_bytes),
       jobs_(static_cast<std::size_t>(serve_.max_connections)) {
-  load(isa);
+  workers_ = std::make_unique<BatchWorkers>(service, isa, [this] { server_->wake(); });
+  workers_->fill_memory([this](StartWork* work, Threads& threads) { load(work, threads); });
+  memory_ = ServiceMemory(service, workers_->arena().at(service.plan[kRequestMemory]));
   const std::size_t inputs = memory_.input.size();
   done_.resize(inputs);
   for (std::size_t i = inputs; i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
   default_prompt_ = service.model->default_prompt();
   make_digest();
-  worker_ = std::make_unique<BatchWorker>(*service.model, memory_.input, nanoseconds(serve_.queue_timeout_seconds),
-                                          [this] { server_->wake(); });
-  row_ns_ = worker_->measure(service.room, serve_.latency_bound_ms);
+  workers_->measure(memory_.input, serve_.latency_bound_ms);
   longest_wait_ns_ = serve_.latency_bound_ms > 0.0 ? 1e6 * serve_.latency_bound_ms : 1e9 * serve_.queue_timeout_seconds;
-  answer_warm_text();
-  info_ = json_text(info_json(service, digest_, worker_->room()));
+  info_ = json_text(info_json(service, digest_, workers_->room()));
   models_ = json_text(
       {{"object", "list"},
        {"data",
@@ -102,24 +96,16 @@ Service::Service(RecordedService& service, Isa isa)
   server_ = std::make_unique<HttpServer>(std::move(http), *this);
 }
 
-void Service::load(Isa isa) {
+// In a worker's thread.
+void Service::load(StartWork* work, Threads& threads) {
   const ServedModel& model = *service_.model;
-  service_.session.seal(*arena_, service_.plan, kernels_for(isa, service_.settings.machine), threads_.count());
-  StartWork work;
-  work.touch(arena_->memory(), arena_->huge_pages(), false);
+  if (model.drawer() == nullptr)
+    return load_weights(&service_.session, model.model(), model.weights_folder(), work, threads);
   std::vector<TensorSource> sources;  // of a pipeline; they outlive the work
-  if (model.drawer() != nullptr) {
-    const ParameterMemory parameters = service_.session.parameter_memory();
-    for (const std::string& note : load_pipeline(&work, model.drawer()->pipeline(), parameters, 0, false, &sources))
-      std::fprintf(stderr, "bascule: %s\n", note.c_str());
-    work.run(threads_);
-  } else {
-    load_weights(&service_.session, model.model(), model.weights_folder(), &work, threads_);
-  }
-  if (service_.settings.machine.lock_memory) arena_->lock();
-  memory_ = ServiceMemory(service_, arena_->at(service_.plan[kRequestMemory]));
-  if (model.reads_pictures()) decoder_ = std::make_unique<PictureDecoder>(model.media(), memory_.decoder);
-  service_.model->seal(&service_.session, &threads_, decoder_.get(), memory_.pixels, memory_.making);
+  const ParameterMemory parameters = service_.session.parameter_memory();
+  for (const std::string& note : load_pipeline(work, model.drawer()->pipeline(), parameters, 0, false, &sources))
+    std::fprintf(stderr, "bascule: %s\n", note.c_str());
+  work->run(threads);
 }
 
 // Of what decides on the bits of an answer, wherever it lies.
@@ -139,17 +125,6 @@ void Service::make_digest() {
   digest_ = Sha256Text(&sum).text();
 }
 
-// The first answer finds pages and caches as the later ones do.
-void Service::answer_warm_text() {
-  if (service_.model->drawer() != nullptr) return;  // its graphs were measured, and a picture takes long
-  ServedInput& input = memory_.input[0];
-  ServedInput* inputs[] = {&input};
-  service_.model->run(inputs, 1);
-  if (!input.is_finite)
-    throw Error(ErrorKind::kData, service_.model->folder(), "the model's numbers are not finite",
-                "its weights may be damaged");
-}
-
 void Service::serve(const volatile int* stop, const NotifySocket& notify) noexcept {
   const std::int64_t watchdog_ms = notify.watchdog_ms();
   std::int64_t told_ms = 0;
@@ -161,9 +136,9 @@ void Service::serve(const volatile int* stop, const NotifySocket& notify) noexce
       notify.send("STOPPING=1\nSTATUS=answering what was admitted\n");
       server_->drain();
     }
-    // Nothing is told where the worker has stood in one batch for as long as systemd waits.
+    // Nothing is told where a worker has stood in one batch for as long as systemd waits.
     const std::int64_t now_ms = monotonic_ms();
-    if (watchdog_ms > 0 && now_ms - told_ms >= watchdog_ms / 3 && worker_->running_ms() < watchdog_ms) {
+    if (watchdog_ms > 0 && now_ms - told_ms >= watchdog_ms / 3 && workers_->running_ms() < watchdog_ms) {
       notify.send("WATCHDOG=1\n");
       told_ms = now_ms;
     }
@@ -171,7 +146,7 @@ void Service::serve(const volatile int* stop, const NotifySocket& notify) noexce
 }
 
 void Service::finish_done() noexcept {
-  for (std::size_t count = 0; (count = worker_->take_done(Span<std::uint32_t>(done_))) > 0;) {
+  for (std::size_t count = 0; (count = workers_->take_done(Span<std::uint32_t>(done_))) > 0;) {
     for (std::size_t i = 0; i < count; ++i) {
       ServedInput& input = memory_.input[done_[i]];
       Job& job = jobs_[input.request];
@@ -228,7 +203,7 @@ void Service::free_inputs(ServedInput* first) noexcept {
 
 void Service::gone(HttpTicket ticket) noexcept {
   Job& job = jobs_[ticket.slot];
-  if (job.is_open) worker_->drop(job.first);
+  if (job.is_open) workers_->drop(job.first);
 }
 
 void Service::refused(int status, std::string_view path) noexcept {
@@ -271,7 +246,7 @@ void Service::refuse(const HttpRequest& request, const Refusal& refused) noexcep
       write_http_error(body, sizeof body, request.path, refused.status, refused.type, refused.message);
   int written = 0;
   if (refused.status == 429) {
-    const double seconds = 1e-9 * worker_->predicted_wait_ns(nullptr);
+    const double seconds = 1e-9 * workers_->predicted_wait_ns(nullptr);
     written = std::snprintf(headers, sizeof headers, "Retry-After: %d\r\n", 1 + static_cast<int>(seconds));
   }
   answer(request, refused.status, {body, bytes}, {headers, static_cast<std::size_t>(written)}, nullptr);

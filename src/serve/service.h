@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sealed service: reads requests, hands their inputs to the worker, writes answers. The constructor belongs before
+// A sealed service: reads requests, hands their inputs to the workers, writes answers. The constructor belongs before
 // the seal and may throw Error; from start() on nothing allocates.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 #include "src/base/systemd.h"
 #include "src/http/http_server.h"
-#include "src/runtime/arena.h"
+#include "src/runtime/start_work.h"
 #include "src/runtime/threads.h"
 #include "src/serve/access_log.h"
 #include "src/serve/answer_text.h"
-#include "src/serve/batch_worker.h"
+#include "src/serve/batch_workers.h"
 #include "src/serve/recorded_service.h"
 #include "src/serve/request_text.h"
 #include "src/serve/service_metrics.h"
@@ -38,10 +38,10 @@ class Service final : public HttpHandler {
 
   const std::string& address() const { return server_->address(); }
   const std::string& digest() const { return digest_; }  // of weights, tokenizer and settings
-  double row_ns() const { return row_ns_; }
-  const TextRoom& batch_room() const { return worker_->room(); }
+  double row_ns() const { return workers_->row_ns(); }
+  const TextRoom& batch_room() const { return workers_->room(); }
   std::uint64_t answered() const { return metrics_.requests(); }
-  std::uint64_t batches() const { return worker_->batches(); }
+  std::uint64_t batches() const { return workers_->batches(); }
   std::uint64_t lost_lines() const { return log_.lost(); }
 
   // Serves that connection, too.
@@ -67,9 +67,8 @@ class Service final : public HttpHandler {
     std::size_t room_bytes = 0;
   };
 
-  void load(Isa isa);
+  void load(StartWork* work, Threads& threads);
   void make_digest();
-  void answer_warm_text();
   void finish_done() noexcept;
   void finish(Job* job) noexcept;
   void free_inputs(ServedInput* first) noexcept;
@@ -95,18 +94,14 @@ class Service final : public HttpHandler {
 
   RecordedService& service_;
   const ServeSettings& serve_;
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<PictureDecoder> decoder_;  // of pictures, in the arena
-  Threads threads_;
   ServiceMemory memory_;
   AnswerWriter writer_;
   std::string digest_, default_prompt_;
-  double row_ns_ = 0.0;
   double longest_wait_ns_ = 0.0;
   std::unique_ptr<HttpServer> server_;
-  std::unique_ptr<BatchWorker> worker_;  // which wakes the server
-  std::vector<Job> jobs_;                // by slot
-  std::vector<std::uint32_t> free_;      // inputs
+  std::unique_ptr<BatchWorkers> workers_;  // which wake the server
+  std::vector<Job> jobs_;                  // by slot
+  std::vector<std::uint32_t> free_;        // inputs
   std::vector<std::uint32_t> done_;
   std::string info_, models_;
   ServedPage page_;

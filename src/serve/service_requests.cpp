@@ -57,7 +57,7 @@ void Service::answer_metrics(const HttpRequest& request) noexcept {
   char* const room = server_->reserve(request.ticket, ServiceMetrics::kMostTextBytes);
   if (room == nullptr) return refuse(request, refusal(429, kOverloaded, "no memory is free for the answer"));
   ServiceFigures figures;
-  figures.waiting_inputs = worker_->waiting();
+  figures.waiting_inputs = workers_->waiting();
   figures.connections = server_->connections();
   figures.planned_bytes = service_.plan.peak_bytes();
   ForeignAllocations foreign[64];
@@ -101,12 +101,12 @@ Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
   job->is_open = true;
   const std::int64_t now = monotonic_ns();
   for (ServedInput* input = job->first; input != nullptr; input = input->next) input->queued_ns = now;
-  worker_->admit(job->first);
+  workers_->admit(job->first);
   return {};
 }
 
 Refusal Service::check_wait(Job* job) noexcept {
-  if (worker_->predicted_wait_ns(job->first) <= longest_wait_ns_) return {};
+  if (workers_->predicted_wait_ns(job->first) <= longest_wait_ns_) return {};
   metrics_.refused(RefusedFor::kWait);
   return refusal(429, kOverloaded, "the request would wait for too long");
 }
@@ -219,7 +219,7 @@ Refusal Service::encode_inputs(const RequestOptions& options, Job* job) noexcept
     end = &input.next;
     ++job->inputs;
     input.top = options.top.value_or(has_few ? kUsualGuesses : kMostGuesses);
-    if (const TextWriter* const writer = service_.model->writer()) {
+    if (const ServedWriter* const writer = service_.model->writer()) {
       input.most_written = options.new_tokens.value_or(writer->usual_tokens());
       input.wants_logs = job->options.details && writer->options().num_beams == 1;
     }

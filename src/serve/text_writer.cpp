@@ -13,7 +13,7 @@
 
 namespace bascule {
 
-TextWriter::TextWriter(const std::string& folder, const Model& model, const Settings& settings)
+ServedWriter::ServedWriter(const std::string& folder, const Model& model, const Settings& settings)
     : prefix_(source_prefix(folder, read_run_inputs(folder))),
       slots_(settings.serve.generation_slots),
       decoder_(load_token_decoder(folder)) {
@@ -30,7 +30,7 @@ TextWriter::TextWriter(const std::string& folder, const Model& model, const Sett
                 "write " + std::to_string(options_.min_length - 1) + " or more");
 }
 
-std::string TextWriter::facts() const {
+std::string ServedWriter::facts() const {
   char text[256];
   std::snprintf(
       text, sizeof text, "%lld beams, %lld to %lld ids, usually %lld, penalty %.17g, stopping %d, n-grams %lld; ",
@@ -40,17 +40,18 @@ std::string TextWriter::facts() const {
   return text + prefix_;
 }
 
-void TextWriter::record(Session* session, const Model& model, const Fields& fields, const BatchCounts& bounds,
-                        Precision precision) {
+void ServedWriter::record(Session* session, const Model& model, const Fields& fields, const BatchCounts& bounds,
+                          Precision precision) {
   recorded_ = record_generation(session, model, fields, bounds, options_, precision, {}, slots_);
-  generator_ = std::make_unique<Generator>(recorded_, options_, slots_);
-  joining_.reserve(static_cast<std::size_t>(slots_));
-  for (std::int64_t slot = slots_; slot > 0; --slot) free_.push_back(slot - 1);
+  bytes_ = Generator(recorded_, options_, slots_).bytes();
 }
 
-void TextWriter::seal(std::byte* memory, const Session& session) {
-  generator_->seal(memory, session);
-  generator_->open();
+TextWriter::TextWriter(const ServedWriter& served, const Tapes& tapes, std::byte* memory)
+    : options_(served.options()), generator_(served.recorded(), options_, served.slots()) {
+  joining_.reserve(static_cast<std::size_t>(served.slots()));
+  for (std::int64_t slot = served.slots(); slot > 0; --slot) free_.push_back(slot - 1);
+  generator_.seal(memory, tapes);
+  generator_.open();
 }
 
 void TextWriter::join(ServedInput* const* inputs, std::size_t count, const Batch& batch, Threads& threads) noexcept {
@@ -61,17 +62,17 @@ void TextWriter::join(ServedInput* const* inputs, std::size_t count, const Batch
     free_.pop_back();
     joining_.push_back({input.slot, input.most_written + 1, input.wants_logs});
   }
-  generator_->join(batch, Span<const Generator::Joining>(joining_), threads);
+  generator_.join(batch, Span<const Generator::Joining>(joining_), threads);
 }
 
 bool TextWriter::finish(ServedInput* input) noexcept {
-  input->is_finite = generator_->is_finite(input->slot);
-  if (input->is_finite && !generator_->search().has_ended(input->slot)) return false;
+  input->is_finite = generator_.is_finite(input->slot);
+  if (input->is_finite && !generator_.search().has_ended(input->slot)) return false;
   if (input->is_finite) {
-    const Span<const std::int32_t> ids = generator_->search().generated(input->slot);
+    const Span<const std::int32_t> ids = generator_.search().generated(input->slot);
     std::copy(ids.begin(), ids.end(), input->written);
     input->written_tokens = static_cast<std::int64_t>(ids.size());
-    if (input->wants_logs) std::copy_n(generator_->logs(input->slot), ids.size(), input->logs);
+    if (input->wants_logs) std::copy_n(generator_.logs(input->slot), ids.size(), input->logs);
     const auto& ends = options_.end_ids;
     input->is_cut = ids.size() == 0 || std::find(ends.begin(), ends.end(), ids[ids.size() - 1]) == ends.end();
   }
@@ -80,7 +81,7 @@ bool TextWriter::finish(ServedInput* input) noexcept {
 }
 
 void TextWriter::leave(const ServedInput& input) noexcept {
-  generator_->leave(input.slot);
+  generator_.leave(input.slot);
   free_.push_back(input.slot);
 }
 

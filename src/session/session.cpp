@@ -206,12 +206,14 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
   memory_.thread_scratch = arena.at(plan[kScratch]);
   memory_.thread_scratch_bytes = thread_scratch_bytes_;
   if (training_) training_->seal(arena, plan, layout_, kernels, group, &memory_);
-  products_ = make_products(choice_, product_type_, kernels, threads, arena.at(plan[kProducts]));
-  for (std::size_t i = 0; i < graphs_.size(); ++i) {
-    tapes_.push_back(std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, memory_, kernels, *products_));
-  }
+  BASCULE_CHECK(!training_ || tapes_.empty());
+  products_.push_back(make_products(choice_, product_type_, kernels, threads, arena.at(plan[kProducts])));
+  Tapes tapes;
+  for (std::size_t i = 0; i < graphs_.size(); ++i)
+    tapes.push_back(std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, memory_, kernels, *products_.back()));
+  tapes_.push_back(std::move(tapes));
   if (!training_) return;
-  training_->seal_tape(*tapes_[trained_graph_]);
+  training_->seal_tape(tape(trained_graph_));
   if (training_->averages() != nullptr) seal_averaged_tapes(kernels);
 }
 
@@ -222,7 +224,7 @@ void Session::seal_averaged_tapes(const KernelTable& kernels) {
     const bool is_trained = i == trained_graph_;
     averaged_tapes_.push_back(
         is_trained ? nullptr
-                   : std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, averaged, kernels, *products_));
+                   : std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, averaged, kernels, products()));
   }
 }
 

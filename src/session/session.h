@@ -104,6 +104,9 @@ class Training {
   std::unique_ptr<GradientRing> ring_;
 };
 
+// By graph: its number in the session.
+using Tapes = std::vector<std::unique_ptr<Tape>>;
+
 // Graphs of one run, planned over one arena and sealed together: parameters, states of graphs, a workspace that the
 // tapes take turns in, and, where the session trains, gradients and all that updates the parameters.
 //
@@ -139,7 +142,7 @@ class Session {
   // After recording, and again if a graph has changed. Returns the arena's categories of a session: trained and fixed
   // parameters, those stored as bf16, those of training, states of graphs, workspace, scratch of `threads` threads and
   // of their products.
-  // With several ranks on a node all but the last four are shared.
+  // With several ranks on a node all but the last four are shared; so they are by several arenas of one process.
   std::vector<PlannedRange> plan(int threads, int local_ranks = 1);
   std::size_t workspace_lower_bound_bytes() const;
   // After plan(): of one graph, and the number of the graph that needs most.
@@ -151,23 +154,27 @@ class Session {
   const StateSet& states() const { return states_; }
 
   // Before the seal: makes the tapes. The arena was made from a plan that holds plan()'s categories. group: of as many
-  // local ranks as were planned for; null: of one.
+  // local ranks as were planned for; null: of one. Where the session does not train, again for each further arena over
+  // the same shared memory, with at most the threads that were planned for: tapes of different arenas may be replayed
+  // at the same time.
   void seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads,
             Group* group = nullptr);
 
   // plan() and seal() in an arena of its own: for a session of one rank outside a run.
   void seal_alone(const KernelTable& kernels, int threads);
 
-  const Tape& tape(std::size_t number) const { return *tapes_[number]; }
-  // The tape of a graph without a backward part, on the averages in place of the trained parameters.
-  const Tape& averaged_tape(std::size_t number) const { return *averaged_tapes_[number]; }
+  const Tape& tape(std::size_t number) const { return *tapes()[number]; }
+  // arena: its number in the order of seal().
+  const Tapes& tapes(std::size_t arena = 0) const { return tapes_[arena]; }
+  // Of graphs without a backward part, on the averages in place of the trained parameters; null for the others.
+  const Tapes& averaged_tapes() const { return averaged_tapes_; }
   ParameterMemory parameter_memory() const {
     return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters, memory_.rounded_parameters};
   }
   bool trains() const { return training_ != nullptr; }
   // After seal(), where the session trains.
   Training& training() const { return *training_; }
-  GemmLibrary& products() { return *products_; }  // after seal(): for products beside the tapes
+  GemmLibrary& products() { return *products_.front(); }  // after seal(): for products beside the tapes
 
  private:
   void seal_averaged_tapes(const KernelTable& kernels);
@@ -184,8 +191,9 @@ class Session {
   GemmType product_type_ = GemmType::kFloat32;
   std::unique_ptr<Arena> arena_;  // of seal_alone()
   TapeMemory memory_;
-  std::unique_ptr<GemmLibrary> products_;
-  std::vector<std::unique_ptr<Tape>> tapes_, averaged_tapes_;
+  std::vector<std::unique_ptr<GemmLibrary>> products_;  // by arena
+  std::vector<Tapes> tapes_;                            // the same
+  Tapes averaged_tapes_;
   std::unique_ptr<Training> training_;  // null: the session does not train
 };
 

@@ -61,6 +61,9 @@ constexpr Key kServeKeys[] = {
      "listen without a key where other machines can connect"},
     {kServeTable, "cors_allow_origin", WordsKey{member<&Serve::cors_allow_origin>()}, kFree,
      "origins whose pages may ask from a browser"},
+    {kServeTable, "workers", integer<&Serve::workers>(0, 4096), kFree,
+     "batches computed at a time, each by an equal share of `machine.threads`; an answer does not depend on it; 0: one "
+     "below 16 threads, from there on one for each group of cores that share a cache"},
     {kServeTable, "max_concurrent_requests", integer<&Serve::max_concurrent_requests>(1, 65536), kFree,
      "inputs that may wait or be computed; more are refused (429)"},
     {kServeTable, "max_batch_tokens", integer<&Serve::max_batch_tokens>(1, kMany), kFree,
@@ -77,7 +80,7 @@ constexpr Key kServeKeys[] = {
     {kServeTable, "max_new_tokens", integer<&Serve::max_new_tokens>(1, 65536), kFree,
      "most tokens of a text that a model writes; requests for more are refused (422)"},
     {kServeTable, "generation_slots", integer<&Serve::generation_slots>(1, 4096), kFree,
-     "texts that are written at a time, each with its caches; an answer does not depend on it"},
+     "texts that each worker writes at a time, each with its caches; an answer does not depend on it"},
     {kServeTable, "num_inference_steps", integer<&Serve::num_inference_steps>(1, 1000), kNumbers,
      "steps of a picture that is drawn; requests for another number are refused (422)"},
     {kServeTable, "guidance_scale", real<&Serve::guidance_scale>(0.0, 1e3), kNumbers,

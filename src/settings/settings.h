@@ -369,6 +369,7 @@ struct ServeSettings {
   PathSetting api_key_file;
   bool allow_remote_without_key = false;
   std::vector<std::string> cors_allow_origin;
+  std::int64_t workers = 0;                    // batches at a time; 0: by the cores
   std::int64_t max_concurrent_requests = 512;  // inputs that are queued or computed
   std::int64_t max_batch_tokens = 4096;        // rows of a batch
   std::int64_t max_batch_requests = 32;        // inputs of a batch

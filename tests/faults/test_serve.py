@@ -22,7 +22,7 @@ NOTHING, ANSWERS = "nothing", "answers"
 # Keys of [serve]: whether another value changes a body, and the value; {f} is the test's folder. test_every_key_acts.py reads the names, and the tests below show what those do that change none.
 SERVING_KEYS = {
     "listen": (NOTHING, "unix:{f}/socket"), "served_model_name": (ANSWERS, "other"), "api_key_file": (NOTHING, "{f}/key"), "allow_remote_without_key": (NOTHING, "true"),
-    "cors_allow_origin": (NOTHING, '["https://a.example"]'), "max_concurrent_requests": (NOTHING, "64"), "max_batch_tokens": (NOTHING, "16"), "max_batch_requests": (NOTHING, "1"),
+    "cors_allow_origin": (NOTHING, '["https://a.example"]'), "workers": (NOTHING, "2"), "max_concurrent_requests": (NOTHING, "64"), "max_batch_tokens": (NOTHING, "16"), "max_batch_requests": (NOTHING, "1"),
     "max_client_batch_size": (NOTHING, "4"), "auto_truncate": (ANSWERS, "true"), "payload_limit": (NOTHING, "4096"), "max_picture_pixels": (NOTHING, "1024"), "max_new_tokens": (NOTHING, "9"), "num_inference_steps": (NOTHING, "9"), "guidance_scale": (NOTHING, "2"), "generation_slots": (NOTHING, "2"), "max_connections": (NOTHING, "8"), "latency_bound_ms": (NOTHING, "500"),
     "queue_timeout_seconds": (NOTHING, "60"), "request_timeout_seconds": (NOTHING, "20"), "idle_timeout_seconds": (NOTHING, "20"), "drain_timeout_seconds": (NOTHING, "20"),
     "access_log": (NOTHING, "{f}/a.jsonl"), "access_log_requests": (NOTHING, "true"), "ui": (NOTHING, "true"),
@@ -387,6 +387,8 @@ class Serve(unittest.TestCase):
                 keys = [f"serve.{name}={value.replace('{f}', str(self.folder))}"]
                 if name == "access_log_requests":
                     keys.append(f"serve.access_log={self.folder}/b.jsonl")
+                if name == "workers":
+                    keys.append("machine.threads=4")
                 self.assertEqual(bodies(*keys) != start, changes == ANSWERS)
 
     def test_bad_settings_are_refused_in_one_line_before_anything_listens(self):

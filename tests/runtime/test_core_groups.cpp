@@ -63,5 +63,30 @@ TEST(CoreGroups, AreCutWhereMoreThanAFewShareACache) {
   EXPECT_EQ(groups_anywhere(16).sizes, (std::vector<int>{16}));
 }
 
+TEST(CoreGroups, AreWorkersEach) {
+  const std::vector<CacheFacts> caches = {cache(3, "0-3"), cache(3, "4-5")};
+  const std::vector<CoreGroups> workers = groups_of_workers(groups_of_cores(6, first_cores(6), {}, caches), 0);
+  ASSERT_EQ(workers.size(), 2u);
+  EXPECT_EQ(workers[0].cores, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(workers[1].cores, (std::vector<int>{4, 5}));
+  EXPECT_EQ(workers[0].sizes, (std::vector<int>{4}));
+  EXPECT_EQ(workers[1].sizes, (std::vector<int>{2}));
+}
+
+// A share of several groups keeps them: its threads still deal tasks by cache.
+TEST(CoreGroups, AreSharedOutEquallyAmongWorkers) {
+  const std::vector<CacheFacts> caches = {cache(3, "0-3"), cache(3, "4-5"), cache(3, "6-7")};
+  const CoreGroups groups = groups_of_cores(8, first_cores(8), {}, caches);
+  const std::vector<CoreGroups> two = groups_of_workers(groups, 2), four = groups_of_workers(groups, 4);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[1].cores, (std::vector<int>{4, 5, 6, 7}));
+  EXPECT_EQ(two[0].sizes, (std::vector<int>{4}));
+  EXPECT_EQ(two[1].sizes, (std::vector<int>{2, 2}));
+  ASSERT_EQ(four.size(), 4u);
+  EXPECT_EQ(four[1].cores, (std::vector<int>{2, 3}));
+  for (const CoreGroups& worker : four) EXPECT_EQ(threads_of(worker), 2);
+  EXPECT_TRUE(groups_of_workers(groups_anywhere(32), 0)[1].cores.empty());
+}
+
 }  // namespace
 }  // namespace bascule::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/serve/batch_worker.h"
+#include "src/serve/input_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -90,6 +90,11 @@ TEST(InputQueue, EveryInputIsTakenOnceInOrderWithinTheRoom) {
     seen.insert(seen.end(), taken.running.begin(), taken.running.end());
   }
   EXPECT_EQ(seen, pushed);
+}
+
+TEST(InputQueue, WhatIsAheadIsSharedOutAmongWorkersAndARequestIsNot) {
+  EXPECT_EQ(rows_until_answered(100, 8, 1), 108.0);
+  EXPECT_EQ(rows_until_answered(100, 8, 4), 33.0);
 }
 
 }  // namespace
