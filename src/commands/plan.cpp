@@ -12,6 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
+#include "src/base/readable.h"
 #include "src/commands/bench_threads.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/commands.h"
@@ -36,8 +37,6 @@
 
 namespace bascule {
 namespace {
-
-double mib(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
 // What a kind of run answers about its plan.
 struct PlannedAnswer {
@@ -186,8 +185,9 @@ std::string batches_text(const RecordedService& service) {
                 static_cast<long long>(service.model->longest()),
                 static_cast<long long>(service.settings.serve.max_concurrent_requests));
   if (const std::size_t workers = service.workers.size(); workers > 1)
-    text += formatted("%zu workers with %d threads together: each has %.2f MiB of its own, all share %.2f MiB\n",
-                      workers, service.threads, mib(service.plan.arena_bytes), mib(service.plan.shared_bytes));
+    text += formatted("%zu workers with %d threads together: each has %s of its own, all share %s\n", workers,
+                      service.threads, readable_bytes(service.plan.arena_bytes).c_str(),
+                      readable_bytes(service.plan.shared_bytes).c_str());
   return text;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 TEST(MeasuredDrawing, EveryReplayIsCountedAndThoseOfTheWarmUpAreNotTimed) {
   const auto run = record_draw_run(drawing_settings("prompts = [\"a cat\", \"a dog\"]\nbatch_size = 2\n"));
-  const MeasuredDrawing measured = measure_drawing(*run, best_isa(), 2, 3);
+  const MeasuredDrawing measured = measure_drawing(*run, best_isa(), 2, 3, false);
   // The prompts that calls read are encoded first: two, and the empty one.
   EXPECT_EQ(measured.encode.replays, 3 + 2 + 3);
   EXPECT_EQ(measured.call.replays, 2 + 3);
