@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
-#include "src/commands/bench_threads.h"
 #include "src/commands/report_error.h"
 #include "src/loader/loader_parts.h"
 #include "src/pictures/picture_decoder.h"

@@ -8,7 +8,6 @@
 
 #include "src/bringup/machine_limits.h"
 #include "src/commands/bench_figures.h"
-#include "src/commands/bench_threads.h"
 #include "src/json/json.h"
 #include "src/record/recorded_draw_run.h"
 #include "src/seal/measured_steps.h"

@@ -13,7 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/paths.h"
 #include "src/base/readable.h"
-#include "src/commands/bench_threads.h"
+#include "src/commands/bench_figures.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/commands.h"
 #include "src/commands/plan_answers.h"

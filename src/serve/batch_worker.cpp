@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/serve/batch_worker.h"
+#include "src/serve/batch_workers.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/serve/input_queue.h"
+#include "src/serve/batch_workers.h"
 
 #include <gtest/gtest.h>
 
