@@ -215,10 +215,10 @@ void drop_weights(const AttentionForward& a, const QueryBlock& block, std::int64
   for (std::int64_t key = first; key < end; key += 64) {
     const std::int64_t block_of_64 = a.head * 1024 + (block.first_key + key) / 64;
     float* const of_keys = weights + (key - first) * kColumnPitch;
+    const std::int64_t keys = end - key < 64 ? end - key : 64;
     for (std::int64_t c = first_column(block, key); c < columns; c += kLanes) {
-      if (block.rows - c <= kFewRows) {
-        drop_weights_of_few_rows(a, block.first + c, block.rows - c, block_of_64, end - key < 64 ? end - key : 64,
-                                 of_keys + c);
+      if (block.rows - c <= kFewRows && block.rows - c <= keys) {
+        drop_weights_of_few_rows(a, block.first + c, block.rows - c, block_of_64, keys, of_keys + c);
         continue;
       }
       for (std::int64_t i = 0; i < kLanes && key + i < end; ++i) {

@@ -250,7 +250,7 @@ BenchDrawing bench_drawing(const BenchArguments& arguments, const Settings& sett
   std::vector<std::string> names;
   for (const Settings& own : columns) {
     const std::unique_ptr<RecordedDrawRun> run = record_draw_run(own);
-    check_fits(*run, limits_of_plan(own.machine, read_process_limits()));
+    check_fits(*run, limits_here(own.machine, read_process_limits()));
     const bool simulates = is_simulated(arguments, run->threads);
     for (const std::string& note : run->notes) {
       if (names.empty() && !simulates) say(note);

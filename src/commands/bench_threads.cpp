@@ -105,13 +105,13 @@ std::string lost_text(const std::vector<LostTime>& lost, const char* replay, int
                       1e3 * kind.few_tasks, 1e3 * kind.last_tasks, 1e3 * kind.barrier, 1e3 * kind.memory);
   }
   return text + formatted(
-                    "  simulated: the tasks of %d threads, measured one after another and dealt to threads that do "
+                    "  simulated: the tasks of %s, measured one after another and dealt to threads that do "
                     "not slow each other down;\n"
-                    "  assumed: a core for each, and none for the loader beside them, %.1f us until all have noticed "
-                    "the end of a step, %.0f million "
+                    "  assumed: a core for each, %.1f us until all have noticed the end of a step, %.0f million "
                     "tasks dealt a second by a group, and for more threads than this machine has cores %.0f GB/s for "
-                    "%d of them\n",
-                    threads, 1e-3 * static_cast<double>(SimulatedThreads{threads}.barrier_ns()),
+                    "each %d cores\n",
+                    count_of(threads, "thread").c_str(),
+                    1e-3 * static_cast<double>(SimulatedThreads{threads}.barrier_ns()),
                     1e3 / static_cast<double>(SimulatedThreads::kDealNs), kSocketGigabytes, kSocketCores);
 }
 

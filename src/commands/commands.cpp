@@ -38,11 +38,12 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   auto threads = std::make_shared<std::int64_t>(0);
   CLI::Option* gib =
       in_range(command->add_option("--memory-gib", *memory, "plan for a machine with this much memory"), 1e-3, 1e6);
-  CLI::Option* counted = as_integer(
-      command->add_option("--threads", *threads,
-                          "plan for a machine with this many cores; also measures a few steps, as `bench --simulate` "
-                          "does, and prints how fast so many threads would be and where they lose time"),
-      1, 1024);
+  CLI::Option* counted =
+      as_integer(command->add_option(
+                     "--threads", *threads,
+                     "plan for so many compute threads of each rank; also measures a few steps, as `bench --simulate` "
+                     "does, and prints how fast one rank would be with them, and where they lose time"),
+                 1, 1024);
   as_output_file(
       command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
   as_output_file(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));

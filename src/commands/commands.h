@@ -155,8 +155,8 @@ struct PlanArguments {
   bool json = false;
   bool inputs = false;  // with json: the files that the run reads
   bool frontier = false;
-  // Of the machine that is planned for, in place of machine.memory_limit_gib and machine.threads; how fast so many
-  // threads are is simulated.
+  // Of the machine that is planned for, and of each rank there, in place of machine.memory_limit_gib and
+  // machine.threads; how fast one rank is with so many threads is simulated.
   std::optional<double> memory_gib;
   std::optional<std::int64_t> threads;
   std::string unit;  // a file for a systemd unit of the run; empty: none

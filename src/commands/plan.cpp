@@ -143,7 +143,9 @@ std::string samples_text(const RecordedRun& run) {
   return text;
 }
 
-ProposedRanks proposed_ranks(const Settings& settings, int machines) {
+// None where the plan is for the threads of another machine.
+std::optional<ProposedRanks> proposed_ranks(const PlanArguments& arguments, const Settings& settings, int machines) {
+  if (arguments.threads) return std::nullopt;
   const std::vector<int> cores = cores_of_process();
   return propose_ranks_for(settings, machines, read_nodes(), {cores.begin(), cores.end()});
 }
@@ -199,13 +201,6 @@ void add_workers(const RecordedService& service, Json* document) {
                             {"shared_bytes", service.plan.shared_bytes}};
 }
 
-// Those of a plan for another number of cores are about this machine.
-void say_notes(const PlanArguments& arguments, const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) {
-    if (!arguments.threads) say(note);
-  }
-}
-
 // Writes the files that are asked for, and prints the plan. Returns the exit code of plan_command().
 int print_plan(const PlanArguments& arguments, const Settings& settings, const PlannedAnswer& run) {
   if (!arguments.svg.empty()) {
@@ -215,7 +210,13 @@ int print_plan(const PlanArguments& arguments, const Settings& settings, const P
   if (!arguments.unit.empty()) write_output_file(arguments.unit, run.unit());
   const std::optional<Error> too_large = error_of(run.check_fits);
   std::optional<SimulatedSpeed> simulated;
-  if (arguments.threads && !too_large) simulated = simulate_speed(settings, static_cast<int>(*arguments.threads));
+  if (arguments.threads && !too_large) {
+    try {
+      simulated = simulate_speed(settings, static_cast<int>(*arguments.threads));
+    } catch (const Error& error) {  // the plan stands
+      say("plan: the speed of the threads cannot be simulated here: " + error.problem());
+    }
+  }
   if (arguments.json) {
     Json document = plan_json(run.plan, too_large);
     if (run.add_to) run.add_to(&document);
@@ -249,14 +250,14 @@ int plan_training(const PlanArguments& arguments, const Settings& settings) {
   const std::unique_ptr<RecordedRun> run =
       record_run(settings, planned_place(settings.distributed, settings.origin), media_engine_builtin(), std::nullopt,
                  NewTokens::kStayInMemory, NewLengths::kAreLimits);
-  say_notes(arguments, run->notes);
+  for (const std::string& note : run->notes) say(note);
   check_data_files(arguments, *run);
   const ProcessLimits now = read_process_limits();
   const std::vector<MemoryLimit> limits = limits_of(arguments, settings, now);
   const std::unique_ptr<RecordedService> service = settings.serve.is_given ? record_service_after(*run) : nullptr;
   const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
   const auto service_fits = [&] { check_service_memory(arguments, *service, now); };
-  const ProposedRanks ranks = proposed_ranks(settings, run->place.nodes);
+  const std::optional<ProposedRanks> ranks = proposed_ranks(arguments, settings, run->place.nodes);
   std::string text = answers.text() + samples_text(*run) + ranks_line(ranks, settings.distributed.world_size);
   if (service)
     text += "\nthe service of the trained folder\n" + print_memory_plan(service->plan) + batches_text(*service);
@@ -282,9 +283,9 @@ int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
   check_no_frontier(arguments, "is not supported for a run that draws");
   const RankPlace place = planned_place(settings.distributed, settings.origin);
   const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings, place);
-  say_notes(arguments, run->notes);
+  for (const std::string& note : run->notes) say(note);
   const std::string of_ranks = place.is_alone() ? "" : " on each of " + std::to_string(place.world_size) + " ranks";
-  const ProposedRanks ranks = proposed_ranks(settings, place.nodes);
+  const std::optional<ProposedRanks> ranks = proposed_ranks(arguments, settings, place.nodes);
   return print_plan(
       arguments, settings,
       {run->session, run->plan, [&] { check_fits(*run, limits_of(arguments, settings, read_process_limits())); },

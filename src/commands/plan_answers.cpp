@@ -134,7 +134,8 @@ bool needs_whole_batch(const Settings& settings) {
 
 ProposedRanks propose_ranks_for(const Settings& settings, int machines, const std::vector<NodeFacts>& nodes,
                                 const std::vector<std::int64_t>& cores) {
-  ProposedRanks proposed = propose_ranks(nodes, cores, settings.machine.threads);
+  const std::int64_t ranks_here = std::max<std::int64_t>(1, settings.distributed.world_size / machines);
+  ProposedRanks proposed = propose_ranks(nodes, cores, settings.machine.threads * ranks_here);
   if (proposed.ranks > 1 && needs_whole_batch(settings)) {
     proposed.reason = std::to_string(proposed.ranks) +
                       ", one for each memory node, would each take negatives from their own samples alone, unless "
@@ -146,14 +147,15 @@ ProposedRanks propose_ranks_for(const Settings& settings, int machines, const st
   return proposed;
 }
 
-std::string ranks_line(const ProposedRanks& proposed, std::int64_t stated) {
-  return "proposed for this machine: distributed.world_size = " + std::to_string(proposed.ranks) +
-         (proposed.ranks == stated ? ", as it is" : "; it is " + std::to_string(stated)) + " (" + proposed.reason +
+std::string ranks_line(const std::optional<ProposedRanks>& proposed, std::int64_t stated) {
+  if (!proposed) return "";
+  return "proposed for this machine: distributed.world_size = " + std::to_string(proposed->ranks) +
+         (proposed->ranks == stated ? ", as it is" : "; it is " + std::to_string(stated)) + " (" + proposed->reason +
          ")\n";
 }
 
-void add_ranks(const ProposedRanks& proposed, Json* document) {
-  (*document)["proposed_ranks"] = {{"world_size", proposed.ranks}, {"reason", proposed.reason}};
+void add_ranks(const std::optional<ProposedRanks>& proposed, Json* document) {
+  if (proposed) (*document)["proposed_ranks"] = {{"world_size", proposed->ranks}, {"reason", proposed->reason}};
 }
 
 }  // namespace bascule

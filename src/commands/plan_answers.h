@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,8 @@ PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::v
 ProposedRanks propose_ranks_for(const Settings& settings, int machines, const std::vector<NodeFacts>& nodes,
                                 const std::vector<std::int64_t>& cores);
 
-// One line, and members of the document. stated: distributed.world_size.
-std::string ranks_line(const ProposedRanks& proposed, std::int64_t stated);
-void add_ranks(const ProposedRanks& proposed, Json* document);
+// One line, and members of the document; nothing of none. stated: distributed.world_size.
+std::string ranks_line(const std::optional<ProposedRanks>& proposed, std::int64_t stated);
+void add_ranks(const std::optional<ProposedRanks>& proposed, Json* document);
 
 }  // namespace bascule

@@ -39,13 +39,14 @@ constexpr char kLastWordsOfService[] =
     "bascule: serve: second signal: stopping at once; requests that were admitted get no answer\n";
 
 std::string ready_line(const RecordedService& recorded, const Service& service) {
-  char rows[80];
-  const TextRoom& room = service.batch_room();
-  std::snprintf(rows, sizeof rows, "%.4g ms for a batch of %lld rows",
-                1e-6 * service.row_ns() * static_cast<double>(room.tokens), static_cast<long long>(room.tokens));
+  const bool draws = recorded.model->drawer() != nullptr;
+  const std::int64_t rows = draws ? recorded.model->most_rows() : service.batch_room().tokens;
+  const std::string batch = readable_seconds(1e-9 * service.row_ns() * static_cast<double>(rows)) +
+                            std::string(" for a ") +
+                            (draws ? "picture" : "batch of " + readable_count(rows) + std::string(" rows"));
   const std::size_t workers = recorded.workers.size();
   return "bascule: serve: READY: " + recorded.name + " at " + service.address() + ", " +
-         (workers > 1 ? std::to_string(workers) + " workers, each " : "") + rows + ", " + service.digest() + "\n";
+         (workers > 1 ? std::to_string(workers) + " workers, each " : "") + batch + ", " + service.digest() + "\n";
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct UnitFacts {
   std::string socket;                    // empty: the unit needs none
   std::string watchdog;                  // what it ends, for people
   std::int64_t watchdog_seconds = 0, stop_seconds = 0;
+  std::size_t tasks = 512;  // processes and threads, at most
   std::string last_work;
   std::string again;                          // why it is started again, for people
   std::string memory_comment, memory, cores;  // empty: no limits
@@ -175,7 +176,7 @@ void add_limits(Unit* unit, const UnitFacts& facts) {
     unit->set("MemoryMax", facts.memory);
     unit->set("AllowedCPUs", facts.cores);
   }
-  unit->set("TasksMax", "512");
+  unit->set("TasksMax", std::to_string(facts.tasks));
   if (facts.locks_memory) unit->set("LimitMEMLOCK", "infinity");
 }
 
@@ -326,6 +327,7 @@ UnitFacts facts_of(const UnitRun& run, const UnitPlace& place) {
       "The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.";
   facts.memory = std::to_string(most_memory(run.plan, run.processes));
   facts.cores = cores_of(run, place.cores);
+  facts.tasks = std::max(facts.tasks, run.threads + 256);
   facts.user_comment = trains ? "The run's folder belongs to a user that exists while the run does."
                               : "The user exists while the service runs; its access log lies here.";
   facts.state_folder = "bascule-" + facts.name;

@@ -161,7 +161,8 @@ void HttpServer::State::hand_over(Connection* c) noexcept {
   const Span<char> body = c->reader.body();
   if (head.is_chunked) pool.shrink(c->request_run.data(), std::max<std::size_t>(1, body.size()));
   c->state = ConnectionState::kAsked;
-  c->deadline_ns = kNever;
+  c->deadline_ns = drain_deadline_ns;  // a handler takes the time that it takes
+  next_deadline_ns = std::min(next_deadline_ns, c->deadline_ns);
   if (++c->generation == 0) c->generation = 1;
   c->open.store(c->generation, std::memory_order_relaxed);
   HttpRequest request;
@@ -281,14 +282,16 @@ void HttpServer::State::go_on(Connection* c) noexcept {
 }
 
 void HttpServer::State::expire(Connection* c) noexcept {
+  if (c->state == ConnectionState::kAsked) return abandon(c);
   if (c->state == ConnectionState::kReading && c->begun_ns != 0)
     return refuse(c, 408, "a request that did not come whole within request_timeout_seconds");
   close(c);
 }
 
-// The client has gone; the slot waits for the handler.
+// The client has gone, or the time to drain has passed; the slot waits for the handler.
 void HttpServer::State::abandon(Connection* c) noexcept {
   c->socket.reset();
+  c->deadline_ns = kNever;
   c->watched = 0;
   c->state = ConnectionState::kAbandoned;
   handler->gone({number(*c), c->generation});

@@ -275,7 +275,7 @@ void HttpServer::State::drain() noexcept {
     Connection& c = connections[i];
     const bool is_idle = c.state == ConnectionState::kReading && c.begun_ns == 0;
     const std::int64_t latest = is_idle ? std::min(drain_deadline_ns, now_ns + kDrainIdleNs) : drain_deadline_ns;
-    if (c.deadline_ns != kNever) c.deadline_ns = std::min(c.deadline_ns, latest);
+    if (c.deadline_ns != kNever || c.state == ConnectionState::kAsked) c.deadline_ns = std::min(c.deadline_ns, latest);
   }
   next_deadline_ns = now_ns;  // finds out which is the next
 }

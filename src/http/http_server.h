@@ -131,7 +131,8 @@ class HttpServer {
   // Accepts no more; every connection serves one more request at most and is closed. Afterwards again: nothing.
   void drain() noexcept;
   bool is_draining() const noexcept;
-  // After drain(): whether all connections are closed, or drain_timeout has passed, and no ticket is open.
+  // After drain(): whether all connections are closed and no ticket is open. After drain_timeout those that are open
+  // are gone.
   bool is_drained() const noexcept;
 
   // For the metrics; the server's thread.

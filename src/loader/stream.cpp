@@ -124,8 +124,9 @@ StreamStatistics Stream::statistics() const noexcept {
   StreamStatistics result = statistics_;
   if (calls_ > 0) result.mean_occupancy = static_cast<double>(occupancy_) / static_cast<double>(calls_);
   result.loaded_samples = state_.loaded_samples.load();
-  result.loading_seconds =
-      static_cast<double>(state_.busy_ns.load()) * 1e-9 / static_cast<double>(workers_.worker_count());
+  result.processor_seconds = static_cast<double>(state_.processor_ns.load()) * 1e-9;
+  result.loading_seconds = (result.processor_seconds + static_cast<double>(state_.blocked_ns.load()) * 1e-9) /
+                           static_cast<double>(workers_.worker_count());
   return result;
 }
 

@@ -70,7 +70,7 @@ struct StreamState {
   const Span<PictureDigest> digests;  // by image id; empty: none are kept
   // By all workers, so far: samples that were loaded or left out, and what that took (see StreamStatistics).
   std::atomic<std::int64_t> loaded_samples{0};
-  std::atomic<std::int64_t> busy_ns{0};
+  std::atomic<std::int64_t> processor_ns{0}, blocked_ns{0};
 };
 
 // A stream of batches as the step sees it: those of epoch 0, then those of epoch 1, and so on, without a gap. Batch
@@ -89,6 +89,7 @@ struct StreamStatistics {
   // time, and waiting for files and for a media engine with a device, but not for a core; divided by the workers.
   std::int64_t loaded_samples = 0;
   double loading_seconds = 0.0;
+  double processor_seconds = 0.0;  // of all workers: without the waiting, not divided
 };
 
 // Samples a second that the workers would load between two moments if neither a step held them up nor anything else

@@ -63,7 +63,10 @@ bool Worker::advance_measured(StreamState* only) noexcept {
   const std::int64_t begin_ns = thread_cpu_ns();
   blocked_ns_ = 0;
   if (!advance(only)) return false;
-  if (worked_for_ != nullptr) worked_for_->busy_ns.fetch_add(thread_cpu_ns() - begin_ns + blocked_ns_);
+  if (worked_for_ != nullptr) {
+    worked_for_->processor_ns.fetch_add(thread_cpu_ns() - begin_ns);
+    worked_for_->blocked_ns.fetch_add(blocked_ns_);
+  }
   return true;
 }
 

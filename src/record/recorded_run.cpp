@@ -88,9 +88,10 @@ void plan_opened(RecordedRun* run, const media_engine_driver* engine, RunData* l
   plan_run_memory(run);
 }
 
-// Threads that have no core to themselves wait for each other.
+// Threads that have no core to themselves wait for each other. Those that a command plans for are of another machine.
 void note_threads(RecordedRun* run) {
   const RankPlace& place = run->place;
+  if (where_written(run->settings, "machine.threads") == "--threads") return;
   const ProcessLimits limits = read_process_limits();
   const int cores = place.run.empty() ? usable_cores() : usable_cores() * place.local_size;
   const int threads = run->threads * place.local_size;

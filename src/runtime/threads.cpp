@@ -48,9 +48,9 @@ int usable_cores() {
 Threads::Threads(int count, bool pin, Heartbeat* heart, TapePosition* position)
     : Threads(groups_of_threads(count, pin), heart, position) {}
 
-Threads::Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* position)
+Threads::Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* position, int of_process)
     : count_(threads_of(groups)),
-      spins_(count_ <= usable_cores() ? kSpins : 0),
+      spins_(std::max(count_, of_process) <= usable_cores() ? kSpins : 0),
       groups_(groups.sizes.size()),
       cores_(groups.cores),
       heart_(heart != nullptr ? heart : &unheard_),

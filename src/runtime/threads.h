@@ -37,8 +37,8 @@ class Threads {
   // every step, outlive this; null: nobody reads them. Throws std::system_error where the system refuses a thread; none
   // stays behind.
   Threads(int count, bool pin, Heartbeat* heart = nullptr, TapePosition* position = nullptr);
-  // In these groups.
-  Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* position);
+  // In these groups. of_process: compute threads of the process, where there are more than these; 0: there are not.
+  Threads(const CoreGroups& groups, Heartbeat* heart, TapePosition* position, int of_process = 0);
   // count() is theirs. The calling thread runs all tasks; no thread is started.
   explicit Threads(const SimulatedThreads& simulated);
   ~Threads();

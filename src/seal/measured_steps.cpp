@@ -222,8 +222,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
     measured.nodes = run.session.tape(run.graphs[Use::kEvaluate].number).node_times(measured.rows);
   }
   measured.stream = stream.statistics();
-  measured.loading_seconds = measured.stream.loading_seconds *
-                             static_cast<double>(run.settings.data.dataloader_num_workers) /
+  measured.loading_seconds = measured.stream.processor_seconds /
                              static_cast<double>(std::max<std::int64_t>(1, measured.stream.loaded_samples));
   if (simulates) {
     std::fill_n(measured.phases, kStepPhases, std::numeric_limits<double>::quiet_NaN());

@@ -37,7 +37,7 @@ BatchWorker::BatchWorker(const RecordedService& service, std::size_t number, Sha
 }
 
 void BatchWorker::map(std::byte* shared) {
-  threads_ = std::make_unique<Threads>(service_.workers[number_], nullptr, nullptr);
+  threads_ = std::make_unique<Threads>(service_.workers[number_], nullptr, nullptr, service_.threads);
   arena_ = std::make_unique<Arena>(service_.plan, service_.settings.machine.huge_pages, shared);
 }
 
@@ -201,11 +201,13 @@ void BatchWorker::write(std::unique_lock<std::mutex>* lock) noexcept {
   ++work_.batches;
 }
 
-// What a batch holds, or there are slots for.
+// What a batch holds, or there are slots for; of few inputs those who have nothing to do get their share.
 void BatchWorker::take() noexcept {
   TextRoom room = work_.room;
   taken_.running.clear();
   taken_.dropped.clear();
+  const std::size_t share = divide_up(work_.queue.inputs(), 1 + work_.idle);
+  room.texts = std::min(room.texts, std::max<std::int64_t>(1, static_cast<std::int64_t>(share)));
   if (answerer_->writer() != nullptr) room.texts = std::min(room.texts, answerer_->writer()->free_slots());
   if (room.texts == 0) return;
   const std::int64_t latest = monotonic_ns() - work_.queue_timeout_ns;
@@ -238,8 +240,10 @@ void BatchWorker::live() noexcept {
   std::size_t calls = 0;
   std::unique_lock<std::mutex> lock(work_.mutex);
   for (;;) {
+    ++work_.idle;
     work_.changed.wait(
         lock, [&] { return work_.stops || calls < work_.calls || !work_.queue.is_empty() || !writing_.empty(); });
+    --work_.idle;
     if (work_.stops) break;
     if (calls < work_.calls) {
       ++calls;

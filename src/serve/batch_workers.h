@@ -112,9 +112,11 @@ struct SharedWork {
   InputQueue queue;
   std::vector<std::uint32_t> done;
   std::int64_t running_rows = 0;  // of all workers
+  std::size_t idle = 0;           // workers that wait
   std::uint64_t batches = 0;
   bool stops = false;
-  // Before the seal: what each worker calls once, how often there was such a call, and who has not come back from it.
+  // Before the seal: what each worker calls once, how often there was such a call, and how many have not come back from
+  // it.
   const std::function<void(BatchWorker&)>* call = nullptr;
   std::size_t calls = 0, calling = 0;
   std::exception_ptr error;  // the first
@@ -192,7 +194,7 @@ class BatchWorkers {
 
   // Before the seal.
 
-  // Loads nothing, but makes the memory of all resident, while `load` runs in the first one's thread.
+  // Loads nothing, but makes all workers' memory resident, while `load` runs in the first one's thread.
   void fill_memory(const std::function<void(StartWork*, Threads&)>& load);
   const Arena& arena() const { return workers_.front()->arena(); }  // has what is shared, too
   // Makes them ready for these inputs, which are the service's and outlive this: all run batches at the same time, by

@@ -26,6 +26,7 @@ constexpr std::int64_t kMostTextBytes = 262'144;
 constexpr std::int64_t kMostKeyBytes = 4096;
 constexpr std::int64_t kTypicalTokens = 64, kTypicalGuesses = 5, kTypicalWords = 16;
 constexpr std::size_t kDrawnPictures = 16;
+constexpr std::size_t kWorkerBytes = std::size_t{1} << 19;  // outside its arena: stacks, batches' lists
 
 std::string key_of_file(const Settings& settings) {
   const PathSetting& path = settings.serve.api_key_file;
@@ -135,7 +136,9 @@ std::vector<CoreGroups> workers_of_service(const Settings& settings) {
                 "serve.workers = " + std::to_string(workers) + " does not divide the " + count_of(threads, "thread") +
                     " that compute",
                 "write a divisor of " + std::to_string(threads) + ", or change machine.threads");
-  return groups_of_workers(groups_of_threads(threads, threads == usable_cores()), workers);
+  std::vector<CoreGroups> of_workers =
+      groups_of_workers(groups_of_threads(threads, threads == usable_cores()), workers);
+  return of_workers.size() == 1 ? std::vector<CoreGroups>{groups_anywhere(threads)} : of_workers;
 }
 
 // A batch that could never hold the longest input would let it wait forever.
@@ -179,8 +182,8 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   ranges.push_back({kRequestMemory, ServiceMemory(*service, nullptr).bytes(), workers > 1});
   if (const std::size_t bytes = BatchAnswerer::bytes(*service->model); bytes > 0)
     ranges.push_back({kBatchMemory, bytes});
-  service->plan = make_memory_plan(std::move(ranges), kProcessBytes, 0, workers);
-  service->plan.program_bytes = kProgramBytes;
+  service->plan = make_memory_plan(std::move(ranges), kWorkerBytes, 0, workers);
+  service->plan.program_bytes = kProgramBytes + kProcessBytes - kWorkerBytes;
   const ServeSettings& serve = settings.serve;
   service->plan.server_bytes =
       HttpServer::memory_bytes(service->http) +
@@ -225,7 +228,9 @@ void check_service_fits(const RecordedService& service, const ProcessLimits& lim
       "needs " + std::string(readable_bytes(needed).c_str()) + ", and " +
           (gib > 0.0 ? own_limit : limits.memory_owner) + " has " + readable_bytes(limit).c_str(),
       "lower serve.max_batch_tokens, serve.max_concurrent_requests or serve.payload_limit" +
-          std::string(service.workers.size() > 1 ? ", or serve.workers, each of which has memory of its own" : ""));
+          (service.workers.size() > 1 ? ", or set serve.workers below " + std::to_string(service.workers.size()) +
+                                            ": each worker has memory of its own"
+                                      : ""));
 }
 
 }  // namespace bascule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A served pipeline that draws: each worker pictures one at a time, all of one size and number of steps. draw() and
-// what is around it allocate nothing.
+// A served pipeline that draws: each worker draws one picture at a time, all of one size and number of steps. draw()
+// and what is around it allocate nothing.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 namespace bascule {
 namespace {
 
-constexpr const char* kReasons[kRefusedFor] = {"queue", "wait", "memory", "drain", "protocol"};
+constexpr const char* kReasons[kRefusedFor] = {"queue", "wait", "memory", "protocol"};
 
 class PrometheusText {
  public:

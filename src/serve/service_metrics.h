@@ -26,7 +26,7 @@ class Histogram {
   double sum = 0.0;
 };
 
-enum class RefusedFor : std::uint8_t { kQueue, kWait, kMemory, kDrain, kProtocol };
+enum class RefusedFor : std::uint8_t { kQueue, kWait, kMemory, kProtocol };
 inline constexpr std::size_t kRefusedFor = 5;
 
 struct ServiceFigures {

@@ -14,7 +14,6 @@ namespace {
 
 constexpr char kHealthy[] = "{\"status\": \"ok\"}", kReady[] = "{\"status\": \"ready\"}";
 constexpr std::int64_t kUsualSeed = 42, kUsualGuesses = 5;  // as `bascule draw` and `bascule fill` have them
-constexpr char kDrains[] = "the server is being stopped";
 
 bool is_json_type(std::string_view type) noexcept {
   const std::string_view name = type.substr(0, std::min(type.find(';'), type.size()));
@@ -34,7 +33,7 @@ void Service::request(const HttpRequest& request) noexcept {
   switch (service_.endpoint(request.endpoint)) {
     case ServedEndpoint::kHealth: return answer(request, 200, kHealthy, {}, nullptr);
     case ServedEndpoint::kReady:
-      if (server_->is_draining()) return refuse(request, refusal(503, kUnhealthy, "%s", kDrains));
+      if (server_->is_draining()) return refuse(request, refusal(503, kUnhealthy, "the server is being stopped"));
       return answer(request, 200, kReady, {}, nullptr);
     case ServedEndpoint::kInfo: return answer(request, 200, info_, {}, nullptr);
     case ServedEndpoint::kModels: return answer(request, 200, models_, {}, nullptr);
@@ -49,7 +48,6 @@ void Service::request(const HttpRequest& request) noexcept {
   const Refusal refused = admit(request, &job);
   if (!refused.is_given()) return;
   free_inputs(job.first);
-  if (refused.status == 503) metrics_.refused(RefusedFor::kDrain);
   refuse(request, refused);
 }
 
@@ -68,7 +66,6 @@ void Service::answer_metrics(const HttpRequest& request) noexcept {
 }
 
 Refusal Service::admit(const HttpRequest& request, Job* job) noexcept {
-  if (server_->is_draining()) return refusal(503, kUnhealthy, "%s", kDrains);
   const bool reads_pictures = service_.model->reads_pictures();
   const bool is_json = is_json_type(request.content_type) && !(reads_pictures && is_picture_body(request));
   if (!is_json && !reads_pictures) return refusal(415, kValidationError, "the body must be application/json");

@@ -198,6 +198,7 @@ std::vector<LargestBuffer> Session::largest(std::size_t count) const {
 }
 
 void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads, Group* group) {
+  BASCULE_CHECK(!training_ || tapes_.empty());
   memory_.trained_parameters = arena.as<float>(plan[kTrained]);
   memory_.fixed_parameters = arena.as<float>(plan[kFixed]);
   if (layout_.rounded_elements > 0) memory_.rounded_parameters = arena.as<std::uint16_t>(plan[kRounded]);
@@ -206,7 +207,6 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
   memory_.thread_scratch = arena.at(plan[kScratch]);
   memory_.thread_scratch_bytes = thread_scratch_bytes_;
   if (training_) training_->seal(arena, plan, layout_, kernels, group, &memory_);
-  BASCULE_CHECK(!training_ || tapes_.empty());
   products_.push_back(make_products(choice_, product_type_, kernels, threads, arena.at(plan[kProducts])));
   Tapes tapes;
   for (std::size_t i = 0; i < graphs_.size(); ++i)

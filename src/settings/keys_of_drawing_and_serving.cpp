@@ -62,7 +62,7 @@ constexpr Key kServeKeys[] = {
     {kServeTable, "cors_allow_origin", WordsKey{member<&Serve::cors_allow_origin>()}, kFree,
      "origins whose pages may ask from a browser"},
     {kServeTable, "workers", integer<&Serve::workers>(0, 4096), kFree,
-     "batches computed at a time, each by an equal share of `machine.threads`; an answer does not depend on it; 0: one "
+     "batches computed at a time, each by a share of the threads; an answer does not depend on it; 0: one "
      "below 16 threads, from there on one for each group of cores that share a cache"},
     {kServeTable, "max_concurrent_requests", integer<&Serve::max_concurrent_requests>(1, 65536), kFree,
      "inputs that may wait or be computed; more are refused (429)"},

@@ -59,6 +59,8 @@ TEST_F(RanksOfPlan, AreOneForEachMemoryNode) {
             "then use its memory)\n");
   settings_.machine.threads = 2;
   EXPECT_EQ(proposed().ranks, 1);
+  settings_.distributed.world_size = 2;  // each with so many threads
+  EXPECT_EQ(proposed().ranks, 2);
 }
 
 TEST_F(RanksOfPlan, WouldEachHaveNegativesOfTheirOwn) {

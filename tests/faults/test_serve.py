@@ -285,16 +285,15 @@ class Serve(unittest.TestCase):
             for thread in threads:
                 thread.join()
             self.assertEqual(code, 0, error)
-            for one in results:  # answered, or refused before it was admitted: none is cut off
-                if isinstance(one, tuple) and one[0] == 200:
-                    self.assertEqual(json.loads(one[2]), wanted)
-                else:
-                    self.assertTrue(not isinstance(one, tuple) or one[0] == 503, one)
+            for one in results:  # answered, or came when nobody listened: none is cut off
+                if isinstance(one, tuple):
+                    self.assertEqual((one[0], json.loads(one[2])), (200, wanted))
 
-    def test_a_server_that_is_being_stopped_says_so_on_connections_that_are_open(self):
+    def test_a_server_that_is_being_stopped_answers_on_connections_that_are_open(self):
         with Served(self.folder / "vectors", "machine.threads=1") as server:
             requests = (b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n", request_bytes("/embed", {"inputs": "cat"}))
             begun = [Wire(server.address) for _ in requests]
+            wanted = begun[0].ask(requests[1])
             for wire, request in zip(begun, requests):
                 self.assertEqual(wire.ask(requests[0])[0], 200)
                 wire.send(request[:9])
@@ -311,18 +310,22 @@ class Serve(unittest.TestCase):
                     time.sleep(0.005)
                 except ConnectionRefusedError:
                     break
+                except ConnectionResetError:  # it was in the queue when that was closed
+                    continue
             try:
                 status, headers, text = server.ask("/ready", connection=idle)
                 self.assertEqual((status, headers["Connection"], json.loads(text)["error_type"]), (503, "close", "Unhealthy"))
             except ConnectionError:  # it is kept for a second, which this process may have waited for the processor
                 self.assertGreater(time.monotonic() - stopped, 1)
             idle.close()
+            answers = []
             for wire, request in zip(begun, requests):
                 wire.send(request[9:])
-                status, text = wire.answer()
-                self.assertEqual((status, json.loads(text)["error_type"]), (503, "Unhealthy"))
+                answers.append(wire.answer())
                 self.assertRaises(ConnectionError, wire.more)
                 wire.socket.close()
+            self.assertEqual((answers[0][0], json.loads(answers[0][1])["error_type"]), (503, "Unhealthy"))
+            self.assertEqual((wanted[0], answers[1]), (200, wanted))
             self.assertEqual(server.end(None)[0], 0)
 
     def test_too_much_is_refused_with_a_time_to_come_again(self):

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -127,6 +128,19 @@ class ServeWorkers(unittest.TestCase):
         with Served(vectors, FOUR, "serve.workers=2") as server:
             self.assertIn(", 2 workers, each ", server.lines[-1])
 
+    def test_the_plan_holds_with_many(self):
+        vectors = self.folder / "vectors"
+        with Served(vectors, "machine.threads=16", "serve.workers=16") as server:
+            self.assertEqual(server.ask("/embed", {"inputs": self.texts[:32]})[0], 200)
+            code, out, error = server.end()
+            self.assertEqual(code, 0, error)
+            self.assertRegex(out, "Memory +kept")
+        self.plan(vectors)
+        unit = self.folder / "many.service"
+        done = run("plan", self.folder / "plan.toml", "machine.threads=1024", "serve.workers=64", "--unit", unit)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("\nTasksMax=1280\n", unit.read_text())
+
     def test_each_takes_the_next_batch_when_it_is_free(self):
         """A text that takes long is written by one of two, which have a slot each; those that come then are answered first."""
         endless = self.folder / "endless"
@@ -143,6 +157,15 @@ class ServeWorkers(unittest.TestCase):
             self.assertEqual(server.end(signal.SIGKILL)[0], -signal.SIGKILL)
             for wire in (slow, quick):
                 wire.socket.close()
+
+    def test_inputs_of_one_request_are_shared_among_those_that_are_free(self):
+        for workers in (1, 2):
+            with Served(self.folder / "vectors", "machine.threads=2", f"serve.workers={workers}") as server:
+                before, status, after = (server.ask(*asked) for asked in (("/metrics",), ("/embed", {"inputs": self.texts[:8]}), ("/metrics",)))
+                self.assertEqual(status[0], 200)
+                counts = [int(re.search(r"batch_rows_count (\d+)", answer[2].decode())[1]) for answer in (before, after)]
+                (self.assertEqual if workers == 1 else self.assertGreaterEqual)(counts[1] - counts[0], workers)
+                self.assertEqual(server.end()[0], 0)
 
     def test_a_replacement_under_load_loses_nothing(self):
         """New servers take the place of old ones on one socket that they inherit."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bascule serve` with a pipeline that draws: the pictures of `bascule draw`, whoever else asks, and clients that leave."""
 import base64
+import http.client
 import importlib.util
 import json
 import pathlib
@@ -9,7 +10,7 @@ import threading
 import time
 import unittest
 
-from bascule_run import run
+from bascule_run import ROOT, run
 from drawing import PIPELINES, pixels
 from serving import Served, has_parser
 
@@ -93,6 +94,26 @@ class ServedDrawings(unittest.TestCase):
                 time.sleep(0.02)
             self.assertEqual([json.loads(line)["status"] for line in log.read_text().splitlines()], [499])
             self.assertEqual(server.end()[0], 0)
+
+    def test_a_picture_that_is_not_drawn_in_the_time_of_the_stop_is_given_up(self):
+        with Served(ROOT / "tests/data/emoji-drawing", "serve.num_inference_steps=1000", "serve.drain_timeout_seconds=0.5", "serve.queue_timeout_seconds=3600") as server:
+            failed = []
+
+            def ask():
+                try:
+                    server.ask("/", {"inputs": "a cat"})
+                except (ConnectionError, http.client.HTTPException) as error:
+                    failed.append(error)
+
+            client = threading.Thread(target=ask)
+            client.start()
+            while "bascule_connections 2\n" not in server.ask("/metrics")[2].decode():
+                time.sleep(0.01)
+            time.sleep(0.1)
+            code, out, error = server.end()
+            client.join()
+            self.assertEqual((code, len(failed)), (0, 1), error)
+            self.assertRegex(out, "Sealed +kept")
 
 
 if __name__ == "__main__":

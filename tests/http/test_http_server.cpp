@@ -367,7 +367,7 @@ TEST(HttpServer, DrainServesWhatIsConnectedAndEnds) {
   EXPECT_TRUE(busy.has("finished"));
 }
 
-TEST(HttpServer, DrainEndsAtItsTimeoutButForTickets) {
+TEST(HttpServer, DrainEndsAtItsTimeoutOnceTicketsAreAnswered) {
   HttpSettings settings = small_settings();
   settings.drain_timeout_ms = slowly(100);
   Served served(settings);
@@ -376,11 +376,12 @@ TEST(HttpServer, DrainEndsAtItsTimeoutButForTickets) {
   busy.send(http_post("/hold", ""));
   ASSERT_TRUE(served.pump({}, [&] { return served.handler.held.size() == 1; }));
   served.server.drain();
-  ASSERT_TRUE(served.pump({&slow}, [&] { return slow.is_closed; }));
+  ASSERT_TRUE(served.pump({&slow, &busy}, [&] { return slow.is_closed && busy.is_closed; }));
+  ASSERT_EQ(served.handler.gone_tickets.size(), 1u);
   EXPECT_FALSE(served.server.is_drained());
   served.server.answer(served.handler.held[0], {503, "text/plain", "", "too late"});
   ASSERT_TRUE(served.pump({&busy}, [&] { return served.server.is_drained(); }));
-  EXPECT_TRUE(busy.has("too late"));
+  EXPECT_FALSE(busy.has("too late"));
 }
 
 }  // namespace

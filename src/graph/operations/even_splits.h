@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// As many tasks that the last round of the threads is full. They have a multiple of `unit`, and `least` at least.
+// So many tasks that the last round of the threads is full; each has a multiple of `unit`, and no fewer than `least`.
 inline TaskSplit evenly(const Launch& l, TaskSplit split, std::int64_t unit, std::int64_t least) {
   const std::int64_t threads = l.threads(), tasks = split.tasks(l.bounds());
   if (tasks == 0) return split;
