@@ -86,15 +86,6 @@ void keep_at_nodes(std::byte* begin, std::size_t bytes, const NodeSet& nodes) no
   if (bytes > 0 && nodes.count() > 0) deal_to(nodes, begin, bytes);
 }
 
-void move_to_nodes(const NodeSet& nodes) noexcept {
-  if (nodes.count() == 0) return;
-  NodeSet others = nodes_to_place_at();
-  for (int node = 0; node < NodeSet::kMost; ++node) {
-    if (nodes.has(node)) others.drop(node);
-  }
-  (void)syscall(SYS_migrate_pages, 0, NodeSet::kMost + 1, others.words, nodes.words);
-}
-
 std::optional<double> share_elsewhere(const std::byte* begin, std::size_t bytes, const NodeSet& nodes) noexcept {
   constexpr std::size_t kAtOnce = 512, kSampled = 16 * kAtOnce;
   if (nodes.count() == 0) return std::nullopt;

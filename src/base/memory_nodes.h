@@ -43,10 +43,6 @@ NodeSet nodes_of_own_cores(const char* root = "") noexcept;
 // elsewhere only where they have no room. Before the pages are touched. No nodes: does nothing.
 void keep_at_nodes(std::byte* begin, std::size_t bytes, const NodeSet& nodes) noexcept;
 
-// The pages that this process has touched so far move to these nodes: those of its heap and stacks, when it has just
-// been given the cores that it will run on. No nodes: does nothing.
-void move_to_nodes(const NodeSet& nodes) noexcept;
-
 // The share of a range's resident pages that lies at other nodes, from a sample of them. Unknown where the system does
 // not say, and without nodes.
 std::optional<double> share_elsewhere(const std::byte* begin, std::size_t bytes, const NodeSet& nodes) noexcept;

@@ -93,17 +93,13 @@ void Workbench::make_node_arenas(const std::vector<CoreFacts>& facts) {
       std::memset(arena.memory + begin, 1, end - begin);
     }
   });
-}
-
-std::optional<double> Workbench::far_share() const {
-  std::optional<double> most;
   for (const NodeArena& arena : node_arenas_) {
     NodeSet own;
     own.add(arena.node);
     const std::optional<double> share = share_elsewhere(arena.memory, node_arena_bytes(), own);
-    if (share) most = std::max(most.value_or(0.0), *share);
+    if (share) far_share_ = std::max(far_share_.value_or(0.0), *share);
+    keep_at_nodes(arena.memory, node_arena_bytes(), own);  // else the system may move pages to cores that read them
   }
-  return most;
 }
 
 void Workbench::move_to(int core) noexcept {

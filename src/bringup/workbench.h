@@ -105,7 +105,7 @@ class Workbench {
   const std::vector<NodeArena>& node_arenas() const { return node_arenas_; }
   std::size_t node_arena_bytes() const { return memory_bytes_ / 2; }
   // The largest share of such an arena that lies at other nodes: its own had too little free. Unknown without arenas.
-  std::optional<double> far_share() const;
+  std::optional<double> far_share() const { return far_share_; }
   // The time that one measurement takes, about.
   double seconds() const { return seconds_; }
   void set_seconds(double seconds) { seconds_ = seconds; }
@@ -127,6 +127,7 @@ class Workbench {
   std::size_t memory_bytes_;
   std::byte* memory_ = nullptr;
   std::vector<NodeArena> node_arenas_;
+  std::optional<double> far_share_;
   double seconds_ = 0.01;
 };
 

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/memory_nodes.h"
 #include "src/distributed/cores.h"
 #include "src/distributed/node_links.h"
 #include "src/distributed/nodes.h"
@@ -252,7 +251,6 @@ void Group::take_cores() {
   const cpu_set_t part =
       part_of_processors(processors_by_neighbourhood(), allowed, place_.local_rank, place_.local_size);
   sched_setaffinity(0, sizeof part, &part);
-  move_to_nodes(nodes_of_own_cores());
 }
 
 void Group::count_progress(std::uint64_t (*progress)(void*), std::int64_t (*row)(void*), void* context) {

@@ -83,8 +83,7 @@ class Group {
   // Before the seal, by all ranks of the node in the same order: the same memory in each.
   SharedMemory share(std::size_t bytes, HugePages pages = HugePages::kOff);
   // Gives this process its part of the cores that its launcher left it, where the ranks of a node were given the same
-  // ones; what it has touched so far moves to their memory nodes. Before any thread is started that should keep to
-  // them.
+  // ones. Before any thread is started that should keep to them.
   void take_cores();
   // See CountedProgress. Null: no more; returns when the last call has.
   void count_progress(std::uint64_t (*progress)(void* context), std::int64_t (*row)(void* context), void* context);
