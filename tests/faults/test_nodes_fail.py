@@ -138,7 +138,7 @@ class NodesFail(Nodes):
 
     def test_a_slow_disk_a_long_step_and_a_slow_wire_are_no_failures(self):
         slow = {"LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_KIB_PER_SECOND": "2048"}  # 7 MB of a checkpoint
-        cases = {"disk": ({}, slow, None), "wire": ({}, {}, "8mbit"),  # 2.4 MB of gradients
+        cases = {"disk": ({"distributed__timeout_seconds": "2"}, slow, None), "wire": ({}, {}, "8mbit"),  # 2.4 MB of gradients
                  "step": ({"distributed__timeout_seconds": "8" if is_sanitized() else "1", "model__model_name_or_path": f'"{DEMO_MODEL}"', "training__save_steps": "0", "training__per_device_train_batch_size": "250" if is_sanitized() else "790", "machine__isa": '"avx2"'}, {}, None)}
         for name, (changes, environment, rate) in cases.items():
             with self.subTest(case=name):
