@@ -9,8 +9,8 @@
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/json/members.h"
+#include "src/machine/machine.h"
 #include "src/machine/machine_json.h"
-#include "src/machine/proposed_ranks.h"
 
 namespace bascule {
 

@@ -24,7 +24,6 @@
 #include "src/loader/loader_parts.h"
 #include "src/machine/machine.h"
 #include "src/machine/process_limits.h"
-#include "src/machine/proposed_ranks.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/plan/memory_plan.h"
 #include "src/record/check_fits.h"

@@ -11,7 +11,6 @@
 
 #include "src/json/json.h"
 #include "src/machine/machine.h"
-#include "src/machine/proposed_ranks.h"
 #include "src/plan/memory_plan.h"
 #include "src/record/check_fits.h"
 #include "src/settings/settings.h"

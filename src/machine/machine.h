@@ -148,4 +148,15 @@ struct DiskFacts {
 // root: where /proc/self/mountinfo lies, as in read_machine().
 DiskFacts read_disk(const std::string& folder, const std::string& root = "");
 
+// How many ranks of a run suit a machine: one for each memory node that has cores for them, so that each finds its own
+// memory near its cores. A proposal alone: a file states its ranks, as other numbers of ranks give other bits.
+struct ProposedRanks {
+  int ranks = 1;
+  std::string reason;  // "one for each memory node, whose cores then use its memory"
+};
+
+// cores: that the process may use. threads: that all ranks together are told to use; 0: every core.
+ProposedRanks propose_ranks(const std::vector<NodeFacts>& nodes, const std::vector<std::int64_t>& cores,
+                            std::int64_t threads = 0);
+
 }  // namespace bascule

@@ -2,6 +2,7 @@
 """What `bascule plan` answers: the largest batch that fits, what is alive at the peak, what memory costs in operations, another machine, which files it needs."""
 import json
 import pathlib
+import resource
 import tempfile
 import unittest
 import xml.etree.ElementTree
@@ -22,6 +23,19 @@ class Plan(unittest.TestCase):
         done = run("plan", settings(self.folder, **{"model__model_name_or_path": f'"{DEMO_MODEL}"', **changes}), "--json", *options)
         self.assertEqual(done.returncode, code, done.stderr)
         return json.loads(done.stdout)
+
+    def test_the_plan_of_other_threads_stands_where_their_speed_cannot_be_simulated(self):
+        limit = 400 << 20  # bytes of address space: a plan takes them, a run more
+        small = settings(self.folder, model__model_name_or_path=f'"{DEMO_MODEL}"')
+        plan = ("plan", small, "--json", "--memory-gib", 64, "--threads", 2)
+        done, limited = run(*plan), run(*plan, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        self.assertEqual((done.returncode, limited.returncode), (0, 0), limited.stderr)
+        self.assertRegex(limited.stderr, "(?m)^bascule: plan: the speed of the threads cannot be simulated here: .* RLIMIT_AS")
+        documents = [json.loads(one.stdout) for one in (done, limited)]
+        self.assertEqual(documents[0].pop("simulated")["threads"], 2)
+        self.assertEqual(documents[0], documents[1])
+        self.assertNotIn("proposed_ranks", documents[0])  # which are of this machine
+        self.assertIn("proposed_ranks", self.plan())
 
     def test_the_largest_batch_that_fits_does_and_the_next_does_not(self):
         gib = str(self.plan(training__per_device_train_batch_size="40", training__gradient_checkpointing='"off"')["peak_bytes"] / 2**30)

@@ -164,7 +164,7 @@ class ServeWorkers(unittest.TestCase):
                 before, status, after = (server.ask(*asked) for asked in (("/metrics",), ("/embed", {"inputs": self.texts[:8]}), ("/metrics",)))
                 self.assertEqual(status[0], 200)
                 counts = [int(re.search(r"batch_rows_count (\d+)", answer[2].decode())[1]) for answer in (before, after)]
-                (self.assertEqual if workers == 1 else self.assertGreaterEqual)(counts[1] - counts[0], workers)
+                self.assertIn(counts[1] - counts[0], (1,) if workers == 1 else range(2, 9))
                 self.assertEqual(server.end()[0], 0)
 
     def test_a_replacement_under_load_loses_nothing(self):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/graph/operations/even_splits.h"
+#include "src/graph/launch.h"
 
 #include <gtest/gtest.h>
 

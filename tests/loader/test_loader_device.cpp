@@ -53,6 +53,19 @@ TEST(LoaderDevice, GivesTheHostsBitsForAnyWorkersSlotsAndQueueDepth) {
   }
 }
 
+// The figures of how fast workers load hold the waiting; those of how much of the cores they take do not.
+TEST(LoaderDevice, WaitsWithoutAProcessor) {
+  const Manifest manifest = emoji();
+  LoaderSettings settings = device_settings(manifest, "latency_ms=5");
+  settings.workers = 1;
+  settings.queue_depth = 1;
+  LoaderRun run(settings);
+  fingerprints(run.stream(), settings, 0, kBatches);
+  const StreamStatistics stream = run.stream().statistics();
+  EXPECT_GT(stream.processor_seconds, 0.0);
+  EXPECT_GT(stream.loading_seconds - stream.processor_seconds, 0.1);  // 35 pictures, one after another
+}
+
 TEST(LoaderDevice, GivesTheHostsRandomCrops) {
   const Manifest manifest = emoji();
   LoaderSettings host = host_settings(manifest), device = device_settings(manifest, "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/machine/proposed_ranks.h"
+#include "src/machine/machine.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,6 @@
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/even_splits.h"
 
 namespace bascule {
 namespace {
