@@ -81,7 +81,7 @@ OURS = [
     ("src/index/", [*JSON, *FILES, *SETTINGS, "src/text/unicode_tables.h"]),
     ("src/text/", [*JSON, *FILES]),
     # A corpus is tokenised text that a loader reads samples from; it says where they begin as rows of a manifest.
-    ("src/corpus/", [*FILES, *SETTINGS, "src/index/", "src/text/"]),
+    ("src/corpus/", [*FILES, "src/index/", "src/text/"]),
     ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/", "src/corpus/"]),
     ("src/distributed/", [*BASE, *SUMS]),
     ("src/checkpoint/", [*JSON, *FILES, "src/graph/", "kernels/elements.h"]),
@@ -92,19 +92,21 @@ OURS = [
     ("src/http/", BASE),
     # Measures with what a run computes with: kernels, threads, products (whose choice is a setting), the picture decoder.
     ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", *rooms("settings machine runtime logs answer")]),
-    ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
+    ("src/pictures/", [*JSON, *SETTINGS, *ONE_PICTURE]),
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
-    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", *rooms("text runtime index checkpoint logs answer")]),
+    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", *rooms("text runtime index checkpoint answer")]),
     ("src/update/", [*BASE, *SETTINGS, "kernels/", *rooms("graph plan runtime distributed")]),
     ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models loader checkpoint distributed update")]),
     # Writes texts with a model's tapes, and draws pictures with a pipeline's: what its folder says of that, the search for tokens, samplers.
-    ("src/generate/", [*JSON, *SETTINGS, "kernels/", *rooms("graph runtime models session text checkpoint plan")]),
-    # The phases of a run: it is recorded, sealed, replayed and finished. The seal makes what replays.
-    ("src/record/", RECORDED),
-    ("src/replay/", RECORDED),
-    ("src/seal/", [*RECORDED, "src/replay/"]),
+    ("src/generate/", [*JSON, *SETTINGS, *rooms("graph runtime models session text")]),
+    # The phases of a run: it is recorded, sealed, replayed and finished. The seal makes what replays. What a phase reads of the run's model,
+    # plan and loader comes with the run that was recorded.
+    ("src/record/", [*MEDIA, *rooms("base files json machine settings graph plan models runtime index text corpus loader distributed checkpoint logs pictures judge "
+                                    "session generate")]),
+    ("src/replay/", rooms("base index loader runtime distributed checkpoint logs judge session generate record")),
+    ("src/seal/", ["kernels/", *rooms("base files json machine settings index text loader runtime distributed checkpoint logs pictures session generate record replay")]),
     # Results, contracts, and the record of a finished run: made of the sealed one or of the pictures, and whether it is there again.
-    ("src/finish/", [*RECORDED, *rooms("bringup answer replay seal")]),
+    ("src/finish/", rooms("base files json machine settings plan index runtime distributed checkpoint pictures judge session bringup answer record seal")),
     # Whose a folder is, and whether a run begins, goes on or is over; a table of several runs, from the files in their folders.
     ("src/run_folder/", [*RECORDED, "src/answer/"]),
     # A finished model answers: classes, values, words, texts, the nearest pictures. `draw` is a small run that draws.
@@ -112,7 +114,7 @@ OURS = [
     ("src/ask/", ASKED),
     # The same over HTTP, in memory that is planned.
     ("src/serve/", [*ASKED, *rooms("ask http")]),
-    ("src/verify/", [*ASKED, "src/update/"]),
+    ("src/verify/", ["kernels/", *rooms("base files json machine settings graph models runtime checkpoint judge update session generate")]),
     # The data of a run before it is trained on: what a run reads, with the figures of a machine's profile.
     ("src/doctor/", [*RECORDED, *rooms("bringup answer")]),
     ("src/commands/", [*RECORDED, *rooms("answer bringup replay seal finish run_folder ask serve verify doctor")]),

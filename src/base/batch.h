@@ -180,6 +180,21 @@ struct Batch {
   }
 };
 
+// Samples that were bad, and those that stand in for them.
+
+// In place of a row: none was taken.
+inline constexpr std::int64_t kNoRow = -1;
+
+// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place,
+// or none was: an evaluation leaves the sample out, and where nothing is skipped it ends the run.
+struct ReplacedSample {
+  std::int64_t epoch = 0;
+  std::int64_t position = 0;
+  std::int64_t row = 0;
+  std::int64_t bad_row = 0;
+  std::int64_t reason = 0;  // picture_reason() of loader/media.h, or a mark of loader/worker.h
+};
+
 // The key of one row of one sample, from which its random numbers come: what dropout_row_key of kernels/dropout.h is.
 // `sample` is the sample's number in the run's global order: epoch * samples of an epoch + position.
 constexpr std::uint64_t row_key(std::uint64_t sample, std::uint64_t position) noexcept {

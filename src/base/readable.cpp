@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/readable.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -118,6 +119,11 @@ ShortText utc_now(const char* format) noexcept {
   gmtime_r(&now, &utc);
   std::strftime(out.text, sizeof out.text, format, &utc);
   return out;
+}
+
+const std::string* find_value(const std::vector<NamedText>& texts, std::string_view name) {
+  const auto found = std::find_if(texts.begin(), texts.end(), [&](const NamedText& one) { return one.name == name; });
+  return found == texts.end() ? nullptr : &found->value;
 }
 
 }  // namespace bascule

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace bascule {
 
@@ -32,10 +34,16 @@ ShortText can_deliver(double samples_per_second) noexcept;
 // The current time in UTC, in a format of strftime.
 ShortText utc_now(const char* format) noexcept;
 
-// A fact for people: {"compiler", "g++ 12.2"}.
+// A fact for people, {"compiler", "g++ 12.2"}; a key of the settings with its canonical value; or a file and its
+// content.
 struct NamedText {
   std::string name;
   std::string value;
+
+  bool operator==(const NamedText& other) const { return name == other.name && value == other.value; }
 };
+
+// The value of the first one with that name; null: there is none.
+const std::string* find_value(const std::vector<NamedText>& texts, std::string_view name);
 
 }  // namespace bascule

@@ -50,8 +50,8 @@ void check_files(const ResumePoint& point) {
   }
 }
 
-std::vector<Replacement> read_replacements(const Json& state, const std::string& where) {
-  std::vector<Replacement> replacements;
+std::vector<ReplacedSample> read_replacements(const Json& state, const std::string& where) {
+  std::vector<ReplacedSample> replacements;
   for (const Json& one : get_array(state, "replacements", where)) {
     const std::vector<std::int64_t> numbers = get_ints(Json{{"replacement", one}}, "replacement", where);
     if (numbers.size() != 5)
@@ -62,8 +62,8 @@ std::vector<Replacement> read_replacements(const Json& state, const std::string&
 }
 
 // The members of an object of texts; none where it is absent.
-std::vector<SettingValue> read_values(const Json& state, const char* name, const std::string& where) {
-  std::vector<SettingValue> values;
+std::vector<NamedText> read_values(const Json& state, const char* name, const std::string& where) {
+  std::vector<NamedText> values;
   if (find_member(state, name, where) == nullptr) return values;
   const Json& object = get_object(state, name, where);
   for (const auto& [key, ignored] : object.items()) values.push_back({key, get_string(object, key, where)});

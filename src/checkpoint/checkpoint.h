@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/batch.h"
+#include "src/base/readable.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/checkpoint/hf_write.h"
@@ -78,12 +80,6 @@ Json read_state(const std::string& path);
 //                               replacements, sizes and checksums (XXH3) of all other files, and a checksum of its own
 // and text files of the caller's. Here: reading one, before the seal. Writing: checkpoint_writer.h.
 
-// A setting that changes numbers, in canonical text: {"training.learning_rate", "1e-05"}.
-struct SettingValue {
-  std::string key;
-  std::string value;
-};
-
 // A setting that was changed when a run resumed from the checkpoint of update `step`.
 struct HistoryEntry {
   std::int64_t step = 0;
@@ -91,16 +87,6 @@ struct HistoryEntry {
   std::string from;  // canonical text
   std::string to;
   std::string time;  // "2026-11-21T14:03:00Z"
-};
-
-// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place,
-// or, where it is below 0, none was, and the run ended.
-struct Replacement {
-  std::int64_t epoch = 0;
-  std::int64_t position = 0;
-  std::int64_t row = 0;
-  std::int64_t bad_row = 0;
-  std::int64_t reason = 0;  // the loader's
 };
 
 // The rows of the training data, as src/index/row_digests.h tells them.
@@ -130,12 +116,12 @@ struct ResumePoint {
   std::int64_t samples_seen = 0;
   double epoch = 0.0;
   std::string settings_digest;
-  std::vector<SettingValue> settings;        // that change numbers
-  std::vector<SettingValue> other_settings;  // all others; empty in checkpoints of before they were kept
-  std::vector<SettingValue> data;            // empty in checkpoints of before it was kept
+  std::vector<NamedText> settings;        // that change numbers
+  std::vector<NamedText> other_settings;  // all others; empty in checkpoints of before they were kept
+  std::vector<NamedText> data;            // empty in checkpoints of before it was kept
   RowsState rows;
   std::vector<HistoryEntry> history;  // of the whole run, in order
-  std::vector<Replacement> replacements;
+  std::vector<ReplacedSample> replacements;
   std::vector<std::pair<std::string, double>> numbers;
   std::vector<CheckpointFile> files;
 

@@ -24,9 +24,9 @@ constexpr std::int64_t kSpareChars = 1024;
 
 // The part of the state that is known before the seal.
 std::string fixed_state(const CheckpointContents& contents) {
-  const auto object = [](const std::vector<SettingValue>& values) {
+  const auto object = [](const std::vector<NamedText>& values) {
     Json json = Json::object();
-    for (const SettingValue& one : values) json[one.key] = one.value;
+    for (const NamedText& one : values) json[one.name] = one.value;
     return json_text(json);
   };
   return "\"resumed_from\": " + json_text(Json(contents.resumed_from)) +
@@ -147,7 +147,7 @@ Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char*
   out.key("numbers").begin_object();
   for (const NamedNumber& number : moment.numbers) out.key(number.name).number(number.value);
   out.end_object().key("replacements").begin_array();
-  for (const Replacement& one : moment.replacements) {
+  for (const ReplacedSample& one : moment.replacements) {
     out.begin_array().integer(one.epoch).integer(one.position).integer(one.row);
     out.integer(one.bad_row).integer(one.reason).end_array();
   }

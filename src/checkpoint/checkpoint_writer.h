@@ -31,7 +31,7 @@ struct CheckpointMoment {
   double epoch = 0.0;
   std::int64_t best_step = -1;  // its checkpoint is kept beside the newest; -1: none is
   Span<const NamedNumber> numbers;
-  Span<const Replacement> replacements;
+  Span<const ReplacedSample> replacements;
   Span<const std::int64_t> bad_rows;   // as RowsState::bad; at most 3 * CheckpointContents::max_bad_rows numbers
   Span<const std::string_view> texts;  // the contents of CheckpointContents::text_files, in their order
 };
@@ -44,11 +44,11 @@ struct CheckpointContents {
   std::vector<TensorToWrite> optimizer;  // its states, and the average of the weights
   std::string resumed_from;              // see ResumePoint
   std::string settings_digest;
-  std::vector<SettingValue> settings;        // that change numbers
-  std::vector<SettingValue> other_settings;  // all others
-  RowsState rows;                            // without `bad`
+  std::vector<NamedText> settings;        // that change numbers
+  std::vector<NamedText> other_settings;  // all others
+  RowsState rows;                         // without `bad`
   std::vector<HistoryEntry> history;
-  std::vector<SettingValue> data;        // the digest of each file of data, by the key that names it
+  std::vector<NamedText> data;           // the digest of each file of data, by the key that names it
   std::vector<std::string> text_files;   // names, e.g. "trainer_state.json"
   std::int64_t max_replacements = 1000;  // more than these in a run: kDiskFailed with EOVERFLOW
   std::int64_t max_bad_rows = 0;

@@ -97,8 +97,7 @@ HfFolderPlan::HfFolderPlan(HfFolderContents contents) : config_json_(std::move(c
     files_.push_back({"model.safetensors.index.json", static_cast<std::int64_t>(index_json_.size())});
   }
   const auto copy = [&](const std::string& folder, const char* name) {
-    const auto is_same = [&](const TextToWrite& text) { return text.name == name; };
-    if (std::any_of(contents.texts.begin(), contents.texts.end(), is_same)) return;
+    if (find_value(contents.texts, name) != nullptr) return;
     if (folder.empty() || !is_there(folder + "/" + name)) return;
     copies_.push_back(Copy{name, InputFile(folder + "/" + name)});
     files_.push_back({name, copies_.back().file.size()});
@@ -106,7 +105,7 @@ HfFolderPlan::HfFolderPlan(HfFolderContents contents) : config_json_(std::move(c
   for (const char* name : kTokenizerFiles) copy(contents.tokenizer_folder, name);
   for (const char* name : kPreprocessorFiles) copy(contents.preprocessor_folder, name);
   texts_ = std::move(contents.texts);
-  for (const TextToWrite& one : texts_) files_.push_back({one.name, static_cast<std::int64_t>(one.text.size())});
+  for (const NamedText& one : texts_) files_.push_back({one.name, static_cast<std::int64_t>(one.value.size())});
   files_.push_back({"config.json", static_cast<std::int64_t>(config_json_.size())});
 }
 
@@ -117,7 +116,7 @@ Status HfFolderPlan::write_file(std::size_t index, const char* path, WriteProgre
   if (!index_json_.empty() && index-- == 0) return write_synced(path, index_json_, digest);
   if (index < copies_.size()) return copy_file(copies_[index].file, path, digest);
   index -= copies_.size();
-  if (index < texts_.size()) return write_synced(path, texts_[index].text, digest);
+  if (index < texts_.size()) return write_synced(path, texts_[index].value, digest);
   return write_synced(path, config_json_, digest);
 }
 

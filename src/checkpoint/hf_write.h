@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/readable.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/checkpoint/safetensors.h"
@@ -20,17 +21,13 @@ Json config_to_write(const Json& source, const std::string& model_class);
 // Transformers cuts weights into shards above this size (50 GB since its version 5).
 constexpr std::int64_t kMaxShardBytes = 50'000'000'000;
 
-struct TextToWrite {
-  std::string name, text;
-};
-
 struct HfFolderContents {
   std::string config_json;          // the text of config.json
   std::string tokenizer_folder;     // its tokenizer files are copied; empty: none
   std::string preprocessor_folder;  // its preprocessor files are copied; empty: none
   // Further files; one of the name of a tokenizer's file is written in its place. A name may have that of a folder
   // before it.
-  std::vector<TextToWrite> texts;
+  std::vector<NamedText> texts;
   std::vector<TensorToWrite> tensors;  // by Hugging Face name; those that take no part in training too
   std::int64_t max_shard_bytes = kMaxShardBytes;
 };
@@ -75,7 +72,7 @@ class HfFolderPlan {
   std::string config_json_;
   std::string index_json_;  // empty if there is one shard
   std::vector<Copy> copies_;
-  std::vector<TextToWrite> texts_;
+  std::vector<NamedText> texts_;
   std::vector<Shard> shards_;
   std::vector<PlannedFile> files_;  // shards, index, copies, texts, config.json: in the order of writing
 };

@@ -138,7 +138,7 @@ std::string bench_document(const BenchSubject& subject, const char* measured, co
 
 BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const MachineLimits& limits) {
   BenchColumn column;
-  column.engine = media_engine_query(run.data.loader.engine).name;
+  column.engine = media_engine_query(run.data.loader.media.driver).name;
   column.step_seconds = steps.seconds;
   column.losses = steps.losses;
   std::vector<double> rates;

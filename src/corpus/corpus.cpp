@@ -153,10 +153,9 @@ Corpus::Corpus(std::unique_ptr<const TokenStore> store, const DataFiles& files, 
     return;
   }
   const std::int64_t tokens = block_begin(store_->documents());
-  longest_ = rules_.layout == TextLayout::kBlocks
-                 ? rules_.max_seq_length
-                 : std::min(rules_.max_seq_length, store_->longest_sentence() + special());
-  rows_ = rules_.layout == TextLayout::kBlocks ? tokens / rules_.max_seq_length : store_->sentences();
+  longest_ =
+      rules_.by_line ? std::min(rules_.max_seq_length, store_->longest_sentence() + special()) : rules_.max_seq_length;
+  rows_ = rules_.by_line ? store_->sentences() : tokens / rules_.max_seq_length;
   if (rows_ == 0) {
     throw Error{ErrorKind::kData, files_.name,
                 "has " + std::to_string(tokens) + " tokens, special ones included: fewer than one block of " +
@@ -201,7 +200,7 @@ std::int64_t Corpus::document_of(std::int64_t position) const noexcept {
 
 std::int64_t Corpus::first_sentence(std::int64_t row) const noexcept {
   if (rules_.pairs) return pairs_[static_cast<std::size_t>(row)].first;
-  if (rules_.layout == TextLayout::kLines) return row;
+  if (rules_.by_line) return row;
   const std::int64_t position = row * rules_.max_seq_length, document = document_of(position);
   const std::int64_t first_token = store_->sentence_begin(store_->document_begin(document));
   const std::int64_t behind =
@@ -214,7 +213,7 @@ std::int64_t Corpus::first_sentence(std::int64_t row) const noexcept {
 Encoded Corpus::write(std::int64_t row, Span<std::int32_t> ids) const noexcept {
   BASCULE_CHECK(row >= 0 && row < rows_ && static_cast<std::int64_t>(ids.size()) >= longest());
   if (rules_.pairs) return write_pair(row, ids.data());
-  return rules_.layout == TextLayout::kBlocks ? write_block(row, ids.data()) : write_line(row, ids.data());
+  return rules_.by_line ? write_line(row, ids.data()) : write_block(row, ids.data());
 }
 
 Encoded Corpus::write_line(std::int64_t row, std::int32_t* ids) const noexcept {

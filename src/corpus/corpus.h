@@ -12,7 +12,6 @@
 #include "src/corpus/token_store.h"
 #include "src/index/data_files.h"
 #include "src/index/manifest.h"
-#include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
 
 namespace bascule {
@@ -67,9 +66,9 @@ PairTokens tokens_of_pair(const TokenStore& store, const SentencePair& pair, std
 // - Pairs: two texts each, labelled 1 where the second one is random.
 
 struct CorpusRules {
-  TextLayout layout = TextLayout::kBlocks;
+  bool by_line = false;
   std::int64_t max_seq_length = 128;
-  // Samples are pairs, whatever the layout; max_tokens follows from max_seq_length.
+  // Samples are pairs, by line or not; max_tokens follows from max_seq_length.
   std::optional<PairRules> pairs = std::nullopt;
 };
 

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "src/base/span.h"
 #include "src/index/data_files.h"

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "src/base/check.h"

@@ -197,7 +197,7 @@ void find_in_pictures(const OpenedData& opened, const std::vector<SplitPictures>
   for (const SplitPictures& split : pictures) {
     for (const PictureCheck& check : checks_of_files(opened.stops_at_bad_samples()))
       find_those(opened, split, check, findings);
-    for (const PictureCheck& check : checks_of_sizes(opened.data().loader.image_side))
+    for (const PictureCheck& check : checks_of_sizes(opened.data().loader.media.image_side))
       find_those(opened, split, check, findings);
   }
 }

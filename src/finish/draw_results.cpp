@@ -186,7 +186,7 @@ DrawPage draw_page_of(const RecordedDrawRun& run, const DrawResults& results, co
                              maker.make(run.settings.run.output_dir.resolved + "/" + file)});
   }
   page.all_pictures = pictures;
-  for (const auto& [key, value] : printed_keys(run.settings)) page.settings.push_back({key, value});
+  page.settings = printed_keys(run.settings);
   return page;
 }
 

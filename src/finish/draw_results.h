@@ -2,7 +2,6 @@
 // The files beside the pictures of a run that draws, and a summary for people. Finish phase.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,7 +10,7 @@
 #include "src/bringup/machine_limits.h"
 #include "src/finish/contracts.h"
 #include "src/record/recorded_draw_run.h"
-#include "src/replay/draw_loop.h"
+#include "src/seal/sealed_draw_run.h"
 
 namespace bascule {
 

@@ -20,7 +20,6 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/files/durable_write.h"
-#include "src/json/json.h"
 #include "src/judge/examples.h"
 #include "src/machine/process_limits.h"
 #include "src/pictures/picture_decoder.h"
@@ -257,10 +256,10 @@ void add_history(Report* report, const std::vector<HistoryEntry>& history) {
 }
 
 void add_settings(Report* report, const Settings& settings) {
-  for (const auto& [key, value] : number_keys(settings)) report->settings.push_back({key, value});
+  report->settings = number_keys(settings);
   if (settings.machine.products == Products::kOnednn)  // which number_keys() leaves out, as older programs did
     report->settings.push_back({"machine.products", "\"onednn\""});
-  for (const auto& [key, value] : printed_keys(settings)) report->all_settings.push_back({key, value});
+  report->all_settings = printed_keys(settings);
   report->settings_file = settings.origin.file;
   report->model_name = settings.model.model_name_or_path.written;
   report->dataset = settings.data.train_file.text();

@@ -9,7 +9,6 @@
 
 #include "src/answer/report.h"
 #include "src/finish/contracts.h"
-#include "src/loader/stream.h"
 #include "src/record/recorded_run.h"
 #include "src/record/run_inputs.h"
 #include "src/seal/sealed_run.h"

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/readable.h"
 
 namespace bascule {
 namespace {

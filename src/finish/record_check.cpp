@@ -163,10 +163,9 @@ class Check {
     }
     for (const RecordedSplit& split : run->data.splits) {
       const std::string name = split_name(split.split);
-      const auto then = std::find_if(record_.data.begin(), record_.data.end(),
-                                     [&](const NamedText& one) { return one.name == name; });
+      const std::string* const then = find_value(record_.data, name);
       const std::string now(DigestText(split.manifest->data_digest()).text());
-      if (then == record_.data.end() || then->value == now) continue;
+      if (then == nullptr || *then == now) continue;
       const DataSettings& data = recorded_.settings.data;
       const bool is_retrieval = (split.split == Split::kValidation && data.validation_corpus.is_given()) ||
                                 (split.split == Split::kTest && data.test_corpus.is_given());

@@ -9,7 +9,6 @@
 #include "src/answer/report.h"
 #include "src/finish/draw_results.h"
 #include "src/json/value.h"
-#include "src/loader/loader.h"
 #include "src/machine/machine.h"
 #include "src/record/recorded_run.h"
 #include "src/seal/sealed_run.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
-#include <type_traits>
 
 #include "src/base/check.h"
 #include "src/base/elementary.h"

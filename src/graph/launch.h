@@ -3,10 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>

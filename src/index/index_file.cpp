@@ -56,11 +56,7 @@ Span<const unsigned char> bytes_of(Span<const T> table) {
 }
 
 std::array<Span<const unsigned char>, kSections> sections_of(const ManifestTables& tables) {
-  return {bytes_of(tables.text_end),      bytes_of(tables.image_of_row), bytes_of(tables.line),
-          bytes_of(tables.labels),        bytes_of(tables.name_end),     bytes_of(tables.places),
-          bytes_of(tables.picture_bytes), bytes_of(tables.file_end),     bytes_of(tables.texts),
-          bytes_of(tables.names),         bytes_of(tables.class_names),  bytes_of(tables.tag_end),
-          bytes_of(tables.tags)};
+  return std::apply([](const auto&... table) { return std::array{bytes_of(table)...}; }, tables.all());
 }
 
 // A table as the header places it. False: it does not lie within the file.
@@ -76,13 +72,8 @@ bool take_section(const IndexMapping& mapping, const Section& section, Span<cons
 }
 
 bool take_sections(const IndexMapping& mapping, const std::array<Section, kSections>& s, ManifestTables* t) {
-  return take_section(mapping, s[0], &t->text_end) && take_section(mapping, s[1], &t->image_of_row) &&
-         take_section(mapping, s[2], &t->line) && take_section(mapping, s[3], &t->labels) &&
-         take_section(mapping, s[4], &t->name_end) && take_section(mapping, s[5], &t->places) &&
-         take_section(mapping, s[6], &t->picture_bytes) && take_section(mapping, s[7], &t->file_end) &&
-         take_section(mapping, s[8], &t->texts) && take_section(mapping, s[9], &t->names) &&
-         take_section(mapping, s[10], &t->class_names) && take_section(mapping, s[11], &t->tag_end) &&
-         take_section(mapping, s[12], &t->tags);
+  std::size_t number = 0;
+  return std::apply([&](auto&... table) { return (take_section(mapping, s[number++], &table) && ...); }, t->all());
 }
 
 std::size_t count_of(const DataFiles& files) { return files.shards.size() + files.manifests.size(); }

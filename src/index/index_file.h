@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "src/base/descriptor.h"
 #include "src/index/manifest.h"

@@ -373,11 +373,8 @@ std::uint64_t Manifest::data_digest() const {
 
 std::size_t Manifest::resident_bytes() const noexcept {
   if (mapping_) return mapping_->bytes();
-  return tables_.text_end.size_bytes() + tables_.image_of_row.size_bytes() + tables_.line.size_bytes() +
-         tables_.labels.size_bytes() + tables_.name_end.size_bytes() + tables_.places.size_bytes() +
-         tables_.picture_bytes.size_bytes() + tables_.file_end.size_bytes() + tables_.texts.size_bytes() +
-         tables_.names.size_bytes() + tables_.class_names.size_bytes() + tables_.tag_end.size_bytes() +
-         tables_.tags.size_bytes() + (relevance_ ? relevance_->bytes() : 0);
+  const auto bytes_of = [](const auto&... table) { return (table.size_bytes() + ...); };
+  return std::apply(bytes_of, tables_.all()) + (relevance_ ? relevance_->bytes() : 0);
 }
 
 bool Manifest::is_whole() const { return !mapping_ || mapping_->is_own() || mapping_->is_whole(); }

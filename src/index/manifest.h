@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,21 +30,39 @@ struct PicturePlace {
   std::uint32_t shard = 0;
 };
 
-struct ManifestTables {
-  Span<const std::uint64_t> text_end;       // per text of a row; a text begins where the one before ends
-  Span<const std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
-  Span<const std::uint32_t> line;           // per row: line of its manifest; in shards empty
-  Span<const unsigned char> labels;         // per row one byte, two, or four of a float; or empty
-  Span<const std::uint64_t> name_end;       // per picture; a name begins where the one before ends
-  Span<const PicturePlace> places;          // per picture, in shards; else empty
-  Span<const std::uint32_t> picture_bytes;  // per picture, in folders once they are measured; else empty
-  Span<const std::uint64_t> file_end;       // per manifest: rows up to its end; in shards empty
-  Span<const char> texts;                   // all texts, end to end
-  Span<const char> names;                   // all pictures' paths or members, each with its zero byte
-  Span<const char> class_names;             // each with its zero byte
-  Span<const std::uint64_t> tag_end;        // per row of words; its tags begin where those of the row before end
-  Span<const std::uint16_t> tags;           // per word
+// Each array is listed here alone.
+template <template <typename> typename Array>
+struct ManifestArrays {
+  Array<std::uint64_t> text_end;       // per text of a row; a text begins where the one before ends
+  Array<std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
+  Array<std::uint32_t> line;           // per row: line of its manifest; in shards empty
+  Array<unsigned char> labels;         // per row one byte, two, or four of a float; or empty
+  Array<std::uint64_t> name_end;       // per picture; a name begins where the one before ends
+  Array<PicturePlace> places;          // per picture, in shards; else empty
+  Array<std::uint32_t> picture_bytes;  // per picture, in folders once they are measured; else empty
+  Array<std::uint64_t> file_end;       // per manifest: rows up to its end; in shards empty
+  Array<char> texts;                   // all texts, end to end
+  Array<char> names;                   // all pictures' paths or members, each with its zero byte
+  Array<char> class_names;             // each with its zero byte
+  Array<std::uint64_t> tag_end;        // per row of words; its tags begin where those of the row before end
+  Array<std::uint16_t> tags;           // per word
+
+  // In the order of an index file.
+  auto all() {
+    return std::tie(text_end, image_of_row, line, labels, name_end, places, picture_bytes, file_end, texts, names,
+                    class_names, tag_end, tags);
+  }
+  auto all() const {
+    return std::tie(text_end, image_of_row, line, labels, name_end, places, picture_bytes, file_end, texts, names,
+                    class_names, tag_end, tags);
+  }
 };
+
+template <typename Element>
+using ArrayView = Span<const Element>;
+template <typename Element>
+using OwnArray = std::vector<Element>;
+using ManifestTables = ManifestArrays<ArrayView>;
 
 // Figures of the whole manifest.
 struct ManifestFigures {
@@ -56,24 +75,9 @@ struct ManifestFigures {
   std::uint64_t texts_digest = 0;  // XXH3 of texts and their ends
 };
 
-struct ManifestStore {
-  std::vector<std::uint64_t> text_end;
-  std::vector<std::uint32_t> image_of_row;
-  std::vector<std::uint32_t> line;
-  std::vector<unsigned char> labels;
-  std::vector<std::uint64_t> name_end;
-  std::vector<PicturePlace> places;
-  std::vector<std::uint32_t> picture_bytes;
-  std::vector<std::uint64_t> file_end;
-  std::vector<char> texts;
-  std::vector<char> names;
-  std::vector<char> class_names;
-  std::vector<std::uint64_t> tag_end;
-  std::vector<std::uint16_t> tags;
-
+struct ManifestStore : ManifestArrays<OwnArray> {
   ManifestTables tables() const {
-    return {text_end, image_of_row, line,  labels,      name_end, places, picture_bytes,
-            file_end, texts,        names, class_names, tag_end,  tags};
+    return std::apply([](const auto&... own) { return ManifestTables{own...}; }, all());
   }
 };
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <string_view>
 
-#include "src/base/utf8.h"
 #include "src/index/line_reader.h"
 #include "src/index/manifest_readers.h"
 #include "src/json/json.h"

@@ -32,19 +32,6 @@ std::vector<Slot> lay_out_slots(const LoaderSettings& settings, const StreamSett
   return slots;
 }
 
-WorkersSettings workers_settings(const LoaderSettings& settings, const LoaderPlan& plan) {
-  WorkersSettings workers;
-  workers.threads = settings.workers;
-  workers.jobs_per_worker = plan.jobs_per_worker;
-  workers.buffer_bytes = buffer_bytes(plan);
-  workers.scratch_bytes = scratch_bytes(settings, plan);
-  workers.augmenting_bytes = augmenting_bytes(settings);
-  workers.longest_text = plan.longest_text;
-  workers.on_bad_sample = settings.on_bad_sample;
-  if (reads_pictures(settings)) workers.media = media_settings(settings);
-  return workers;
-}
-
 }  // namespace
 
 std::size_t picture_digest_count(const LoaderSettings& settings) {
@@ -82,8 +69,7 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));
     lists.push_back(Span<ReplacedSample>(new (list.data()) ReplacedSample[listed], listed));
   }
-  workers_ = std::make_unique<Workers>(workers_settings(settings, plan), states,
-                                       WorkersMemory{buffers, scratch, changed, media});
+  workers_ = std::make_unique<Workers>(settings, plan, states, WorkersMemory{buffers, scratch, changed, media});
   for (std::size_t i = 0; i < states.size(); ++i) {
     streams_.push_back(
         std::make_unique<Stream>(*states[i], *workers_, lists[i], label_count_ ? &*label_count_ : nullptr));
@@ -253,7 +239,7 @@ void check_ring(const LoaderSettings& settings, const StreamSettings& stream) {
 std::int64_t jobs_per_worker(const LoaderSettings& settings) {
   if (!reads_pictures(settings)) return 1;
   const bool works_in_poll = media_engine_query(media_settings(settings).driver).works_in_poll != 0;
-  return works_in_poll ? 1 : divide_up(settings.queue_depth, worker_count(settings));
+  return works_in_poll ? 1 : divide_up(settings.media.queue_depth, worker_count(settings));
 }
 
 std::size_t largest_picture_bytes(const Manifest& manifest) {

@@ -30,6 +30,7 @@
 #include "src/loader/augmenting.h"
 #include "src/loader/label_count.h"
 #include "src/loader/media.h"
+#include "src/loader/sampler.h"
 #include "src/loader/stream.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
@@ -54,20 +55,12 @@ struct TextPlan {
   }
 };
 
-struct StreamSettings {
+// Without the seed, rows and group of the dealing, which batch_dealing() knows.
+struct StreamSettings : BatchDealing {
   const Manifest* manifest = nullptr;  // outlives the loader
   const Corpus* corpus = nullptr;      // whose samples the manifest's rows are; outlives the loader; null: none
-  // true: training. An epoch is a keyed permutation, cut into batches of all ranks, each rank has its share of each.
-  // false: evaluation. Rows in order, cut into batches of batch_per_rank; rank r has the whole batches r, r +
-  // world_size, and so on, so that what is in a batch does not depend on world_size.
-  bool shuffled = true;
-  bool drop_last = false;  // shuffled only
-  std::int64_t world_size = 1;
-  std::int64_t rank = 0;
-  std::int64_t batch_per_rank = 1;
-  std::int64_t ring_slots = 3;                // at least 2; with workers = 0 one is made
-  std::int64_t max_target_length = 0;         // of its samples' second text; 0: as LoaderSettings::texts has it
-  const DistinctBatches* distinct = nullptr;  // see BatchDealing
+  std::int64_t ring_slots = 3;         // at least 2; with workers = 0 one is made
+  std::int64_t max_target_length = 0;  // of its samples' second text; 0: as LoaderSettings::texts has it
   Fields fields;  // in place of LoaderSettings::fields, for another number of texts in a row; empty: those
   const TextPlan* planned = nullptr;  // by number, where a plan with the same rows and texts has measured them already
 };
@@ -87,36 +80,20 @@ struct LoaderSettings {
   std::string source_prefix;         // before the first of two texts
   std::vector<std::string> prompts;  // before each of the texts in a row; or none
   bool pads_targets = false;         // the second is padded to its maximal length, with rows like any other
-  double mlm_probability = 0.15;
-  Masking masking = Masking::kCounted;
-  std::int64_t max_predictions = kNoPredictionLimit;
+  MaskingSettings masking;           // its rule, probability and limit alone
   double negative_fraction = 0.5;
 
-  Preprocessing preprocessing = Preprocessing::kTraining;
-  std::int64_t image_side = 288;
-  double mean[3] = {0.0, 0.0, 0.0};
-  double std[3] = {1.0, 1.0, 1.0};
+  MediaSettings media;       // without polling_threads
   RandomCrops random_crops;  // of the shuffled streams, as the next three
   RandAugmentSettings rand_augment;
   ColorJitterSettings color_jitter;
   RandomErasingSettings random_erasing;
-  Interpolation interpolation = Interpolation::kBicubic;
-  double centre_crop_ratio = 1.0;
   double mixup_alpha = 0.0, cutmix_alpha = 0.0;  // of the shuffled streams; see augmenting.h
-  ProcessorRules processor;
 
   OnBadSample on_bad_sample = OnBadSample::kStop;
   std::int64_t max_replacements = 1000;  // that a stream lists; more are counted only
 
   std::int64_t workers = 1;  // 0: the thread that calls next() loads
-  std::int64_t queue_depth = 16;
-  std::size_t media_memory_bytes = std::size_t{256} << 20;  // one picture may take half of it, whatever else is decoded
-  std::uint32_t max_pixels = 178956970;
-  bool scale_in_decoder = false;
-  const media_engine_driver* engine = nullptr;  // null: media_engine_builtin()
-  std::int64_t device_units = 2;                // these three only for engines with a device: as in MediaSettings
-  std::string device_options;
-  bool device_fallback = false;
 
   bool counts_labels_ahead = false;  // Stream::labelled_ahead() is used
 

@@ -15,16 +15,10 @@ bool reads_text(const LoaderSettings& settings, int text) {
 }
 
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream) {
-  BatchDealing dealing;
+  BatchDealing dealing = stream;
   dealing.seed = settings.seed;
   dealing.rows = stream.manifest->rows();
-  dealing.shuffled = stream.shuffled;
-  dealing.drop_last = stream.drop_last;
-  dealing.world_size = stream.world_size;
-  dealing.rank = stream.rank;
-  dealing.batch_per_rank = stream.batch_per_rank;
   dealing.dealt = mix_settings(settings, stream).is_on() ? 2 : 1;
-  dealing.distinct = stream.distinct;
   return dealing;
 }
 
@@ -34,14 +28,14 @@ Augmenting augmenting_of(const LoaderSettings& settings, const StreamSettings& s
   augmenting.rand_augment = settings.rand_augment;
   augmenting.color_jitter = settings.color_jitter;
   augmenting.random_erasing = settings.random_erasing;
-  std::copy(settings.mean, settings.mean + 3, augmenting.mean);
-  std::copy(settings.std, settings.std + 3, augmenting.std);
-  augmenting.side = settings.image_side;
+  std::copy_n(settings.media.mean, 3, augmenting.mean);
+  std::copy_n(settings.media.std, 3, augmenting.std);
+  augmenting.side = settings.media.image_side;
   return augmenting;
 }
 
 MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream) {
-  MixSettings mix{settings.seed, 0.0, 0.0, settings.image_side};
+  MixSettings mix{settings.seed, 0.0, 0.0, settings.media.image_side};
   if (!stream.shuffled) return mix;
   mix.mixup_alpha = settings.mixup_alpha;
   mix.cutmix_alpha = settings.cutmix_alpha;
@@ -78,11 +72,9 @@ std::vector<TextSettings> text_settings(const LoaderSettings& settings, int numb
     text.pads = settings.pads_targets;
     if (stream.max_target_length > 0) text.shape.max_length = stream.max_target_length;
   }
+  text.masking = settings.masking;
   text.masking.seed = settings.seed;
   text.masking.text = static_cast<std::uint32_t>(number);
-  text.masking.rule = settings.masking;
-  text.masking.probability = settings.mlm_probability;
-  text.masking.most = settings.max_predictions;
   text.masking.counts_special = stream.corpus != nullptr;
   if (settings.tokenizer != nullptr) {
     text.masking.mask_id = settings.tokenizer->mask_id();
@@ -100,23 +92,9 @@ std::vector<TextSettings> text_settings(const LoaderSettings& settings, int numb
 }
 
 MediaSettings media_settings(const LoaderSettings& settings) {
-  MediaSettings media;
-  media.driver = settings.engine != nullptr ? settings.engine : media_engine_builtin();
+  MediaSettings media = settings.media;
+  if (media.driver == nullptr) media.driver = media_engine_builtin();
   media.polling_threads = worker_count(settings);
-  media.device_units = settings.device_units;
-  media.options = settings.device_options;
-  media.fallback = settings.device_fallback;
-  media.queue_depth = settings.queue_depth;
-  media.memory_bytes = settings.media_memory_bytes;
-  media.image_side = settings.image_side;
-  media.max_pixels = settings.max_pixels;
-  media.scale_in_decoder = settings.scale_in_decoder;
-  media.preprocessing = settings.preprocessing;
-  std::copy(settings.mean, settings.mean + 3, media.mean);
-  std::copy(settings.std, settings.std + 3, media.std);
-  media.interpolation = settings.interpolation;
-  media.centre_crop_ratio = settings.centre_crop_ratio;
-  media.processor = settings.processor;
   return media;
 }
 

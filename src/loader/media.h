@@ -31,15 +31,15 @@ struct RandomCrops {
 };
 
 struct MediaSettings {
-  const media_engine_driver* driver = nullptr;
+  const media_engine_driver* driver = nullptr;  // null: media_engine_builtin()
   std::int64_t polling_threads = 1;
   std::int64_t device_units = 2;  // of an engine with threads of its own
   std::string options;            // such an engine's own, as in media_engine_config
   bool fallback = false;          // such an engine's jobs go on in the host engine when the device is gone
   std::int64_t queue_depth = 16;
-  std::size_t memory_bytes = 0;  // the most that the engine may be given
+  std::size_t memory_bytes = std::size_t{256} << 20;  // the most that the engine may be given
   std::int64_t image_side = 288;
-  std::uint32_t max_pixels = 0;
+  std::uint32_t max_pixels = 178956970;
   bool scale_in_decoder = false;
   Preprocessing preprocessing = Preprocessing::kTraining;
   double mean[3] = {0.0, 0.0, 0.0};

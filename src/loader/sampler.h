@@ -78,8 +78,11 @@ struct BatchPlace {
 struct BatchDealing {
   std::uint64_t seed = 0;
   std::int64_t rows = 0;
-  bool shuffled = true;  // see StreamSettings
-  bool drop_last = false;
+  // true: training. An epoch is a keyed permutation, cut into batches of all ranks, each rank has its share of each.
+  // false: evaluation. Rows in order, cut into batches of batch_per_rank; rank r has the whole batches r, r +
+  // world_size, and so on, so that what is in a batch does not depend on world_size.
+  bool shuffled = true;
+  bool drop_last = false;  // shuffled only
   std::int64_t world_size = 1;
   std::int64_t rank = 0;
   std::int64_t batch_per_rank = 1;

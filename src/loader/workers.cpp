@@ -16,6 +16,7 @@
 #include "src/base/clock.h"
 #include "src/base/elementary.h"
 #include "src/base/error.h"
+#include "src/loader/loader_parts.h"
 
 namespace bascule {
 namespace {
@@ -46,35 +47,37 @@ class SignalsBlocked {
 
 }  // namespace
 
-Workers::Workers(const WorkersSettings& settings, std::vector<StreamState*> streams, const WorkersMemory& memory)
+Workers::Workers(const LoaderSettings& settings, const LoaderPlan& plan, std::vector<StreamState*> streams,
+                 const WorkersMemory& memory)
     : streams_(std::move(streams)) {
-  const std::size_t count = static_cast<std::size_t>(std::max(settings.threads, std::int64_t{1}));
-  const std::size_t jobs_each = static_cast<std::size_t>(settings.jobs_per_worker);
-  BASCULE_CHECK(memory.buffers.size() >= count * jobs_each * settings.buffer_bytes);
-  BASCULE_CHECK(memory.scratch.size() >= count * settings.scratch_bytes);
-  BASCULE_CHECK(memory.augmenting.size() >= count * settings.augmenting_bytes);
+  const std::size_t count = static_cast<std::size_t>(bascule::worker_count(settings));
+  const std::size_t jobs_each = static_cast<std::size_t>(plan.jobs_per_worker);
+  const std::size_t of_job = buffer_bytes(plan), scratch = scratch_bytes(settings, plan),
+                    pictures = augmenting_bytes(settings);
+  BASCULE_CHECK(memory.buffers.size() >= count * jobs_each * of_job);
+  BASCULE_CHECK(memory.scratch.size() >= count * scratch);
+  BASCULE_CHECK(memory.augmenting.size() >= count * pictures);
   jobs_ = std::vector<Job>(count * jobs_each);
   auto* const buffer = static_cast<std::uint8_t*>(static_cast<void*>(memory.buffers.data()));
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    jobs_[i].buffer = Span<std::uint8_t>(buffer + i * settings.buffer_bytes, settings.buffer_bytes);
+    jobs_[i].buffer = Span<std::uint8_t>(buffer + i * of_job, of_job);
     jobs_[i].sequence.store(i);
   }
-  if (settings.media) {
-    media_ = std::make_unique<Media>(*settings.media, memory.media);
+  if (reads_pictures(settings)) {
+    const MediaSettings media = media_settings(settings);
+    media_ = std::make_unique<Media>(media, memory.media);
     crew_.media = media_.get();
-    crew_.decodes_elsewhere = media_engine_query(settings.media->driver).works_in_poll == 0;
+    crew_.decodes_elsewhere = media_engine_query(media.driver).works_in_poll == 0;
   }
   crew_.streams = Span<StreamState* const>(streams_.data(), streams_.size());
   crew_.jobs = Span<Job>(jobs_.data(), jobs_.size());
   crew_.on_bad_sample = settings.on_bad_sample;
   for (std::size_t i = 0; i < count; ++i) {
-    const TextScratch own(memory.scratch.subspan(i * settings.scratch_bytes, settings.scratch_bytes),
-                          settings.longest_text);
-    workers_.push_back(
-        std::make_unique<Worker>(crew_, crew_.jobs.subspan(i * jobs_each, jobs_each), own,
-                                 memory.augmenting.subspan(i * settings.augmenting_bytes, settings.augmenting_bytes)));
+    const TextScratch own(memory.scratch.subspan(i * scratch, scratch), plan.longest_text);
+    workers_.push_back(std::make_unique<Worker>(crew_, crew_.jobs.subspan(i * jobs_each, jobs_each), own,
+                                                memory.augmenting.subspan(i * pictures, pictures)));
   }
-  start_threads(settings.threads);
+  start_threads(settings.workers);
 }
 
 Workers::~Workers() { close(); }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -17,18 +16,8 @@
 
 namespace bascule {
 
-struct WorkersSettings {
-  std::int64_t threads = 1;  // 0: the thread that calls load()
-  std::int64_t jobs_per_worker = 1;
-  std::size_t buffer_bytes = 0;      // of a job
-  std::size_t scratch_bytes = 0;     // of a worker's TextScratch
-  std::size_t augmenting_bytes = 0;  // of the pictures that a worker changes
-  std::int64_t longest_text = 0;
-  OnBadSample on_bad_sample = OnBadSample::kStop;
-  std::optional<MediaSettings> media;  // none where samples have no pictures
-};
-
-// As WorkersSettings say: buffers of all jobs, scratch and pictures of all workers, the engine's budget.
+// By category, as the loader's plan has them: buffers of all jobs, scratch and pictures of all workers, the engine's
+// budget.
 struct WorkersMemory {
   Span<std::byte> buffers, scratch, augmenting, media;
 };
@@ -36,7 +25,8 @@ struct WorkersMemory {
 class Workers {
  public:
   // Before the seal. Streams and memory outlive this. Throws Error.
-  Workers(const WorkersSettings& settings, std::vector<StreamState*> streams, const WorkersMemory& memory);
+  Workers(const LoaderSettings& settings, const LoaderPlan& plan, std::vector<StreamState*> streams,
+          const WorkersMemory& memory);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;

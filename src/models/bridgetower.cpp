@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/models/bridgetower.h"
 
-#include "src/base/check.h"
-
 namespace bascule {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/graph/graph.h"
+#include "src/models/model.h"
 #include "src/models/towers.h"
 
 namespace bascule {
@@ -14,16 +15,11 @@ namespace bascule {
 // Names of the body's tensors begin with it in the classes that have a head.
 inline constexpr char kBodyPrefix[] = "bridgetower.";
 
-struct BridgeTowerOptions {
+struct BridgeTowerOptions : RecordOptions {
   ModelHead head = ModelHead::kContrastive;
-  std::vector<std::string> frozen;   // parts of the body that are not trained: "vision_model", "text_model"
-  bool dropout = false;              // training: as config.json says
   bool tie_word_embeddings = false;  // the masked-LM decoder is the word table
-  float label_smoothing = 0.0f;      // of the losses over classes: matching and masked LM
   bool every_output = false;  // masked LM, without a backward part: its logits, and the image features and pooler
                               // output that its loss does not read, can be read after a replay
-  bool predictions = false;   // masked LM, without a backward part: what it predicts can be read after a replay
-  std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own image_size
 };
 
 // The outputs of a recording. Those that its head has are kept: they can be read after a replay. Masked LM has image
@@ -36,8 +32,8 @@ struct BridgeTowerOutputs {
   Tensor text_embeds, image_embeds, cross_embeds;  // contrastive: (B, E)
   Tensor logits;                                   // matching: (B, 2); masked LM: (M, V)
   Tensor hits;                                     // matching (B), masked LM (M): the largest logit is the label's
-  Tensor predicted, predicted_probabilities;       // (M, n), with BridgeTowerOptions::predictions
-  Tensor probabilities;                            // (M), with BridgeTowerOptions::predictions
+  Tensor predicted, predicted_probabilities;       // (M, n), with RecordOptions::predictions
+  Tensor probabilities;                            // (M), with RecordOptions::predictions
   Tensor loss;                                     // (1, 1); none for the bare model
   int loss_stream = kSamples;                      // whose rows the loss is a mean over
 };

@@ -144,16 +144,7 @@ Recording BridgeTower::record(Graph& graph, Use use, const RecordOptions& option
         {"image_embeds", record_image_embeds(graph, config_, config_.vision.image_size, config_.vision.image_size)}};
     return recording;
   }
-  BridgeTowerOptions own;
-  own.head = head_;
-  own.frozen = options.frozen;
-  own.dropout = options.dropout;
-  own.tie_word_embeddings = decoder_.is_tied();
-  own.label_smoothing = options.label_smoothing;
-  own.every_output = use == Use::kReference;
-  own.predictions = options.predictions;
-  own.height = height_of(options);
-  own.width = width_of(options);
+  const BridgeTowerOptions own{options, head_, decoder_.is_tied(), use == Use::kReference};
   const BridgeTowerOutputs outputs = record_bridgetower(graph, config_, own);
   if (outputs.loss) recording.losses = {{"loss", outputs.loss, outputs.loss_stream}};
   if (graph.bounds()[kSamplesOfAllRanks] > 0) recording.gathered_cols = 3 * config_.contrastive_hidden_size;

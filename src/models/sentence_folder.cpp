@@ -282,7 +282,7 @@ std::string prompt_named(const SentenceFolder& folder, const std::string* name) 
   return found->second;
 }
 
-std::vector<SentenceFile> sentence_files(const SentenceFolder& folder, std::int64_t width) {
+std::vector<NamedText> sentence_files(const SentenceFolder& folder, std::int64_t width) {
   const auto module = [](int index, const char* path, const char* kind) {
     return Json{{"idx", index},
                 {"name", std::to_string(index)},
@@ -308,7 +308,7 @@ std::vector<SentenceFile> sentence_files(const SentenceFolder& folder, std::int6
       {"prompts", prompts},
       {"default_prompt_name", folder.default_prompt.empty() ? Json() : Json(folder.default_prompt)},
       {"similarity_fn_name", kSimilarityNames[static_cast<int>(folder.similarity)]}};
-  std::vector<SentenceFile> files;
+  std::vector<NamedText> files;
   for (const auto& [name, json] : {std::pair<std::string, Json>{std::string(kPoolingFolder) + "/config.json", pooling},
                                    {kLengthFile, length},
                                    {kFactsFile, facts},

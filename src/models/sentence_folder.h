@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/readable.h"
 #include "src/models/model.h"
 #include "src/settings/settings.h"
 
@@ -49,9 +50,6 @@ std::string sentence_facts(const SentenceFolder& folder);
 std::string prompt_named(const SentenceFolder& folder, const std::string* name);
 
 // The folder's files beside those of its body. A name may have the name of a folder before it.
-struct SentenceFile {
-  std::string name, text;
-};
-std::vector<SentenceFile> sentence_files(const SentenceFolder& folder, std::int64_t width);
+std::vector<NamedText> sentence_files(const SentenceFolder& folder, std::int64_t width);
 
 }  // namespace bascule

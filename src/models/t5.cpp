@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // T5 as a family: an encoder-decoder that is fine-tuned on pairs of texts. Equations: Transformers' modeling_t5.py.
-#include "src/models/config_values.h"
 #include "src/models/families.h"
 #include "src/models/recorder.h"
 #include "src/models/t5_layers.h"

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "firmware_shims/media_engine.h"
 #include "src/base/picture_fit.h"
 #include "src/loader/media.h"
 #include "src/settings/settings.h"
@@ -63,12 +62,6 @@ class PictureDecoder {
   std::unique_ptr<Media> media_;
   bool raw_ = false;
 };
-
-// The pixels of a generated picture as bytes. Usable before and after the seal.
-
-// bytes[i] = 255 clamp(values[i] / 2 + 1/2, 0, 1) rounded half to even, all in float32; a NaN becomes 0. values: a
-// decoder's output, -1 black and 1 white, as it lies in memory. Source: VaeImageProcessor.postprocess of diffusers.
-void fill_picture_bytes(std::uint8_t* bytes, const float* values, std::int64_t count) noexcept;
 
 // Small square copies of pictures, for pages, as PNG. Not for the sealed phase: allocates, throws Error.
 

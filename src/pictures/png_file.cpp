@@ -264,11 +264,11 @@ std::vector<std::uint8_t> png_pixels(std::string_view file, std::int64_t width, 
   return pixels;
 }
 
-std::string png_content(const RgbPicture& picture, const std::vector<PngText>& texts) {
+std::string png_content(const RgbPicture& picture, const std::vector<NamedText>& texts) {
   std::vector<PngTextView> views;
   std::size_t longest = 0;
-  for (const PngText& text : texts) {
-    views.push_back({text.key, text.value});
+  for (const NamedText& text : texts) {
+    views.push_back({text.name, text.value});
     check_png_text(views.back());
     longest = std::max(longest, text.value.size());
   }
@@ -281,7 +281,7 @@ std::string png_content(const RgbPicture& picture, const std::vector<PngText>& t
   return std::string(file);
 }
 
-void write_png(const std::string& path, const RgbPicture& picture, const std::vector<PngText>& texts) {
+void write_png(const std::string& path, const RgbPicture& picture, const std::vector<NamedText>& texts) {
   write_output_file(path, png_content(picture, texts));
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/readable.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
 
@@ -78,14 +79,10 @@ std::vector<std::uint8_t> png_pixels(std::string_view file, std::int64_t width, 
 
 // One picture as a PNG file, before the seal or when nothing is sealed: a PngWriter of its own. Allocates.
 
-// A PngTextView with text of its own.
-struct PngText {
-  std::string key, value;
-};
-
-// The file's content. Throws Error kData for a text that PNG cannot hold: a value that is not UTF-8 or has a byte 0.
-std::string png_content(const RgbPicture& picture, const std::vector<PngText>& texts = {});
+// The file's content. A text's name is its key. Throws Error kData for a text that PNG cannot hold: a value that is not
+// UTF-8 or has a byte 0.
+std::string png_content(const RgbPicture& picture, const std::vector<NamedText>& texts = {});
 // Writes it whole or not at all, in place of a file of that name. Throws Error kDisk as write_output_file() does.
-void write_png(const std::string& path, const RgbPicture& picture, const std::vector<PngText>& texts = {});
+void write_png(const std::string& path, const RgbPicture& picture, const std::vector<NamedText>& texts = {});
 
 }  // namespace bascule

@@ -21,8 +21,8 @@ constexpr std::size_t kLaterDataBytes = std::size_t{112} << 20;
 // them and the links between machines.
 std::size_t more_threads_of(const RecordedRun& run) {
   const LoaderSettings& loader = run.data.loader;
-  const bool has_device = loader.engine != nullptr && loader.engine != media_engine_host();
-  return static_cast<std::size_t>(run.threads - 1 + loader.workers + (has_device ? loader.device_units + 1 : 0) +
+  const bool has_device = loader.media.driver != nullptr && loader.media.driver != media_engine_host();
+  return static_cast<std::size_t>(run.threads - 1 + loader.workers + (has_device ? loader.media.device_units + 1 : 0) +
                                   (run.place.is_alone() ? 0 : 1) + (run.place.nodes > 1 ? 4 : 0));
 }
 

@@ -130,9 +130,7 @@ bool saves_first(const std::string& output_dir, const ResumeState& resume) {
 }
 
 bool has_same_validation(const ResumeState& resume) {
-  const std::vector<SettingValue>& kept = resume.point->data;
-  const bool has_digest =
-      std::any_of(kept.begin(), kept.end(), [](const SettingValue& one) { return one.key == "data.validation_file"; });
+  const bool has_digest = find_value(resume.point->data, "data.validation_file") != nullptr;
   return std::none_of(resume.changes.begin(), resume.changes.end(), [&](const SettingChange& change) {
     const bool other_rows =
         change.key == "data.validation_file (content)" || (change.key == "data.validation_file" && !has_digest);

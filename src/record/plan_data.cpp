@@ -41,7 +41,7 @@ void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, HeldOu
                             : open_tokens(files, tokenizer, settings.run.output_dir.resolved, keeps);
   if (!opened.note.empty()) run->notes.push_back("corpus: " + opened.note);
   if (!opened.file.empty()) run->data.token_files.push_back(opened.file);
-  CorpusRules rules{settings.data.text_layout, settings.data.max_seq_length};
+  CorpusRules rules{settings.data.text_layout == TextLayout::kLines, settings.data.max_seq_length};
   if (run->opened.inputs.reads_pairs) {
     rules.pairs = PairRules{loader.seed, 0, split == Split::kTrain ? settings.data.dupe_factor : 1,
                             settings.data.short_seq_probability};
@@ -284,9 +284,9 @@ void set_up_loader(RecordedRun* run, const media_engine_driver* engine) {
   loader.fields = run->opened.fields;
   loader.tokenizer = run->opened.tokenizer.get();
   loader.seed = static_cast<std::uint64_t>(settings.run.seed);
-  loader.mlm_probability = settings.data.mlm_probability;
-  loader.masking = settings.data.masking;
-  loader.max_predictions = settings.data.max_predictions_per_seq;
+  loader.masking.rule = settings.data.masking;
+  loader.masking.probability = settings.data.mlm_probability;
+  loader.masking.most = settings.data.max_predictions_per_seq;
   loader.negative_fraction = settings.data.negative_fraction;
   const int terms = head_of(*run).loss_terms;
   loader.counts_labels_ahead = terms > 1 && settings.training.gradient_accumulation_steps > 1;
@@ -308,17 +308,13 @@ void set_up_loader(RecordedRun* run, const media_engine_driver* engine) {
   loader.source_prefix = settings.data.source_prefix;
   loader.pads_targets = reads_targets && !settings.data.ignore_pad_token_for_loss;
   loader.takes_limits = reads_targets && run->data.new_lengths == NewLengths::kAreLimits;
-  loader.preprocessing = settings.data.preprocessing;
-  loader.image_side = run->opened.inputs.image_side;
+  MediaSettings& media = loader.media;
   if (reads_pictures(loader)) {
     const std::string& folder = settings.model.model_name_or_path.resolved;
-    if (run->opened.family->needs_processor_file) require_statistics(folder);
     const Family& family = *run->opened.family;
-    const PictureRules rules = read_picture_rules(folder, loader.preprocessing, loader.image_side,
-                                                  family.image_processor, family.processor_fit);
-    std::copy_n(rules.mean, 3, loader.mean);
-    std::copy_n(rules.std, 3, loader.std);
-    loader.processor = rules.processor;
+    if (family.needs_processor_file) require_statistics(folder);
+    media = media_settings_of(folder, settings.data.preprocessing, run->opened.inputs.image_side,
+                              family.image_processor, family.processor_fit);
   } else if (const std::string key = settings.data.random_change(); !key.empty()) {
     throw Error(ErrorKind::kSettings, where_written(settings, key), key + " is set, but the model reads no pictures",
                 "remove it");
@@ -331,23 +327,23 @@ void set_up_loader(RecordedRun* run, const media_engine_driver* engine) {
                          settings.data.color_jitter_saturation, settings.data.color_jitter_hue};
   loader.random_erasing = {settings.data.random_erasing_probability, settings.data.random_erasing_scale,
                            settings.data.random_erasing_ratio};
-  loader.interpolation = settings.data.interpolation;
-  loader.centre_crop_ratio = settings.data.eval_crop_ratio;
+  media.interpolation = settings.data.interpolation;
+  media.centre_crop_ratio = settings.data.eval_crop_ratio;
   loader.mixup_alpha = settings.data.mixup_alpha;
   loader.cutmix_alpha = settings.data.cutmix_alpha;
   loader.on_bad_sample = settings.data.on_bad_sample;
   if (!reads_pictures(loader) && !reads_targets) loader.max_replacements = 0;  // nothing else can be bad
   loader.workers = settings.data.dataloader_num_workers;
-  loader.queue_depth = settings.media_engine.queue_depth;
-  loader.media_memory_bytes = static_cast<std::size_t>(settings.media_engine.memory_mib) << 20;
-  loader.max_pixels = max_pixels(settings.media_engine.max_megapixels);
-  loader.scale_in_decoder = settings.media_engine.scale_in_decoder;
+  media.queue_depth = settings.media_engine.queue_depth;
+  media.memory_bytes = static_cast<std::size_t>(settings.media_engine.memory_mib) << 20;
+  media.max_pixels = max_pixels(settings.media_engine.max_megapixels);
+  media.scale_in_decoder = settings.media_engine.scale_in_decoder;
   loader.cache = user_index_cache();
-  loader.device_units = settings.media_engine.simulation.units;
-  loader.engine = engine;
+  media.device_units = settings.media_engine.simulation.units;
+  media.driver = engine;
   if (engine == media_engine_builtin())
-    loader.device_options = media_options(settings.media_engine.simulation, settings.origin, engine);
-  loader.device_fallback = settings.media_engine.fallback;
+    media.options = media_options(settings.media_engine.simulation, settings.origin, engine);
+  media.fallback = settings.media_engine.fallback;
   check_texts(loader);  // before a corpus is tokenised
 }
 

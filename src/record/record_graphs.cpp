@@ -20,15 +20,6 @@
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
-
-// The groups of a run, for recording its parameters.
-std::vector<ParameterGroup> parameter_groups(const TrainingSettings& training);
-
-// After recording. Throws Error (kSettings) for a group without effect (its pattern matches no tensor of the model, or
-// earlier groups have them all), for one that freezes a part of a matrix, and where nothing is left to train.
-void check_parameter_groups(const TrainingSettings& training, const SettingsOrigin& origin,
-                            const ParameterSet& parameters);
-
 namespace {
 
 RecordOptions options_of(const Settings& settings, Use use, const FamilyHead& head) {
@@ -53,8 +44,65 @@ Graph& add_graph(RecordedRun* run, Use use, const BatchCounts& bounds, const Rec
   return graph;
 }
 
+[[noreturn]] void refuse(const TrainingSettings& training, const SettingsOrigin& origin, std::size_t group,
+                         const std::string& problem, const std::string& what_to_do) {
+  throw Error(ErrorKind::kSettings, where_written(origin, group_name(group)),
+              "training.groups: \"" + training.groups[group].match + "\" " + problem, what_to_do);
+}
+
+void check_has_tensors(const TrainingSettings& training, const SettingsOrigin& origin, const ParameterSet& parameters,
+                       std::size_t group) {
+  bool matches_any = false;
+  for (int p = 0; p < parameters.size(); ++p) {
+    for (const ParameterPiece& piece : parameters[p].pieces) {
+      if (piece.group == static_cast<int>(group)) return;
+      matches_any = matches_any || parameters.matches(group, piece.name);
+    }
+  }
+  if (matches_any)
+    refuse(training, origin, group, "matches only tensors of earlier groups", "remove it, or move it before them");
+  const std::string first = parameters[0].pieces.front().name;
+  refuse(training, origin, group, "matches no tensor that this head uses",
+         "write a pattern of tensor names, such as \"" + first + "\", in which * stands for any characters");
+}
+
+// Query, key and value weights are one matrix here, which has a gradient or has none.
+void check_freezes_whole_matrices(const TrainingSettings& training, const SettingsOrigin& origin,
+                                  const ParameterSet& parameters) {
+  const auto is_frozen = [&](const ParameterPiece& piece) {
+    return piece.group >= 0 && parameters.groups()[static_cast<std::size_t>(piece.group)].freeze;
+  };
+  for (int p = 0; p < parameters.size(); ++p) {
+    if (!parameters[p].trained) continue;
+    const ParameterPiece *frozen = nullptr, *trained = nullptr;
+    for (const ParameterPiece& piece : parameters[p].pieces) (is_frozen(piece) ? frozen : trained) = &piece;
+    if (frozen == nullptr) continue;
+    refuse(training, origin, static_cast<std::size_t>(frozen->group),
+           "freezes " + frozen->name + " but not " + trained->name + ", which belongs to the same matrix product",
+           "freeze both or neither; learning_rate_multiplier may differ");
+  }
+}
+
+// After recording. Throws Error (kSettings) for a group without effect (its pattern matches no tensor of the model, or
+// earlier groups have them all), for one that freezes a part of a matrix, and where nothing is left to train.
+void check_parameter_groups(const TrainingSettings& training, const SettingsOrigin& origin,
+                            const ParameterSet& parameters) {
+  if (training.groups.empty()) return;
+  for (std::size_t group = 0; group < training.groups.size(); ++group)
+    check_has_tensors(training, origin, parameters, group);
+  check_freezes_whole_matrices(training, origin, parameters);
+  for (int p = 0; p < parameters.size(); ++p) {
+    if (parameters[p].trained) return;
+  }
+  throw Error(ErrorKind::kSettings, where_written(origin, "training.groups"),
+              "training.groups and model.freeze leave nothing to train",
+              "freeze less, or set training.do_train = false");
+}
+
 void record_training(RecordedRun* run, const RecordedSplit& train, const FamilyHead& head) {
-  run->session.set_groups(parameter_groups(run->settings.training), run->opened.model->body_prefix());
+  std::vector<ParameterGroup> groups;
+  for (const GroupSettings& group : run->settings.training.groups) groups.push_back({group.match, group.freeze});
+  run->session.set_groups(std::move(groups), run->opened.model->body_prefix());
   BatchCounts bounds = run->data.plan.streams[train.stream].bounds;
   bounds[kSamplesOfAllRanks] = run->pace.length.gathered_samples;
   const RecordOptions options = options_of(run->settings, Use::kTrain, head);
@@ -192,69 +240,6 @@ void record_graphs(RecordedRun* run) {
   const FamilyHead& head = *run->opened.family->head(run->settings.model.head);
   if (const RecordedSplit* train = run->data.find(Split::kTrain)) record_training(run, *train, head);
   record_evaluation(run, head);
-}
-
-namespace {
-
-[[noreturn]] void refuse(const TrainingSettings& training, const SettingsOrigin& origin, std::size_t group,
-                         const std::string& problem, const std::string& what_to_do) {
-  throw Error(ErrorKind::kSettings, where_written(origin, group_name(group)),
-              "training.groups: \"" + training.groups[group].match + "\" " + problem, what_to_do);
-}
-
-void check_has_tensors(const TrainingSettings& training, const SettingsOrigin& origin, const ParameterSet& parameters,
-                       std::size_t group) {
-  bool matches_any = false;
-  for (int p = 0; p < parameters.size(); ++p) {
-    for (const ParameterPiece& piece : parameters[p].pieces) {
-      if (piece.group == static_cast<int>(group)) return;
-      matches_any = matches_any || parameters.matches(group, piece.name);
-    }
-  }
-  if (matches_any)
-    refuse(training, origin, group, "matches only tensors of earlier groups", "remove it, or move it before them");
-  const std::string first = parameters[0].pieces.front().name;
-  refuse(training, origin, group, "matches no tensor that this head uses",
-         "write a pattern of tensor names, such as \"" + first + "\", in which * stands for any characters");
-}
-
-// Query, key and value weights are one matrix here, which has a gradient or has none.
-void check_freezes_whole_matrices(const TrainingSettings& training, const SettingsOrigin& origin,
-                                  const ParameterSet& parameters) {
-  const auto is_frozen = [&](const ParameterPiece& piece) {
-    return piece.group >= 0 && parameters.groups()[static_cast<std::size_t>(piece.group)].freeze;
-  };
-  for (int p = 0; p < parameters.size(); ++p) {
-    if (!parameters[p].trained) continue;
-    const ParameterPiece *frozen = nullptr, *trained = nullptr;
-    for (const ParameterPiece& piece : parameters[p].pieces) (is_frozen(piece) ? frozen : trained) = &piece;
-    if (frozen == nullptr) continue;
-    refuse(training, origin, static_cast<std::size_t>(frozen->group),
-           "freezes " + frozen->name + " but not " + trained->name + ", which belongs to the same matrix product",
-           "freeze both or neither; learning_rate_multiplier may differ");
-  }
-}
-
-}  // namespace
-
-std::vector<ParameterGroup> parameter_groups(const TrainingSettings& training) {
-  std::vector<ParameterGroup> groups;
-  for (const GroupSettings& group : training.groups) groups.push_back({group.match, group.freeze});
-  return groups;
-}
-
-void check_parameter_groups(const TrainingSettings& training, const SettingsOrigin& origin,
-                            const ParameterSet& parameters) {
-  if (training.groups.empty()) return;
-  for (std::size_t group = 0; group < training.groups.size(); ++group)
-    check_has_tensors(training, origin, parameters, group);
-  check_freezes_whole_matrices(training, origin, parameters);
-  for (int p = 0; p < parameters.size(); ++p) {
-    if (parameters[p].trained) return;
-  }
-  throw Error(ErrorKind::kSettings, where_written(origin, "training.groups"),
-              "training.groups and model.freeze leave nothing to train",
-              "freeze less, or set training.do_train = false");
 }
 
 std::vector<ReplayedGraph> replayed_graphs(const RecordedRun& run, const BatchCounts& batch, double pieces) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "src/base/span.h"
-#include "src/checkpoint/safetensors.h"
 #include "src/files/input_file.h"
 #include "src/generate/drawer.h"
 #include "src/record/check_fits.h"

@@ -22,7 +22,6 @@
 #include "src/loader/loader.h"
 #include "src/loader/sampler.h"
 #include "src/logs/step_record.h"
-#include "src/models/families.h"
 #include "src/plan/choose_recompute.h"
 #include "src/record/opened_model.h"
 #include "src/record/training_position.h"
@@ -31,7 +30,6 @@
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
-#include "src/update/schedule.h"
 
 namespace bascule {
 
@@ -156,11 +154,11 @@ struct Pace {
 
 // The checkpoint that a run resumes from, the changes since then, and their consequences.
 struct ResumeState {
-  std::optional<ResumePoint> point;       // none: the run starts from the beginning
-  std::vector<SettingChange> changes;     // what differs from it, settings and content of files
-  std::vector<HistoryEntry> history;      // what was changed since the run began, up to now
-  std::vector<SettingValue> model_files;  // digests of what is read from the model folder
-  std::vector<std::string> notes;         // for people: consequences of the changes
+  std::optional<ResumePoint> point;    // none: the run starts from the beginning
+  std::vector<SettingChange> changes;  // what differs from it, settings and content of files
+  std::vector<HistoryEntry> history;   // what was changed since the run began, up to now
+  std::vector<NamedText> model_files;  // digests of what is read from the model folder
+  std::vector<std::string> notes;      // for people: consequences of the changes
   std::optional<FinishedWeights> finished;
   bool is_longer = false;      // than the checkpoint's
   bool is_over = false;        // the checkpoint is of the end: nothing is left to train, and the best is known

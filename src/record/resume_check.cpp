@@ -31,12 +31,6 @@ std::string preprocessor_digest(const std::string& folder) {
   return path.empty() ? "none" : hex(json_digest(read_json_file(path)));
 }
 
-const std::string* find(const std::vector<SettingValue>& values, const std::string& key) {
-  const auto found =
-      std::find_if(values.begin(), values.end(), [&](const SettingValue& one) { return one.key == key; });
-  return found == values.end() ? nullptr : &found->value;
-}
-
 // problem: "config.json differs". Throws.
 [[noreturn]] void refuse(const SettingsOrigin& origin, const ResumeState& resume, const std::string& key,
                          const std::string& problem) {
@@ -68,10 +62,10 @@ constexpr ModelFile kModelFiles[] = {{"model.config", "config.json", kModelKey},
                                      {kModelWeights, "the content of the weights", kModelKey}};
 
 // config.json, tokenizer and preprocessor of the model folder, and where it is.
-std::vector<SettingValue> model_digests(const ModelSettings& model, const OpenedModel& opened) {
-  std::vector<SettingValue> values = {{kModelFolder, model.model_name_or_path.resolved},
-                                      {"model.config", hex(json_digest(read_json_file(opened.config_path)))},
-                                      {kModelPreprocessor, preprocessor_digest(model.model_name_or_path.resolved)}};
+std::vector<NamedText> model_digests(const ModelSettings& model, const OpenedModel& opened) {
+  std::vector<NamedText> values = {{kModelFolder, model.model_name_or_path.resolved},
+                                   {"model.config", hex(json_digest(read_json_file(opened.config_path)))},
+                                   {kModelPreprocessor, preprocessor_digest(model.model_name_or_path.resolved)}};
   if (opened.tokenizer) values.push_back({"model.tokenizer", hex(opened.tokenizer->digest())});
   return values;
 }
@@ -169,8 +163,8 @@ std::string weights_digest(const TensorSource& source) {
   return hex(digest.value());
 }
 
-std::vector<SettingValue> data_digests(const RunData& data) {
-  std::vector<SettingValue> values;
+std::vector<NamedText> data_digests(const RunData& data) {
+  std::vector<NamedText> values;
   for (const RecordedSplit& split : data.splits)
     values.push_back({std::string("data.") + split_name(split.split) + "_file", hex(split.manifest->data_digest())});
   return values;
@@ -180,16 +174,16 @@ void check_model_files(const ModelSettings& model, const SettingsOrigin& origin,
                        ResumeState* resume) {
   resume->model_files = model_digests(model, opened);
   if (!resume->point) return;
-  const std::vector<SettingValue>& then = resume->point->data;
-  const std::string* const folder = find(then, kModelFolder);
+  const std::vector<NamedText>& then = resume->point->data;
+  const std::string* const folder = find_value(then, kModelFolder);
   const bool has_moved = folder == nullptr || *folder != model.model_name_or_path.resolved;
-  if (const std::string* const weights = find(then, kModelWeights); weights != nullptr) {
+  if (const std::string* const weights = find_value(then, kModelWeights); weights != nullptr) {
     resume->model_files.push_back(
         {kModelWeights, has_moved ? weights_digest(open_hf_weights(opened.model_folder)) : *weights});
   }
   for (const ModelFile& file : kModelFiles) {
-    const std::string* const now = find(resume->model_files, file.name);
-    const std::string* const was = find(then, file.name);
+    const std::string* const now = find_value(resume->model_files, file.name);
+    const std::string* const was = find_value(then, file.name);
     if (now != nullptr && was != nullptr && *now != *was)
       refuse(origin, *resume, file.key, name_of(file, model) + " differs" + digests_text(*now, *was));
   }
@@ -203,14 +197,14 @@ void check_model_files(const ModelSettings& model, const SettingsOrigin& origin,
 
 void check_data(const SettingsOrigin& origin, const RunData& data, ResumeState* resume) {
   if (!resume->point) return;
-  for (const SettingValue& now : data_digests(data)) {
-    const std::string* const then = find(resume->point->data, now.key);
+  for (const NamedText& now : data_digests(data)) {
+    const std::string* const then = find_value(resume->point->data, now.name);
     if (then == nullptr) continue;  // a split that was not read before is no conflict
-    if (*then != now.value && now.key == kTrainFile) {
+    if (*then != now.value && now.name == kTrainFile) {
       check_rows(origin, data, resume, now.value, *then);
     } else if (*then != now.value) {
-      resume->changes.push_back({now.key + " (content)", *then, now.value, KeyEffect::kFromThereOn});
-    } else if (now.key == kTrainFile) {
+      resume->changes.push_back({now.name + " (content)", *then, now.value, KeyEffect::kFromThereOn});
+    } else if (now.name == kTrainFile) {
       data.find(Split::kTrain)->manifest->take_out(resume->point->rows.taken_out);
     }
   }
@@ -221,18 +215,6 @@ namespace {
 constexpr char kMaxSteps[] = "training.max_steps";
 constexpr char kEpochs[] = "training.num_train_epochs";
 constexpr char kScheduleSteps[] = "training.lr_schedule_steps";
-
-std::vector<SettingValue> values_of(const KeyValues& keys) {
-  std::vector<SettingValue> values;
-  for (const auto& [key, value] : keys) values.push_back({key, value});
-  return values;
-}
-
-KeyValues pairs_of(const std::vector<SettingValue>& values) {
-  KeyValues keys;
-  for (const SettingValue& one : values) keys.emplace_back(one.key, one.value);
-  return keys;
-}
 
 // A number in canonical text.
 double number_of(const std::string& text) {
@@ -257,10 +239,8 @@ struct Lengths {
 
 Lengths lengths_then(const ResumePoint& point, const TrainingLength& length) {
   const auto number = [&](const char* key) {
-    for (const SettingValue& one : point.settings) {
-      if (one.key == key) return number_of(one.value);
-    }
-    return 0.0;
+    const std::string* const value = find_value(point.settings, key);
+    return value != nullptr ? number_of(*value) : 0.0;
   };
   Lengths lengths;
   const double steps = number(kMaxSteps), schedule = number(kScheduleSteps);
@@ -296,25 +276,19 @@ std::string schedule_text(const TrainingSettings& training, const Schedule& sche
 
 }  // namespace
 
-std::vector<SettingValue> number_values(const Settings& settings) { return values_of(number_keys(settings)); }
-std::vector<SettingValue> other_values(const Settings& settings) { return values_of(other_keys(settings)); }
-
 std::string value_then(const ResumePoint& point, const std::string& key) {
-  for (const SettingValue& one : point.settings) {
-    if (one.key == key) return one.value;
-  }
-  return "not set";
+  const std::string* const value = find_value(point.settings, key);
+  return value != nullptr ? *value : "not set";
 }
 
 std::string value_now(const Settings& settings, const std::string& key) {
-  for (const auto& [name, value] : number_keys(settings)) {
-    if (name == key) return value;
-  }
-  return "not set";
+  const KeyValues keys = number_keys(settings);
+  const std::string* const value = find_value(keys, key);
+  return value != nullptr ? *value : "not set";
 }
 
 std::vector<SettingChange> changes_since(const ResumePoint& point, const Settings& now) {
-  return setting_changes(pairs_of(point.settings), pairs_of(point.other_settings), now);
+  return setting_changes(point.settings, point.other_settings, now);
 }
 
 void check_settings(const ResumePoint& point, const Settings& now, std::int64_t not_finite_at) {

@@ -23,7 +23,7 @@ void add_values(const TensorSource& source, const StoredTensor& tensor, Digest* 
 inline constexpr char kModelWeights[] = "model.weights";
 std::string weights_digest(const TensorSource& source);
 // One digest for each split that the run reads.
-std::vector<SettingValue> data_digests(const RunData& data);
+std::vector<NamedText> data_digests(const RunData& data);
 
 // Throws Error where the model folder's files are not those of resume->point: kSettings naming both paths where the
 // path was changed, else kData. The weights are read where the folder is another one.
@@ -35,10 +35,6 @@ void check_data(const SettingsOrigin& origin, const RunData& data, ResumeState* 
 // Whether a run may go on from a checkpoint with the settings, model and data of now, by the rules of
 // src/settings/resume_rules.h; what was changed becomes part of the run's history. Nothing is written here. Before the
 // seal.
-
-// number_keys() and other_keys() as a checkpoint keeps them.
-std::vector<SettingValue> number_values(const Settings& settings);
-std::vector<SettingValue> other_values(const Settings& settings);
 
 // The canonical value of a key that changes results, in the checkpoint and now; "not set" where there is none.
 std::string value_then(const ResumePoint& point, const std::string& key);

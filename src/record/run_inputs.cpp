@@ -10,7 +10,6 @@
 #include <system_error>
 
 #include "firmware_shims/media_engine.h"
-#include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
 #include "src/base/readable.h"
 #include "src/checkpoint/checkpoint.h"

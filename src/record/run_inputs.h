@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/isa.h"
 #include "src/base/readable.h"
 #include "src/files/input_file.h"
 #include "src/graph/parameters.h"

@@ -10,8 +10,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/digest.h"
-#include "src/files/durable_write.h"
-#include "src/pictures/picture_decoder.h"
 
 namespace bascule {
 namespace {

@@ -2,12 +2,9 @@
 // Evaluations: how outputs are computed, by one tape or by generating, and the pass over a split.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "src/base/batch.h"
-#include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/distributed/agreement.h"
 #include "src/distributed/group.h"
@@ -16,7 +13,6 @@
 #include "src/loader/loader.h"
 #include "src/logs/progress.h"
 #include "src/logs/step_record.h"
-#include "src/models/model.h"
 #include "src/runtime/tape.h"
 #include "src/runtime/threads.h"
 
@@ -49,39 +45,27 @@ class TapeRunner final : public BatchRunner {
 
 // Generates a text for each sample of a batch, then computes its losses by another tape: their outputs lie in the
 // workspace that all tapes take turns in, so they come last.
-
 class GeneratingRunner final : public BatchRunner {
  public:
-  // All outlive this.
-  GeneratingRunner(const Tape& losses, Generator& generator, GeneratedRows& rows)
+  // All outlive this. generator: null: losses alone, of a run that generates with other weights.
+  GeneratingRunner(const Tape& losses, Generator* generator, GeneratedRows& rows)
       : losses_(losses), generator_(generator), rows_(rows) {}
 
   Status run(const Batch& batch, Threads& threads, DecodingWatch* watch) noexcept override {
-    if (const int signal = generator_.run(batch, threads, watch); signal != 0)
+    if (generator_ == nullptr) {
+      rows_.clear();
+      return losses_.run(batch, threads);
+    }
+    if (const int signal = generator_->run(batch, threads, watch); signal != 0)
       return {StatusCode::kStopped, {signal, 0}};
-    if (generator_.saw_not_finite()) return {StatusCode::kTextsNotFinite, {0, 0}};
-    rows_.take(generator_.search(), batch.counts.samples());
+    if (generator_->saw_not_finite()) return {StatusCode::kTextsNotFinite, {0, 0}};
+    rows_.take(generator_->search(), batch.counts.samples());
     return losses_.run(batch, threads);
   }
 
  private:
   TapeRunner losses_;
-  Generator& generator_;
-  GeneratedRows& rows_;
-};
-
-// Losses alone, of a run that generates with other weights.
-class NotGeneratingRunner final : public BatchRunner {
- public:
-  NotGeneratingRunner(const Tape& losses, GeneratedRows& rows) : losses_(losses), rows_(rows) {}
-
-  Status run(const Batch& batch, Threads& threads, DecodingWatch*) noexcept override {
-    rows_.clear();
-    return losses_.run(batch, threads);
-  }
-
- private:
-  TapeRunner losses_;
+  Generator* generator_;
   GeneratedRows& rows_;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/clock.h"
+#include "src/record/mlperf_facts.h"
 #include "src/record/plan_data.h"
 
 namespace bascule {
@@ -72,23 +73,10 @@ Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::
   return ok_status();
 }
 
-// A rank without samples contributes zeros. False: another rank failed.
-bool TrainingLoop::replay_without_samples(bool first) noexcept {
-  Session& session = p_.session;
-  Training& training = session.training();
-  if (training.ring() != nullptr) return training.ring()->replay_without_samples(p_.threads);
-  if (first) std::fill_n(training.gradients(), session.layout().trained_elements, 0.0f);
-  p_.group.position().reach(static_cast<std::int64_t>(session.tape(run_.graphs[Use::kTrain].number).step_count()));
-  p_.group.heart().beat();
-  return true;
-}
-
 // Call before the update's last replay that writes gradients: as its steps run, gradients become final.
 void TrainingLoop::begin_last_gradients() noexcept {
-  Training& training = p_.session.training();
   p_.group.position().begin_gradients(at_.global_step + 1);
-  training.update().begin(at_.global_step + 1);
-  if (FusedUpdate* const fused = training.fused()) fused->begin(update_settings());
+  p_.session.training().begin(update_settings());
 }
 
 // Adds the loss of the batch that was just replayed. Before the next replay of any tape, which may overwrite it.
@@ -132,11 +120,7 @@ bool TrainingLoop::replay_tapes(const Replay& replay, bool last) noexcept {
     return true;
   }
   if (last) begin_last_gradients();
-  if (GradientRing* const ring = p_.session.training().ring()) {
-    if (!ring->replay(p_.threads, replay)) return false;
-  } else {
-    p_.session.tape(run_.graphs[Use::kTrain].number).replay(p_.threads, replay);
-  }
+  if (!p_.session.training().replay(p_.threads, replay)) return false;
   add_loss();
   look_at_vectors(replay.batch);
   return true;
@@ -158,7 +142,8 @@ Status TrainingLoop::replay(const Batch& batch, bool first, bool last) noexcept 
   if (batch.counts.samples() == 0) {
     if (last) begin_last_gradients();
     if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0, 0);
-    return replay_without_samples(first) ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
+    return p_.session.training().replay_without_samples(p_.threads, first) ? ok_status()
+                                                                           : Status{StatusCode::kRankFailed, {-1, 0}};
   }
   replay.batch = batch;
   if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = batch.positions_of_all;
@@ -192,7 +177,7 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
     const double backward_before = backward_seconds();
     BASCULE_TRY(replay(*batch, number == 0, number + 1 == batches));
     backward = backward_seconds() - backward_before;
-    if (p_.session.training().ring() != nullptr) taken = p_.session.training().ring()->reduction_seconds();
+    taken = p_.session.training().reduction_seconds();
   }
   *samples += batch->counts.samples();
   for (int i = 0; i < kMaxStreams; ++i) times_.rows[i] += batch->counts[i];
@@ -265,9 +250,8 @@ Status TrainingLoop::update() noexcept {
   p_.group.set_phase(RankPhase::kUpdating);
   const UpdateSettings settings = update_settings();
   const bool hashes = settings.observer != nullptr;
-  Training& training = p_.session.training();
-  Update& update = training.update();
-  norm_ = training.fused() != nullptr ? training.fused()->finish(p_.threads) : update.run(p_.threads, settings);
+  const Update& update = p_.session.training().update();
+  norm_ = p_.session.training().finish(p_.threads, settings);
   times_.wire_seconds += update.wire_seconds();
   if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
   if (hashes && p_.group.is_first()) BASCULE_TRY(p_.hashes->keep(settings.step));

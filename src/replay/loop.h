@@ -21,7 +21,6 @@
 #include "src/logs/progress.h"
 #include "src/logs/step_record.h"
 #include "src/logs/tensorboard.h"
-#include "src/record/mlperf_facts.h"
 #include "src/record/recorded_run.h"
 #include "src/record/training_position.h"
 #include "src/replay/batch_weights.h"
@@ -30,7 +29,6 @@
 #include "src/session/batch_pieces.h"
 #include "src/session/shared_by_ranks.h"
 #include "src/session/tensor_hashes.h"
-#include "src/update/optimizer_states.h"
 
 namespace bascule {
 
@@ -133,7 +131,7 @@ class TrainingLoop {
   Status begin_batch_weights(const RowsByTerm& first, std::int64_t index, std::int64_t batches) noexcept;
   // Whether the ranks meet in each micro-batch, not only when the update's gradients are summed.
   bool meets_early() const noexcept {
-    return counts_early_ || p_.gathered != nullptr || p_.session.training().ring() != nullptr;
+    return counts_early_ || p_.gathered != nullptr || p_.session.training().has_ring();
   }
   void begin_last_gradients() noexcept;
   void add_loss() noexcept;
@@ -141,7 +139,6 @@ class TrainingLoop {
   bool replay_tapes(const Replay& replay, bool last) noexcept;
   double backward_seconds() const noexcept;
   Status replay(const Batch& batch, bool first, bool last) noexcept;
-  bool replay_without_samples(bool first) noexcept;
   Status sum_over_ranks(const Status& computed, std::int64_t* samples) noexcept;
   double average_share(std::int64_t step) const noexcept;
   UpdateSettings update_settings() const noexcept;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop's checkpoints: when they are made, and what the next process needs to find in them.
 #include <algorithm>
-#include <cstddef>
 #include <cstdio>
 #include <iterator>
 
@@ -74,8 +73,6 @@ void TrainingLoop::fill(SavedMoment* saved) noexcept {
       saving_.replaced != nullptr ? saving_.replaced->merge() : stream.replacements();
   const std::int64_t bad_samples =
       saving_.replaced != nullptr ? saving_.replaced->bad_samples() : stream.statistics().bad_samples;
-  static_assert(sizeof(ReplacedSample) == sizeof(Replacement) &&
-                offsetof(ReplacedSample, reason) == offsetof(Replacement, reason));
   const NamedNumber of_loop[] = {{"best_figure_number", static_cast<double>(run_.pace.best_figure_number())},
                                  {"bad_samples", static_cast<double>(bad_samples)},
                                  {"step_records_appended", static_cast<double>(out_.steps.appended())},
@@ -100,8 +97,7 @@ void TrainingLoop::fill(SavedMoment* saved) noexcept {
   moment.epoch = epoch_of(at_.global_step);
   moment.best_step = control_.best().checkpoint;
   moment.numbers = Span<const NamedNumber>(saved->numbers, kLoopNumbers + kPositionNumbers);
-  moment.replacements = Span<const Replacement>(
-      static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
+  moment.replacements = replaced;
   moment.bad_rows = bad_rows(replaced);
   const bool averages = p_.averaged_evaluation != nullptr;
   if (averages) saved->texts[3] = bytes(out_.averaged_evaluations.records());

@@ -123,21 +123,20 @@ class EvaluationSteps {
 };
 
 template <typename Steps>
-Status run_steps(Steps& steps, const Stream& stream, const Threads& threads, std::int64_t warmup, Span<double> seconds,
-                 Span<std::int64_t> samples, Span<std::int64_t> tokens, Span<double> losses,
+Status run_steps(Steps& steps, const Stream& stream, const Threads& threads, std::int64_t warmup,
                  MeasuredSteps* measured) noexcept {
-  steps.begin(warmup + static_cast<std::int64_t>(seconds.size()));
+  steps.begin(warmup + static_cast<std::int64_t>(measured->seconds.size()));
   for (std::int64_t i = 0; i < warmup; ++i) BASCULE_TRY(steps.step());
   const StreamStatistics loaded_before = stream.statistics();
   const Progressed before = steps.so_far();
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
+  for (std::size_t i = 0; i < measured->seconds.size(); ++i) {
     const Progressed step_before = steps.so_far();
     const double began = monotonic_seconds(), gained = threads.simulated_gain();
     BASCULE_TRY(steps.step());
-    seconds[i] = monotonic_seconds() - began - (threads.simulated_gain() - gained);
-    samples[i] = steps.so_far().rows.samples() - step_before.rows.samples();
-    tokens[i] = steps.so_far().tokens - step_before.tokens;
-    if (!losses.empty()) losses[i] = steps.so_far().loss_sum - step_before.loss_sum;
+    measured->seconds[i] = monotonic_seconds() - began - (threads.simulated_gain() - gained);
+    measured->samples[i] = steps.so_far().rows.samples() - step_before.rows.samples();
+    measured->tokens[i] = steps.so_far().tokens - step_before.tokens;
+    if (!measured->losses.empty()) measured->losses[i] = steps.so_far().loss_sum - step_before.loss_sum;
   }
   const Progressed after = steps.so_far();
   for (int phase = 0; phase < kStepPhases; ++phase)
@@ -154,10 +153,7 @@ template <typename Steps>
 Status run_sealed(Steps& steps, const Stream& stream, const Threads& threads, std::int64_t warmup,
                   MeasuredSteps* measured) {
   seal_memory();
-  const Status status = run_steps(steps, stream, threads, warmup, {measured->seconds.data(), measured->seconds.size()},
-                                  {measured->samples.data(), measured->samples.size()},
-                                  {measured->tokens.data(), measured->tokens.size()},
-                                  {measured->losses.data(), measured->losses.size()}, measured);
+  const Status status = run_steps(steps, stream, threads, warmup, measured);
   open_memory();
   return status;
 }

@@ -37,9 +37,10 @@ double digest_of_model(const RecordedRun& run) {
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   digest.add(text.data(), text.size());
   if (run.opened.tokenizer) digest.add_number(run.opened.tokenizer->digest());
-  digest.add(run.data.loader.mean, sizeof run.data.loader.mean);
-  digest.add(run.data.loader.std, sizeof run.data.loader.std);
-  const ProcessorRules& processor = run.data.loader.processor;
+  const MediaSettings& media = run.data.loader.media;
+  digest.add(media.mean, sizeof media.mean);
+  digest.add(media.std, sizeof media.std);
+  const ProcessorRules& processor = media.processor;
   const double rules[] = {processor.does_resize ? 1.0 : 0.0, static_cast<double>(processor.shortest_edge),
                           static_cast<double>(processor.size_divisor), processor.levels};
   digest.add(rules, sizeof rules);

@@ -3,8 +3,6 @@
 // rank, before the seal. An Error kSettings, said by rank 0.
 #pragma once
 
-#include <cstdint>
-
 #include "src/distributed/group.h"
 #include "src/record/recorded_run.h"
 #include "src/session/parameter_values.h"

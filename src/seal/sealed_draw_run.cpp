@@ -139,14 +139,12 @@ std::vector<NamedText> SealedDrawRun::drawn_from() const {
 
 void check_drawn_from(const Settings& settings, const std::vector<NamedText>& then, const std::vector<NamedText>& now) {
   for (const NamedText& one : now) {
-    const auto was =
-        std::find_if(then.begin(), then.end(), [&](const NamedText& other) { return other.name == one.name; });
-    if (was == then.end() || was->value == one.value) continue;
+    const std::string* const was = find_value(then, one.name);
+    if (was == nullptr || *was == one.value) continue;
     const Difference difference = difference_in(one.name, settings);
     throw Error(ErrorKind::kData, where_written(settings, difference.key),
                 std::string(difference.key) + ": " + difference.text + " from what the pictures in " +
-                    settings.run.output_dir.shown() + " were drawn with (digest " + one.value + ", was " + was->value +
-                    ")",
+                    settings.run.output_dir.shown() + " were drawn with (digest " + one.value + ", was " + *was + ")",
                 "restore the files, choose another folder, or set draw.resume = \"never\" to draw all anew");
   }
 }

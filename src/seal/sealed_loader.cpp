@@ -48,13 +48,13 @@ void SealedLoader::resume(const ResumePoint& point, const Group& group) {
   const RecordedSplit* const train = data_.find(Split::kTrain);
   const auto is_row = [&](std::int64_t row) { return row >= 0 && row < train->manifest->rows(); };
   std::vector<ReplacedSample> replaced;
-  for (const Replacement& r : point.replacements) {
-    if (r.row < 0) continue;  // it ended the run
-    if (!is_row(r.row) || !is_row(r.bad_row)) {
+  for (const ReplacedSample& one : point.replacements) {
+    if (one.row < 0) continue;  // it ended the run
+    if (!is_row(one.row) || !is_row(one.bad_row)) {
       throw Error(ErrorKind::kData, point.folder, "refers to a row that " + train->manifest->name() + " does not have",
                   "remove the checkpoint");
     }
-    replaced.push_back({r.epoch, r.position, r.row, r.bad_row, r.reason});
+    replaced.push_back(one);
   }
   loader_.stream(train->stream)
       .restore_replacements(Span<const ReplacedSample>(replaced),
@@ -67,10 +67,8 @@ void SealedLoader::resume_digests(const ResumePoint& point) {
   const Span<PictureDigest> digests = training_digests();
   const std::string path = point.folder + "/" + kPictureDigestsFile;
   const std::string now(DigestText(train->manifest->data_digest()).text());
-  const bool is_same = std::any_of(point.data.begin(), point.data.end(), [&](const SettingValue& file) {
-    return file.key == "data.train_file" && file.value == now;
-  });
-  if (!is_same || digests.empty() || !std::filesystem::exists(path)) return;
+  const std::string* const then = find_value(point.data, "data.train_file");
+  if (then == nullptr || *then != now || digests.empty() || !std::filesystem::exists(path)) return;
   const InputFile file(path);
   std::vector<std::uint64_t> saved(digests.size());
   if (file.size() != static_cast<std::int64_t>(saved.size() * sizeof saved[0])) return;

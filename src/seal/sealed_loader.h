@@ -11,7 +11,6 @@
 #include "src/distributed/group.h"
 #include "src/index/picture_folder.h"
 #include "src/loader/loader.h"
-#include "src/plan/memory_plan.h"
 #include "src/record/recorded_run.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/threads.h"

@@ -226,8 +226,7 @@ std::vector<JudgedOutput> outputs_of(const RecordedRun& run) {
 std::unique_ptr<BatchRunner> runner_of(const Tape& tape, const std::optional<RecordedTexts>& texts,
                                        Generator* generator) {
   if (!texts) return std::make_unique<TapeRunner>(tape);
-  if (generator == nullptr) return std::make_unique<NotGeneratingRunner>(tape, *texts->rows);
-  return std::make_unique<GeneratingRunner>(tape, *generator, *texts->rows);
+  return std::make_unique<GeneratingRunner>(tape, generator, *texts->rows);
 }
 
 }  // namespace

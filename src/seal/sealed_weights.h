@@ -11,7 +11,6 @@
 #include "src/checkpoint/safetensors.h"
 #include "src/checkpoint/tensor_source.h"
 #include "src/distributed/group.h"
-#include "src/graph/parameters.h"
 #include "src/record/recorded_run.h"
 #include "src/runtime/start_work.h"
 #include "src/runtime/threads.h"

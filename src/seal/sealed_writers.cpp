@@ -27,10 +27,9 @@ namespace {
 
 // The digests of what is read from the model folder, the weights' among them: where the start has not read it yet,
 // it is taken here.
-std::vector<SettingValue> model_files(const RecordedRun& run, const SealedWeights& weights) {
-  std::vector<SettingValue> files = run.resume.model_files;
-  const auto is_weights = [](const SettingValue& file) { return file.key == kModelWeights; };
-  if (!run.settings.model.from_scratch && std::none_of(files.begin(), files.end(), is_weights))
+std::vector<NamedText> model_files(const RecordedRun& run, const SealedWeights& weights) {
+  std::vector<NamedText> files = run.resume.model_files;
+  if (!run.settings.model.from_scratch && find_value(files, kModelWeights) == nullptr)
     files.push_back({kModelWeights, weights_digest(weights.source())});
   return files;
 }
@@ -82,10 +81,10 @@ CheckpointContents SealedWriters::contents(const RecordedRun& run, const SealedW
   contents.optimizer = optimizer_to_write(run);
   if (run.resume.point) contents.resumed_from = run.resume.point->resumed_from;
   contents.settings_digest = settings_digest(settings);
-  contents.settings = number_values(settings);
-  contents.other_settings = other_values(settings);
+  contents.settings = number_keys(settings);
+  contents.other_settings = other_keys(settings);
   contents.history = run.resume.history;
-  const std::vector<SettingValue> files = model_files(run, weights);
+  const std::vector<NamedText> files = model_files(run, weights);
   contents.data = data_digests(run.data);
   contents.data.insert(contents.data.end(), files.begin(), files.end());
   const RecordedSplit& train = *run.data.find(Split::kTrain);
@@ -194,8 +193,8 @@ HfFolderContents files_beside_weights(const RecordedRun& run) {
   add_tokenizer(&contents, run);
   add_preprocessor(&contents, run);
   if (opened.sentence) {
-    for (SentenceFile& file : sentence_files(*opened.sentence, opened.model->embedding_width()))
-      contents.texts.push_back({std::move(file.name), std::move(file.text)});
+    for (NamedText& file : sentence_files(*opened.sentence, opened.model->embedding_width()))
+      contents.texts.push_back(std::move(file));
   }
   if (const ModelCode code = opened.model->code(); code.file != nullptr)
     contents.texts.push_back({code.file, code.text});

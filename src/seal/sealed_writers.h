@@ -15,7 +15,6 @@
 #include "src/seal/disk_demand.h"
 #include "src/seal/sealed_records.h"
 #include "src/seal/sealed_weights.h"
-#include "src/update/optimizer_states.h"
 
 namespace bascule {
 

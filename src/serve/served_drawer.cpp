@@ -7,7 +7,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/pictures/picture_decoder.h"
 #include "src/serve/served_model.h"
 #include "src/settings/command_line_keys.h"
 

@@ -91,6 +91,30 @@ void Training::seal_tape(const Tape& tape) {
   ring_ = std::make_unique<GradientRing>(*ring_plan_, tape, gradients_, group_, *bucket_sums_);
 }
 
+void Training::begin(const UpdateSettings& settings) noexcept {
+  update_->begin(settings.step);
+  if (fused_ != nullptr) fused_->begin(settings);
+}
+
+bool Training::replay(Threads& threads, const Replay& replay) noexcept {
+  if (ring_ != nullptr) return ring_->replay(threads, replay);
+  tape_->replay(threads, replay);
+  return true;
+}
+
+bool Training::replay_without_samples(Threads& threads, bool first) noexcept {
+  if (ring_ != nullptr) return ring_->replay_without_samples(threads);
+  if (first) std::fill_n(gradients_, layout_->trained_elements, 0.0f);
+  if (group_ == nullptr) return true;
+  group_->position().reach(static_cast<std::int64_t>(tape_->step_count()));
+  group_->heart().beat();
+  return true;
+}
+
+double Training::finish(Threads& threads, const UpdateSettings& settings) noexcept {
+  return fused_ != nullptr ? fused_->finish(threads) : update_->run(threads, settings);
+}
+
 void Training::overlap_reduction(std::size_t bucket_bytes) {
   const std::int64_t blocks =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(bucket_bytes / sizeof(float)) / kUpdateBlockElements);

@@ -78,10 +78,25 @@ class Training {
   void overlap_reduction(std::size_t bucket_bytes);
   float* gradients() const { return gradients_; }  // of this rank; with a ring: that
   float* averages() const { return averages_; }    // laid out like the trained parameters; null: none are held
-  GradientRing* ring() { return ring_.get(); }     // null: none was planned
+  bool has_ring() const { return ring_ != nullptr; }
   const OptimizerStates& optimizer_states() const { return states_; }
   FusedUpdate* fused() { return fused_.get(); }  // null: parameters are updated when backward has run
   Update& update() { return *update_; }
+
+  // An update, wherever its gradients lie: in a range of each rank, in a ring that is summed over the ranks, or in one
+  // from which parameters are updated. By all ranks; after the seal.
+  //
+  //   training.begin(settings);                                    // before the last replay that writes gradients
+  //   if (!training.replay(threads, replay)) ...                   // each micro-batch; false: another rank failed
+  //   const double norm = training.finish(threads, settings);      // as Update::run()
+
+  void begin(const UpdateSettings& settings) noexcept;
+  [[nodiscard]] bool replay(Threads& threads, const Replay& replay) noexcept;
+  // For a rank whose batch is empty: it contributes zeros. first: it is the update's first micro-batch.
+  [[nodiscard]] bool replay_without_samples(Threads& threads, bool first) noexcept;
+  double finish(Threads& threads, const UpdateSettings& settings) noexcept;
+  // Time that the last replay spent summing gradients, or updating by them.
+  double reduction_seconds() const noexcept { return ring_ != nullptr ? ring_->reduction_seconds() : 0.0; }
 
  private:
   std::vector<float*> ranges_of_ranks(std::byte* first, std::size_t stride) const;

@@ -70,13 +70,13 @@ Settings with_absolute_paths(Settings settings) {
   return settings;
 }
 
-std::vector<std::pair<std::string, std::string>> absolute_path_values(const Settings& settings) {
+std::vector<NamedText> absolute_path_values(const Settings& settings) {
   const Settings absolute = with_absolute_paths(settings);
-  std::vector<std::pair<std::string, std::string>> values;
+  std::vector<NamedText> values;
   for (const Key& key : all_keys()) {
     if (!is_present(key, settings)) continue;
     const std::string value = value_text(key, absolute);
-    if (value != value_text(key, settings)) values.emplace_back(qualified_name(key), value);
+    if (value != value_text(key, settings)) values.push_back({qualified_name(key), value});
   }
   return values;
 }

@@ -4,9 +4,9 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "src/base/readable.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -29,7 +29,7 @@ Settings with_absolute_paths(Settings settings);
 
 // {"data.train_file", "\"/data/rows.jsonl\""}: the keys whose value is another if its paths are absolute, with that
 // canonical value.
-std::vector<std::pair<std::string, std::string>> absolute_path_values(const Settings& settings);
+std::vector<NamedText> absolute_path_values(const Settings& settings);
 
 // Detects paths that only a shell would expand: Bascule does not expand `~` and `$NAME`, and would make folders of that
 // name. Before the seal.

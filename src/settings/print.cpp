@@ -62,7 +62,7 @@ KeyValues printed_keys(const Settings& settings) {
   std::size_t groups = 0;  // behind the other keys of their table
   for (const Key& key : all_keys()) {
     if (!is_present(key, settings)) continue;
-    values.emplace_back(qualified_name(key), value_text(key, settings));
+    values.push_back({qualified_name(key), value_text(key, settings)});
     if (std::string_view("training") == key.table) groups = values.size();
   }
   if (!settings.training.groups.empty())

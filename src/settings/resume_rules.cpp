@@ -92,14 +92,9 @@ KeyValues keys_where(bool numbers, const Settings& settings) {
   for (const Key& key : all_keys()) {
     if (is_number(key.effect) != numbers || !is_of_run(key, settings)) continue;
     const std::string value = idle_parts_at_default(key, value_text(key, settings), settings.words);
-    if (key.before == nullptr || value != key.before) keys.emplace_back(qualified_name(key), value);
+    if (key.before == nullptr || value != key.before) keys.push_back({qualified_name(key), value});
   }
   return keys;
-}
-
-const std::string* find(const KeyValues& values, const std::string& key) {
-  const auto found = std::find_if(values.begin(), values.end(), [&](const auto& one) { return one.first == key; });
-  return found == values.end() ? nullptr : &found->second;
 }
 
 bool is_key(const std::string& name) {
@@ -111,9 +106,9 @@ bool is_key(const std::string& name) {
 const char* resume_word(KeyEffect effect) { return text_of(effect).word; }
 const char* resume_meaning(KeyEffect effect) { return text_of(effect).meaning; }
 
-std::vector<std::pair<std::string, std::string>> resume_words() {
-  std::vector<std::pair<std::string, std::string>> words;
-  for (const EffectText& effect : kEffects) words.emplace_back(effect.word, effect.meaning);
+std::vector<NamedText> resume_words() {
+  std::vector<NamedText> words;
+  for (const EffectText& effect : kEffects) words.push_back({effect.word, effect.meaning});
   return words;
 }
 
@@ -142,7 +137,7 @@ KeyValues number_keys(const Settings& settings) {
   if (settings.draw.is_given || only_serves(settings)) return keys;
   // Several ranks with less accumulation sum the same gradient: only the product counts.
   const std::int64_t passes = settings.distributed.world_size * settings.training.gradient_accumulation_steps;
-  keys.emplace_back("distributed.world_size * training.gradient_accumulation_steps", std::to_string(passes));
+  keys.push_back({"distributed.world_size * training.gradient_accumulation_steps", std::to_string(passes)});
   // Negatives come from the ranks of one micro-batch: then it is another loss with another number of them. And what is
   // dropped is a micro-batch that is not whole: then it is another epoch.
   for (const auto& [is_on, key] : {std::pair{settings.training.gather_negatives, "training.gather_negatives"},
@@ -150,10 +145,10 @@ KeyValues number_keys(const Settings& settings) {
                                    {settings.training.batch_sampler == BatchSampler::kNoDuplicates,
                                     "training.batch_sampler = \"no_duplicates\""}}) {
     if (is_on)
-      keys.emplace_back(std::string("distributed.world_size with ") + key,
-                        std::to_string(settings.distributed.world_size));
+      keys.push_back(
+          {std::string("distributed.world_size with ") + key, std::to_string(settings.distributed.world_size)});
   }
-  if (!settings.training.groups.empty()) keys.emplace_back(kGroupsTable, groups_text(settings));
+  if (!settings.training.groups.empty()) keys.push_back({kGroupsTable, groups_text(settings)});
   return keys;
 }
 
@@ -168,8 +163,8 @@ std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyVa
   for (const Key& key : all_keys()) {
     if (!is_of_run(key, now) && key.table != std::string_view(kSimulationTable)) continue;
     const std::string name = qualified_name(key);
-    const std::string* then = find(numbers, name);
-    if (then == nullptr) then = find(others, name);
+    const std::string* then = find_value(numbers, name);
+    if (then == nullptr) then = find_value(others, name);
     if (then == nullptr && !is_number(key.effect)) continue;
     const std::string before = key.before != nullptr ? key.before : value_text(key, defaults);
     const std::string from = then != nullptr ? *then : before;
@@ -179,11 +174,11 @@ std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyVa
   const KeyValues today = number_keys(now);
   for (const auto& [name, value] : today) {
     if (is_key(name)) continue;
-    const std::string* const then = find(numbers, name);
+    const std::string* const then = find_value(numbers, name);
     compare(name, then != nullptr ? *then : kNotSet, value, KeyEffect::kNumbers);
   }
   for (const auto& [name, value] : numbers) {
-    if (!is_key(name) && find(today, name) == nullptr) compare(name, value, kNotSet, KeyEffect::kNumbers);
+    if (!is_key(name) && find_value(today, name) == nullptr) compare(name, value, kNotSet, KeyEffect::kNumbers);
   }
   return changes;
 }

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "src/base/readable.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -30,7 +30,7 @@ enum class KeyEffect {
 const char* resume_word(KeyEffect effect);
 const char* resume_meaning(KeyEffect effect);
 // Every word with its meaning; and as a Markdown list.
-std::vector<std::pair<std::string, std::string>> resume_words();
+std::vector<NamedText> resume_words();
 std::string resume_legend();
 
 // A key with its value and what may become of it.
@@ -42,7 +42,7 @@ struct KeyRule {
 // One rule for each key, in the order of the reference.
 std::vector<KeyRule> resume_rules(const Settings& settings);
 
-using KeyValues = std::vector<std::pair<std::string, std::string>>;
+using KeyValues = std::vector<NamedText>;
 
 // Keys with any effect but kFree, kWhileTraining and kSameProduct with their canonical values, in the order of the
 // reference, frozen parts that have no gradient being at their default, a value of programs older than its key left

@@ -79,8 +79,7 @@ void refuse_bpe(const std::string& where, const std::string& what) {
 
 void put_added(AddedToken token, const std::string& where, BpeFiles* files) {
   if (token.text.empty()) throw Error{ErrorKind::kData, where, "an added token is empty"};
-  const auto known = files->tokens.find(token.text);
-  if (token.id < 0 && known != files->tokens.end()) token.id = known->second;
+  if (token.id < 0) token.id = id_in(files->tokens, token.text);
   if (token.id < 0) return;  // named, but the model has no such token
   token.normalized = false;  // RoBERTa normalises no text
   const auto same = std::find_if(files->added.begin(), files->added.end(),
@@ -313,13 +312,7 @@ BpeFiles read_clip_files(const TokenizerFolder& folder) {
                                                     {kEosToken, "<|endoftext|>"},
                                                     {kUnkToken, "<|endoftext|>"},
                                                     {kPadToken, "<|endoftext|>"}});
-  files.added = added_tokens(
-      side, static_cast<std::int32_t>(files.tokens.size()),
-      [&](const std::string& text) {
-        const auto found = files.tokens.find(text);
-        return found == files.tokens.end() ? -1 : found->second;
-      },
-      files.where);
+  files.added = added_tokens(side, files.tokens.size(), files.tokens, files.where);
   normalise_added(normalised_clip_text, files.where, &files.added);
   files.bos = side.roles[kBosToken].text;
   files.eos = side.roles[kEosToken].text;

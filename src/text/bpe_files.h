@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,8 +16,8 @@ namespace bascule {
 // vocabulary.h turns it into tables. All throw Error (kData) for a file that is missing or malformed.
 
 struct BpeFiles {
-  std::string where;                                     // the file that the tokens are from, for messages
-  std::unordered_map<std::string, std::int32_t> tokens;  // token as written (bytes as the byte-level alphabet) -> id
+  std::string where;  // the file that the tokens are from, for messages
+  TokenIds tokens;    // token as written (bytes as the byte-level alphabet) -> id
   std::string merges_where;
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
   std::string word_end;  // what a token has at its end that ends a piece; empty: nothing

@@ -203,14 +203,25 @@ SideTokens read_side_tokens(const TokenizerFolder& folder, const std::map<TokenR
   return side;
 }
 
-std::vector<AddedToken> added_tokens(const SideTokens& side, std::int32_t vocabulary_size,
-                                     const std::function<std::int32_t(const std::string&)>& id_in_vocabulary,
+std::int32_t id_in(const TokenIds& vocabulary, const std::string& token) {
+  const auto found = vocabulary.find(token);
+  return found == vocabulary.end() ? -1 : found->second;
+}
+
+std::int32_t id_in(const TokenIds& vocabulary, const std::vector<AddedToken>& added, const std::string& token) {
+  const std::int32_t id = id_in(vocabulary, token);
+  const auto found = std::find_if(added.begin(), added.end(), [&](const AddedToken& one) { return one.text == token; });
+  return id >= 0 || found == added.end() ? id : found->id;
+}
+
+std::vector<AddedToken> added_tokens(const SideTokens& side, std::size_t vocabulary_size, const TokenIds& vocabulary,
                                      const std::string& where) {
   std::vector<AddedToken> tokens;
-  std::int32_t next = vocabulary_size;  // the id of a token that the vocabulary does not have
+  std::int32_t next =
+      static_cast<std::int32_t>(vocabulary_size);  // the id of a token that the vocabulary does not have
   for (const auto& [id, listed] : side.listed) {
     AddedToken token = listed;
-    token.id = id_in_vocabulary(token.text);
+    token.id = id_in(vocabulary, token.text);
     if (token.id < 0) token.id = next++;
     if (token.id != id) {
       throw Error{ErrorKind::kData, where,
@@ -224,7 +235,7 @@ std::vector<AddedToken> added_tokens(const SideTokens& side, std::int32_t vocabu
     const bool is_listed = std::any_of(side.listed.begin(), side.listed.end(),
                                        [&](const auto& entry) { return entry.second.text == token.text; });
     if (is_listed || token.text.empty()) return;
-    token.id = id_in_vocabulary(token.text);
+    token.id = id_in(vocabulary, token.text);
     if (token.id < 0) throw Error{ErrorKind::kData, where, "the vocabulary has no token \"" + token.text + "\""};
     put_added(std::move(token), &tokens);
   };

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "src/json/json.h"
@@ -93,16 +94,20 @@ struct SideTokens {
   std::map<std::int32_t, AddedToken> listed;  // tokens that a file lists with their ids, by id
 };
 
+// The ids of a vocabulary's tokens; of one of them, or of an added one, -1 where there is none.
+using TokenIds = std::unordered_map<std::string, std::int32_t>;
+std::int32_t id_in(const TokenIds& vocabulary, const std::string& token);
+std::int32_t id_in(const TokenIds& vocabulary, const std::vector<AddedToken>& added, const std::string& token);
+
 // tokenizer_config.json, special_tokens_map.json, added_tokens.json and tokenizer.json. Where tokenizer_config.json
 // lists the added tokens, the lists of other files and special_tokens_map.json do not count. names: of roles that no
 // file names.
 SideTokens read_side_tokens(const TokenizerFolder& folder, const std::map<TokenRole, const char*>& names);
 
 // The tokens that are found in the text, each once: those that are listed, then those with a role, then the further
-// ones; of equal texts the later counts. id_in_vocabulary: of a token of the vocabulary, else -1. An id that
-// Transformers would not give, and a token that neither the vocabulary nor a list has, are refused.
-std::vector<AddedToken> added_tokens(const SideTokens& side, std::int32_t vocabulary_size,
-                                     const std::function<std::int32_t(const std::string&)>& id_in_vocabulary,
+// ones; of equal texts the later counts. An id that Transformers would not give, and a token that neither the
+// vocabulary nor a list has, are refused.
+std::vector<AddedToken> added_tokens(const SideTokens& side, std::size_t vocabulary_size, const TokenIds& vocabulary,
                                      const std::string& where);
 
 // Of the special ones, ascending.

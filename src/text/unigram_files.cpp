@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <unordered_map>
 #include <utility>
 
 #include "src/base/error.h"
@@ -257,23 +256,14 @@ void read_pieces(const Json& model, const std::string& where, UnigramFiles* file
   files->unknown = static_cast<std::int32_t>(unknown);
 }
 
-// -1: there is none.
-using PieceIds = std::unordered_map<std::string_view, std::int32_t>;
-std::int32_t piece_id(const std::string& text, const PieceIds& ids) {
-  const auto found = ids.find(text);
-  return found == ids.end() ? -1 : found->second;
-}
-
-std::int32_t required_id(const std::string& text, const PieceIds& ids, const UnigramFiles& files) {
-  const auto added =
-      std::find_if(files.added.begin(), files.added.end(), [&](const AddedToken& token) { return token.text == text; });
-  const std::int32_t id = added != files.added.end() ? added->id : piece_id(text, ids);
+std::int32_t required_id(const std::string& text, const TokenIds& ids, const UnigramFiles& files) {
+  const std::int32_t id = id_in(ids, files.added, text);
   if (id < 0) throw Error{ErrorKind::kData, files.where, "there is no token \"" + text + "\""};
   return id;
 }
 
 // T5Tokenizer takes the map of characters, the pieces and the tokens of tokenizer.json, and no more.
-void rebuild(const TokenizerFolder& folder, const std::string& end, const PieceIds& ids, SideTokens* side,
+void rebuild(const TokenizerFolder& folder, const std::string& end, const TokenIds& ids, SideTokens* side,
              UnigramFiles* files) {
   files->splits_at_space = true;
   files->joins_spaces = files->joins_with_sign = false;
@@ -317,12 +307,10 @@ UnigramFiles read_unigram_files(const TokenizerFolder& folder) {
       read_side_tokens(folder, {{kEosToken, end.c_str()},
                                 {kUnkToken, files.pieces[static_cast<std::size_t>(files.unknown)].text.c_str()},
                                 {kPadToken, "<pad>"}});
-  PieceIds ids;
+  TokenIds ids;
   for (std::size_t i = 0; i < files.pieces.size(); ++i) ids.emplace(files.pieces[i].text, static_cast<std::int32_t>(i));
   if (folder.is_rebuilt) rebuild(folder, end, ids, &side, &files);
-  files.added = added_tokens(
-      side, static_cast<std::int32_t>(files.pieces.size()),
-      [&](const std::string& text) { return piece_id(text, ids); }, files.where);
+  files.added = added_tokens(side, files.pieces.size(), ids, files.where);
   const auto normalized =
       std::find_if(files.added.begin(), files.added.end(), [](const AddedToken& token) { return token.normalized; });
   if (files.joins_with_sign && normalized != files.added.end()) {

@@ -63,14 +63,7 @@ std::array<std::int32_t, 324> byte_alphabet() {
   return byte_of;
 }
 
-std::int32_t id_of(const std::string& token, const BpeFiles& files) {
-  const auto entry = files.tokens.find(token);
-  if (entry != files.tokens.end()) return entry->second;
-  for (const AddedToken& added : files.added) {
-    if (added.text == token) return added.id;
-  }
-  return -1;
-}
+std::int32_t id_of(const std::string& token, const BpeFiles& files) { return id_in(files.tokens, files.added, token); }
 
 std::int32_t required_id(const std::string& token, const BpeFiles& files) {
   const std::int32_t id = id_of(token, files);
@@ -96,13 +89,12 @@ MergeTable merge_table(const BpeFiles& files) {
     std::int32_t ids[3];
     const std::string tokens[3] = {left, right, left + right};
     for (int i = 0; i < 3; ++i) {
-      const auto entry = files.tokens.find(tokens[i]);
-      if (entry == files.tokens.end()) {
+      ids[i] = id_in(files.tokens, tokens[i]);
+      if (ids[i] < 0) {
         throw Error{ErrorKind::kData, files.merges_where,
                     "merge " + std::to_string(rank) + " (\"" + left + "\", \"" + right + "\") needs token \"" +
                         tokens[i] + "\", which the vocabulary lacks"};
       }
-      ids[i] = entry->second;
     }
     table.insert(ids[0], ids[1], Merge{static_cast<std::uint32_t>(rank), ids[2]});
   }

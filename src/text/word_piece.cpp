@@ -152,11 +152,8 @@ class WordPiece final : public Tokenizer {
 };
 
 std::int32_t required_id(const std::string& token, const WordPieceFiles& files) {
-  const auto found = files.tokens.find(token);
-  if (found != files.tokens.end()) return found->second;
-  for (const AddedToken& added : files.added) {
-    if (added.text == token) return added.id;
-  }
+  const std::int32_t id = id_in(files.tokens, files.added, token);
+  if (id >= 0) return id;
   throw Error{ErrorKind::kData, files.where, "there is no token \"" + token + "\"",
               "a WordPiece tokenizer has [CLS], [SEP], [PAD], [MASK] and [UNK]"};
 }

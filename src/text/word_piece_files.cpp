@@ -155,13 +155,7 @@ WordPieceFiles read_word_piece_files(const TokenizerFolder& folder) {
                                                     {kSepToken, files.sep.c_str()},
                                                     {kClsToken, files.cls.c_str()},
                                                     {kMaskToken, files.mask.c_str()}});
-  files.added = added_tokens(
-      side, static_cast<std::int32_t>(files.tokens.size()),
-      [&](const std::string& text) {
-        const auto found = files.tokens.find(text);
-        return found == files.tokens.end() ? -1 : found->second;
-      },
-      files.where);
+  files.added = added_tokens(side, files.tokens.size(), files.tokens, files.where);
   normalise_added([&](std::string_view text) { return files.normalizer.normalised(text); }, files.where, &files.added);
   if (!folder.is_rebuilt && (side.roles[kClsToken].text != files.cls || side.roles[kSepToken].text != files.sep)) {
     const std::string& name = folder.class_as_written;

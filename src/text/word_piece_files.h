@@ -10,7 +10,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "src/base/utf8.h"
@@ -108,8 +107,8 @@ void WordPieceNormalizer::normalise(std::string_view text, std::size_t place, st
 // Reads and checks the files of a WordPiece tokenizer. Before the seal.
 
 struct WordPieceFiles {
-  std::string where;                                     // the file that the tokens are from, for messages
-  std::unordered_map<std::string, std::int32_t> tokens;  // "play", "##ing" -> id
+  std::string where;  // the file that the tokens are from, for messages
+  TokenIds tokens;    // "play", "##ing" -> id
   std::vector<AddedToken> added;
   WordPieceNormalizer normalizer;
   bool has_types = true;  // of the texts of a pair

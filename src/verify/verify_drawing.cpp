@@ -12,7 +12,6 @@
 #include "src/generate/pipeline.h"
 #include "src/generate/samplers.h"
 #include "src/json/json.h"
-#include "src/pictures/picture_decoder.h"
 
 namespace bascule {
 namespace {

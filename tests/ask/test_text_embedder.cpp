@@ -56,7 +56,7 @@ class EmbeddingFolder {
     sentence.max_seq_length = kLength;
     sentence.prompts = {{"query", "abc "}};
     std::filesystem::create_directory(path() + "/1_Pooling");
-    for (const SentenceFile& file : sentence_files(sentence, 24)) folder_.write(file.name, file.text);
+    for (const NamedText& file : sentence_files(sentence, 24)) folder_.write(file.name, file.value);
   }
   // last_norm: weight and bias of the last layer norm, which every number of a vector then is made of.
   void write_weights(std::optional<float> last_norm) const {

@@ -44,7 +44,7 @@ class SavedRun : public testing::Test {
     moment.samples_seen = 8 * step;
     moment.epoch = static_cast<double>(step) / 3;
     moment.numbers = Span<const NamedNumber>(numbers_, 2);
-    moment.replacements = Span<const Replacement>(&replacement_, 1);
+    moment.replacements = Span<const ReplacedSample>(&replacement_, 1);
     moment.texts = Span<const std::string_view>(&text_, 1);
     return writer.save(moment, progress);
   }
@@ -66,7 +66,7 @@ class SavedRun : public testing::Test {
   std::vector<float> weights_ = std::vector<float>(kCount, 1.5f);
   std::vector<float> moments_ = std::vector<float>(kCount, 0.25f);
   NamedNumber numbers_[2] = {{"loss_sum", 0.1 + 0.2}, {"lost", std::numeric_limits<double>::infinity()}};
-  Replacement replacement_{1, 17, 23, 22, 5};
+  ReplacedSample replacement_{1, 17, 23, 22, 5};
   std::string_view text_ = "{\"log_history\": []}\n";
   std::vector<std::string> notes_;
 };

@@ -172,12 +172,12 @@ TEST_F(CheckpointSaved, MoreReplacementsThanPlannedAreRefused) {
   CheckpointContents small = contents();
   small.max_replacements = 10;
   CheckpointWriter writer(small);
-  const std::vector<Replacement> many(1000, Replacement{1000000, 1000000, 1000000, 1000000, 1000000});
+  const std::vector<ReplacedSample> many(1000, ReplacedSample{1000000, 1000000, 1000000, 1000000, 1000000});
   CheckpointMoment moment;
   moment.texts = Span<const std::string_view>(&text_, 1);
   moment.replacements = many;
   EXPECT_EQ(writer.save(moment).detail[0], EOVERFLOW);
-  moment.replacements = Span<const Replacement>(many.data(), 10);
+  moment.replacements = Span<const ReplacedSample>(many.data(), 10);
   EXPECT_TRUE(writer.save(moment).ok());
 }
 

@@ -96,7 +96,7 @@ TEST_F(Corpora, InBlocksAreDocumentsEndToEndCutEveryLengthTokens) {
     }
     const std::size_t length = static_cast<std::size_t>(random.integer(5, 12));
     if (stream.size() < length) continue;
-    const Corpus corpus = open(text.written, {TextLayout::kBlocks, static_cast<std::int64_t>(length)});
+    const Corpus corpus = open(text.written, {false, static_cast<std::int64_t>(length)});
     const Manifest manifest = corpus.manifest();
     ASSERT_EQ(corpus.rows(), static_cast<std::int64_t>(stream.size() / length));
     ASSERT_EQ(manifest.rows(), corpus.rows());
@@ -110,19 +110,19 @@ TEST_F(Corpora, InBlocksAreDocumentsEndToEndCutEveryLengthTokens) {
 }
 
 TEST_F(Corpora, InLinesAreSentencesCutAtTheLength) {
-  const Corpus corpus = open("10 11 12\n\n13\n14 15 16 17 18\n", {TextLayout::kLines, 6});
+  const Corpus corpus = open("10 11 12\n\n13\n14 15 16 17 18\n", {true, 6});
   ASSERT_EQ(corpus.rows(), 3);
   EXPECT_EQ(corpus.longest(), 6);
   EXPECT_EQ(row(corpus, 0), enclosed({10, 11, 12}));
   EXPECT_EQ(row(corpus, 1), enclosed({13}));
   EXPECT_EQ(row(corpus, 2), enclosed({14, 15, 16, 17}));
   EXPECT_EQ(corpus.manifest().where(1), folder.path() + "/a.txt:3");
-  EXPECT_EQ(open("10 11 12\n", {TextLayout::kLines, 60}).longest(), 5);
+  EXPECT_EQ(open("10 11 12\n", {true, 60}).longest(), 5);
 }
 
 TEST_F(Corpora, InPairsAreTwoTextsBetweenTheirSpecialTokensWithALabel) {
   const std::string text = "10 11 12\n13\n14 15\n\n16 17 18 19\n20\n\n21\n";
-  CorpusRules rules{TextLayout::kBlocks, 9, PairRules()};
+  CorpusRules rules{false, 9, PairRules()};
   rules.pairs->seed = 5;
   const Corpus corpus = open(text, rules);
   const Manifest manifest = corpus.manifest();
@@ -156,9 +156,9 @@ TEST_F(Corpora, InPairsAreTwoTextsBetweenTheirSpecialTokensWithALabel) {
 }
 
 TEST_F(Corpora, OfFewerTokensThanABlockAreRefused) {
-  EXPECT_EQ(open("10 11 12\n", {TextLayout::kBlocks, 5}).rows(), 1);
-  EXPECT_THROW(open("10 11 12\n", {TextLayout::kBlocks, 6}), Error);
-  EXPECT_THROW(open("nothing\n", {TextLayout::kLines, 6}), Error);
+  EXPECT_EQ(open("10 11 12\n", {false, 5}).rows(), 1);
+  EXPECT_THROW(open("10 11 12\n", {false, 6}), Error);
+  EXPECT_THROW(open("nothing\n", {true, 6}), Error);
 }
 
 }  // namespace

@@ -60,13 +60,13 @@ void run(char** arguments) {
   settings.texts[0].max_length = 24;
   settings.texts[0].vocabulary_size = 1 << 20;
   settings.texts[0].max_positions = 66;
-  settings.preprocessing =
+  settings.media.preprocessing =
       std::strcmp(arguments[3], "training") == 0 ? Preprocessing::kTraining : Preprocessing::kProcessor;
-  settings.image_side = std::atol(arguments[4]);
+  settings.media.image_side = std::atol(arguments[4]);
   settings.workers = std::atol(arguments[5]);
   const double mean[3] = {0.48145466, 0.4578275, 0.40821073}, std[3] = {0.26862954, 0.26130258, 0.27577711};
-  std::memcpy(settings.mean, mean, sizeof mean);
-  std::memcpy(settings.std, std, sizeof std);
+  std::memcpy(settings.media.mean, mean, sizeof mean);
+  std::memcpy(settings.media.std, std, sizeof std);
   StreamSettings stream;
   stream.manifest = &manifest;
   stream.shuffled = false;

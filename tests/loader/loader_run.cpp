@@ -106,9 +106,9 @@ LoaderSettings emoji_settings(const Manifest& manifest) {
   settings.texts[0].vocabulary_size = 3000;
   settings.texts[0].max_positions = 66;
   settings.texts[0].positions = {2, 1};
-  settings.image_side = 32;
+  settings.media.image_side = 32;
   settings.fields = loader_fields(Task::kPairs);
-  settings.media_memory_bytes = std::size_t{96} << 20;  // a device, the host beside it, and workers
+  settings.media.memory_bytes = std::size_t{96} << 20;  // a device, the host beside it, and workers
   StreamSettings stream;
   stream.manifest = &manifest;
   stream.batch_per_rank = 7;

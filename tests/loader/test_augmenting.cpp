@@ -170,7 +170,7 @@ Pictures pictures_of(const LoaderSettings& settings) {
   Pictures pictures;
   test::for_batches(settings, kEpochs, [&](const Batch& batch) {
     const test::FilledBatch filled(batch, settings.fields);
-    const std::int64_t pixels = 3 * settings.image_side * settings.image_side;
+    const std::int64_t pixels = 3 * settings.media.image_side * settings.media.image_side;
     for (std::int64_t b = 0; b < batch.counts.samples(); ++b)
       pictures[{batch.epoch, batch.rows[b]}].assign(filled.pixels + b * pixels, filled.pixels + (b + 1) * pixels);
   });
@@ -221,7 +221,7 @@ TEST(RandomCrops, AreNotOfAnEvaluation) {
   const Pictures crops = pictures_of(settings);
   settings.random_crops = {};
   EXPECT_TRUE(pictures_of(settings) == crops);
-  settings.centre_crop_ratio = 0.875;
+  settings.media.centre_crop_ratio = 0.875;
   EXPECT_FALSE(pictures_of(settings) == crops);
 }
 
@@ -243,12 +243,12 @@ TEST(Augmenting, ChangesThePicturesThatTheEngineHasCropped) {
   plain.rand_augment = {};
   plain.color_jitter = {};
   plain.random_erasing = {};
-  std::fill_n(plain.mean, 3, 0.0);
-  std::fill_n(plain.std, 3, 1.0 / 255.0);
-  Augmenting augmenting{settings.rand_augment, settings.color_jitter, settings.random_erasing, {}, {},
-                        settings.image_side};
-  std::copy(settings.mean, settings.mean + 3, augmenting.mean);
-  std::copy(settings.std, settings.std + 3, augmenting.std);
+  std::fill_n(plain.media.mean, 3, 0.0);
+  std::fill_n(plain.media.std, 3, 1.0 / 255.0);
+  Augmenting augmenting{settings.rand_augment,    settings.color_jitter, settings.random_erasing, {}, {},
+                        settings.media.image_side};
+  std::copy(settings.media.mean, settings.media.mean + 3, augmenting.mean);
+  std::copy(settings.media.std, settings.media.std + 3, augmenting.std);
   std::vector<std::byte> scratch(augmenting_scratch_bytes(augmenting));
   std::size_t equal = 0;
   for (auto& [place, pixels] : pictures_of(plain)) {
@@ -291,7 +291,7 @@ TEST(Augmenting, EachWorkerHasAPlannedPictureAndItsCopy) {
   settings.random_erasing = {0.5, {0.02, 0.33}, {0.3, 3.3}};
   EXPECT_EQ(plan_loader(settings).total_bytes(), plain) << "needs none";
   settings.color_jitter.hue = 0.1;
-  const std::size_t picture = static_cast<std::size_t>(3 * settings.image_side * settings.image_side);
+  const std::size_t picture = static_cast<std::size_t>(3 * settings.media.image_side * settings.media.image_side);
   EXPECT_EQ(plan_loader(settings).total_bytes(), plain + 3 * 2 * ((picture + 63) / 64 * 64));
 }
 

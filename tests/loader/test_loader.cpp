@@ -42,7 +42,7 @@ TEST(Loader, GivesTheSameBitsForAnyNumberOfWorkersSlotsAndJobsInTheQueue) {
       const std::int64_t depth = kDepths[(turn++ + workers) % 3];
       settings.workers = workers;
       settings.streams[0].ring_slots = slots;
-      settings.queue_depth = depth;
+      settings.media.queue_depth = depth;
       ASSERT_EQ(fingerprints(settings, 0, kTwoEpochs), expected) << workers << " " << slots << " " << depth;
     }
   }
@@ -56,11 +56,11 @@ TEST(Loader, GivesTheSameBitsForEveryTaskAndWhenJobsComeBackOutOfOrder) {
     settings.fields = test::loader_fields(task);
     settings.workers = 0;
     const std::vector<std::uint64_t> expected = fingerprints(settings, 0, kTwoEpochs);
-    settings.engine = test::reordering_engine();
+    settings.media.driver = test::reordering_engine();
     for (const std::int64_t workers : {0, 1, 4}) {
       settings.workers = workers;
-      settings.queue_depth = turn++ % 2 == 0 ? 16 : 1;
-      ASSERT_EQ(fingerprints(settings, 0, kTwoEpochs), expected) << workers << " " << settings.queue_depth;
+      settings.media.queue_depth = turn++ % 2 == 0 ? 16 : 1;
+      ASSERT_EQ(fingerprints(settings, 0, kTwoEpochs), expected) << workers << " " << settings.media.queue_depth;
     }
   }
 }
@@ -333,10 +333,10 @@ TEST(LoaderPlan, RefusesWhatDoesNotFitTheModelOrTheEngine) {
   settings.texts[0].vocabulary_size = 1000;
   EXPECT_NE(refusal(settings).find("test.jsonl:1: the tokenizer gives token "), std::string::npos) << refusal(settings);
   settings = emoji_settings(manifest);
-  settings.media_memory_bytes = std::size_t{1} << 20;
+  settings.media.memory_bytes = std::size_t{1} << 20;
   EXPECT_EQ(refusal(settings).rfind("2: media_engine.memory_mib: 1: ", 0), 0u) << refusal(settings);
   settings = emoji_settings(manifest);
-  settings.queue_depth = 1000000;
+  settings.media.queue_depth = 1000000;
   EXPECT_EQ(refusal(settings).rfind("2: media_engine.queue_depth: 1000000: ", 0), 0u) << refusal(settings);
   settings = emoji_settings(manifest);
   settings.streams[0].ring_slots = 1;

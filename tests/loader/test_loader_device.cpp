@@ -25,15 +25,15 @@ Manifest emoji() { return Manifest::load(test::emoji_folder() + "/test.jsonl", M
 
 LoaderSettings device_settings(const Manifest& manifest, const std::string& options) {
   LoaderSettings settings = emoji_settings(manifest);
-  settings.engine = media_engine_hpu_sim();
-  settings.device_options = options;
-  settings.media_memory_bytes = std::size_t{80} << 20;  // device, host beside it, and four workers
+  settings.media.driver = media_engine_hpu_sim();
+  settings.media.options = options;
+  settings.media.memory_bytes = std::size_t{80} << 20;  // device, host beside it, and four workers
   return settings;
 }
 
 LoaderSettings host_settings(const Manifest& manifest) {
   LoaderSettings settings = emoji_settings(manifest);
-  settings.engine = media_engine_host();
+  settings.media.driver = media_engine_host();
   return settings;
 }
 
@@ -45,7 +45,7 @@ TEST(LoaderDevice, GivesTheHostsBitsForAnyWorkersSlotsAndQueueDepth) {
       for (const std::int64_t slots : {2, 8}) {
         LoaderSettings settings = device_settings(manifest, workers == 2 ? "polling=1" : "");
         settings.workers = workers;
-        settings.queue_depth = depth;
+        settings.media.queue_depth = depth;
         settings.streams[0].ring_slots = slots;
         ASSERT_EQ(fingerprints(settings, 0, kBatches), expected) << workers << " " << depth << " " << slots;
       }
@@ -58,7 +58,7 @@ TEST(LoaderDevice, WaitsWithoutAProcessor) {
   const Manifest manifest = emoji();
   LoaderSettings settings = device_settings(manifest, "latency_ms=5");
   settings.workers = 1;
-  settings.queue_depth = 1;
+  settings.media.queue_depth = 1;
   LoaderRun run(settings);
   fingerprints(run.stream(), settings, 0, kBatches);
   const StreamStatistics stream = run.stream().statistics();
@@ -72,7 +72,7 @@ TEST(LoaderDevice, GivesTheHostsRandomCrops) {
   const std::vector<std::uint64_t> plain = fingerprints(host, 0, kBatches);
   for (LoaderSettings* const settings : {&host, &device}) {
     settings->random_crops = {Augment::kCropFlip, {0.08, 1.0}, {0.75, 1.5}};
-    settings->interpolation = Interpolation::kBilinear;
+    settings->media.interpolation = Interpolation::kBilinear;
   }
   const std::vector<std::uint64_t> expected = fingerprints(host, 0, kBatches);
   EXPECT_NE(expected, plain);
@@ -103,7 +103,7 @@ TEST(LoaderDevice, GivesTheHostsBitsUnderEachFault) {
     for (const std::int64_t workers : {0, 1, 2, 4}) {
       LoaderSettings settings = device_settings(manifest, std::string("timeout_ms=60 fault=") + fault);
       settings.workers = workers;
-      settings.queue_depth = workers == 1 ? 3 : 16;
+      settings.media.queue_depth = workers == 1 ? 3 : 16;
       LoaderRun run(settings);
       ASSERT_EQ(fingerprints(run.stream(), settings, 0, kBatches), expected) << fault << " " << workers;
       const media_engine_statistics media = run.loader().statistics().media;
@@ -122,7 +122,7 @@ TEST(LoaderDevice, GoesOnWithTheHostEngineWhenTheDeviceIsGone) {
        {"device_gone@1", "device_gone@17", "wrong_firmware@1", "surprise_reset:1", "decode_error:1"}) {
     for (const std::int64_t workers : {0, 1, 2, 4}) {
       LoaderSettings settings = device_settings(manifest, std::string("fault=") + fault);
-      settings.device_fallback = true;
+      settings.media.fallback = true;
       settings.workers = workers;
       testing::internal::CaptureStderr();
       LoaderRun run(settings);
@@ -193,12 +193,12 @@ TEST(LoaderDevice, PlansTheMemoryOfTheHostEngineBesideIt) {
   const Manifest manifest = emoji();
   LoaderSettings settings = device_settings(manifest, "");
   const std::size_t without = plan_loader(settings).media_engine_bytes;
-  settings.device_fallback = true;
+  settings.media.fallback = true;
   settings.workers = 3;
   const std::size_t with = plan_loader(settings).media_engine_bytes;
   EXPECT_GT(with, without);
   EXPECT_LT(with, without + 3 * (std::size_t{5} << 20)) << "the large area is shared";
-  EXPECT_LE(with, settings.media_memory_bytes);
+  EXPECT_LE(with, settings.media.memory_bytes);
 }
 
 TEST(LoaderDevice, AllocatesNothingOnceItIsMade) {
@@ -206,7 +206,7 @@ TEST(LoaderDevice, AllocatesNothingOnceItIsMade) {
   for (const std::int64_t workers : {0, 2}) {
     LoaderSettings settings =
         device_settings(manifest, "fault=surprise_reset@5 fault=short_dma@9 fault=device_gone@20");
-    settings.device_fallback = true;
+    settings.media.fallback = true;
     settings.workers = workers;
     testing::internal::CaptureStderr();
     LoaderRun run(settings);

@@ -175,7 +175,7 @@ TEST(LoaderFaults, SkippingTakesTheNextGoodSampleAndListsItWhateverTheWorkers) {
   }
   for (const std::int64_t workers : {0, 1, 2, 4}) {
     settings.workers = workers;
-    settings.engine = workers == 2 ? test::reordering_engine() : nullptr;
+    settings.media.driver = workers == 2 ? test::reordering_engine() : nullptr;
     LoaderRun run(settings);
     run.stream().start(0, 12);
     std::vector<std::int64_t> got;
@@ -227,7 +227,7 @@ struct LeftOut {
 
 LeftOut evaluate(Stream& stream, const LoaderSettings& settings, std::int64_t batches) {
   LeftOut all;
-  const std::int64_t pixels = 3 * settings.image_side * settings.image_side;
+  const std::int64_t pixels = 3 * settings.media.image_side * settings.media.image_side;
   stream.start(0, batches);
   const Batch* batch = nullptr;
   while (stream.next(&batch).ok()) {
@@ -466,7 +466,7 @@ TEST(LoaderFaults, ADeviceThatGoesEndsTheStreamAndTheLoaderStillCloses) {
       LoaderSettings settings = emoji_settings(manifest);
       settings.workers = workers;
       settings.on_bad_sample = OnBadSample::kSkip;
-      settings.engine = test::vanishing_engine(jobs);
+      settings.media.driver = test::vanishing_engine(jobs);
       LoaderRun run(settings);
       const End end = run_to_end(run.stream(), 0, 1000);
       EXPECT_EQ(end.status.code, StatusCode::kDeviceFailed) << workers << " " << jobs;

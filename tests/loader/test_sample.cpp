@@ -262,17 +262,17 @@ class Direct {
   std::vector<float> pixels(const std::string& file, const LoaderSettings& settings) {
     std::ifstream stream(file, std::ios::binary);
     const std::vector<char> bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-    std::vector<float> pixels(static_cast<std::size_t>(3 * settings.image_side * settings.image_side));
+    std::vector<float> pixels(static_cast<std::size_t>(3 * settings.media.image_side * settings.media.image_side));
     media_engine_job job = {};
     job.encoded = static_cast<const std::uint8_t*>(static_cast<const void*>(bytes.data()));
     job.encoded_bytes = bytes.size();
     job.pixels = pixels.data();
-    job.side = static_cast<std::uint32_t>(settings.image_side);
-    const bool is_training = settings.preprocessing == Preprocessing::kTraining;
+    job.side = static_cast<std::uint32_t>(settings.media.image_side);
+    const bool is_training = settings.media.preprocessing == Preprocessing::kTraining;
     job.preparation = is_training ? MEDIA_ENGINE_TRAINING : MEDIA_ENGINE_PROCESSOR;
     job.element = MEDIA_ENGINE_FLOAT32;
-    std::copy(settings.mean, settings.mean + 3, job.mean);
-    std::copy(settings.std, settings.std + 3, job.std);
+    std::copy(settings.media.mean, settings.media.mean + 3, job.mean);
+    std::copy(settings.media.std, settings.media.std + 3, job.std);
     job.shortest_edge = job.side;
     job.size_divisor = 32;
     job.levels = 255.0;
@@ -293,13 +293,13 @@ TEST(Batch, HoldsThePixelsThatTheEngineMakesOfEachRowsPicture) {
   Direct direct;
   for (const Preprocessing preprocessing : {Preprocessing::kTraining, Preprocessing::kProcessor}) {
     LoaderSettings settings = emoji_settings(manifest);
-    settings.preprocessing = preprocessing;
-    settings.image_side = 64;
+    settings.media.preprocessing = preprocessing;
+    settings.media.image_side = 64;
     settings.fields = test::loader_fields(test::Task::kPairs, 64);
     const double mean[3] = {0.48145466, 0.4578275, 0.40821073};
     const double std[3] = {0.26862954, 0.26130258, 0.27577711};
-    std::copy(mean, mean + 3, settings.mean);
-    std::copy(std, std + 3, settings.std);
+    std::copy(mean, mean + 3, settings.media.mean);
+    std::copy(std, std + 3, settings.media.std);
     for_each_sample(settings, 0, 2, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
       const std::string file = manifest.folder() + "/" + std::string(manifest.row(batch.rows[b]).image_path);
       const std::vector<float> expected = direct.pixels(file, settings);

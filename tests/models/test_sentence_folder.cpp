@@ -216,7 +216,7 @@ TEST(SentenceFolder, WhatIsWrittenReadsBackToTheSame) {
   for (const bool include : {true, false}) {
     folder.include_prompt = include;
     const SentenceFiles files({});
-    for (const SentenceFile& file : sentence_files(folder, kWidth)) files.set(file.name, file.text);
+    for (const NamedText& file : sentence_files(folder, kWidth)) files.set(file.name, file.value);
     const SentenceFolder read = files.read();
     EXPECT_EQ(read.pooling, folder.pooling);
     EXPECT_TRUE(read.normalize && read.lower_case);

@@ -42,10 +42,10 @@ Picture sample(std::int64_t width, std::int64_t height) {
   return picture;
 }
 
-const std::vector<PngText> kTexts = {{"Software", "Bascule"},
-                                     {"prompt", "a fox, \"quoted\"\nand a second line"},
-                                     {"negative prompt", "na\xC3\xAFve \xF0\x9F\xA6\x8A"},
-                                     {"seed", ""}};
+const std::vector<NamedText> kTexts = {{"Software", "Bascule"},
+                                       {"prompt", "a fox, \"quoted\"\nand a second line"},
+                                       {"negative prompt", "na\xC3\xAFve \xF0\x9F\xA6\x8A"},
+                                       {"seed", ""}};
 
 struct Chunk {
   std::string type, data;
@@ -131,7 +131,9 @@ TEST(PngFile, HoldsTexts) {
   std::vector<std::pair<std::string, std::string>> found;
   for (const Chunk& chunk : chunks_of(png_content(sample(5, 4).view(), kTexts)))
     if (chunk.type == "tEXt" || chunk.type == "iTXt") found.emplace_back(chunk.type, chunk.data);
-  const auto joined = [](const PngText& text, const std::string& between) { return text.key + between + text.value; };
+  const auto joined = [](const NamedText& text, const std::string& between) {
+    return text.name + between + text.value;
+  };
   const std::string zero(1, '\0'), five(5, '\0');  // of iTXt: key 0, not packed, no method, no language, no other key
   ASSERT_EQ(found.size(), kTexts.size());
   for (std::size_t i = 0; i < found.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/record/data_rows.h"
+#include "src/record/plan_data.h"
 
 #include <gtest/gtest.h>
 

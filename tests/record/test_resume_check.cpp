@@ -25,7 +25,7 @@ ResumeState go_on(const std::string& then, const std::string& now, bool has_ende
   ResumePoint& point = resume.point.emplace();
   point.folder = "run/checkpoint-3";
   point.global_step = 3;
-  point.settings = number_values(before->settings);
+  point.settings = number_keys(before->settings);
   if (has_ended) {
     point.folder = after->settings.run.output_dir.resolved + "/checkpoint-3";
     TrainingPosition position;

@@ -69,7 +69,7 @@ class TranslatorFamily : public ::testing::Test {
     settings.texts[kTarget].max_length = settings.texts[kTarget].max_positions;
     settings.text_columns[kSource] = "source";
     settings.text_columns[kTarget] = "target";
-    settings.mlm_probability = kPredicted;
+    settings.masking.probability = kPredicted;
     StreamSettings stream;
     stream.manifest = &manifest;
     stream.shuffled = trains;

@@ -181,7 +181,7 @@ TEST(ResumeRules, AKeyThatWasNotKeptHadItsDefault) {
   Settings settings = settings_of(kLeast);
   KeyValues numbers = number_keys(settings);
   const auto schedule = std::find_if(numbers.begin(), numbers.end(),
-                                     [](const auto& one) { return one.first == "training.lr_schedule_steps"; });
+                                     [](const auto& one) { return one.name == "training.lr_schedule_steps"; });
   ASSERT_NE(schedule, numbers.end());
   numbers.erase(schedule);
   EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "");
@@ -196,8 +196,7 @@ TEST(ResumeRules, AProgramWithoutOwnProductsHadThoseOfOnednn) {
   settings.machine.products = Products::kOnednn;
   const KeyValues numbers = number_keys(settings);
   EXPECT_EQ(
-      std::count_if(numbers.begin(), numbers.end(), [](const auto& one) { return one.first == "machine.products"; }),
-      0);
+      std::count_if(numbers.begin(), numbers.end(), [](const auto& one) { return one.name == "machine.products"; }), 0);
   EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "");
   settings.machine.products = Products::kOurs;
   EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "machine.products: \"onednn\" -> \"ours\" [no]\n");
@@ -218,7 +217,7 @@ TEST(ResumeRules, TheInstructionSetIsFreeWithOurProducts) {
 TEST(ResumeRules, WhatOnlyTheStartKnewBinds) {
   const Settings settings = settings_of(kLeast);
   KeyValues numbers = number_keys(settings);
-  numbers.emplace_back("training.warp", "9");
+  numbers.push_back({"training.warp", "9"});
   EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "training.warp: 9 -> not set [no]\n");
 }
 

@@ -60,15 +60,9 @@ struct Trained {
     settings.step = number + 1;
     settings.gradient_factor = 0.5;
     settings.average_share = 0.25;
-    Training& training = session.training();
-    if (FusedUpdate* const fused = training.fused()) {
-      fused->begin(settings);
-      EXPECT_TRUE(training.ring()->replay(threads, replay));
-      norms.push_back(fused->finish(threads));
-    } else {
-      session.tape(0).replay(threads, replay);
-      norms.push_back(training.update().run(threads, settings));
-    }
+    session.training().begin(settings);
+    EXPECT_TRUE(session.training().replay(threads, replay));
+    norms.push_back(session.training().finish(threads, settings));
   }
   std::vector<float> values(const float* first) const { return {first, first + session.layout().trained_elements}; }
   std::vector<float> parameters() const { return values(session.parameter_memory().trained); }

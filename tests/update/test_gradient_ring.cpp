@@ -63,12 +63,10 @@ TestBatch batch_of(int rank, int ranks) {
 int replay(Session& session, Threads& threads, const TestBatch& batch) {
   Replay replay;
   replay.batch = batch.batch();
+  Training& training = session.training();
   for (int time = 0; time < 2; ++time) {
-    if (GradientRing* const ring = session.training().ring()) {
-      if (!(batch.samples() > 0 ? ring->replay(threads, replay) : ring->replay_without_samples(threads))) return 1;
-    } else if (batch.samples() > 0) {
-      session.tape(0).replay(threads, replay);
-    }
+    if (!(batch.samples() > 0 ? training.replay(threads, replay) : training.replay_without_samples(threads, true)))
+      return 1;
   }
   return 0;
 }
@@ -76,8 +74,7 @@ int replay(Session& session, Threads& threads, const TestBatch& batch) {
 int run_rank(const RankPlace& place, std::size_t bucket_bytes) {
   Group group(place, {30, nullptr});
   Sealed whole(group, std::nullopt), ring(group, bucket_bytes);
-  if (whole.session.training().ring() != nullptr || ring.session.training().ring() == nullptr || !group.barrier())
-    return 2;
+  if (whole.session.training().has_ring() || !ring.session.training().has_ring() || !group.barrier()) return 2;
   Threads threads(2, false, &group.heart());
   const TestBatch batch = batch_of(place.rank, place.world_size);
   double norms[2];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures to image rows.
 
-#include "src/base/check.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/pictures/picture_decoder.h"
+#include "src/generate/drawer.h"
 
 #include <gtest/gtest.h>
 
