@@ -271,7 +271,3 @@ class Side:
 
     def __init__(self, program):
         self.program = program
-
-
-if __name__ == "__main__":
-    unittest.main()

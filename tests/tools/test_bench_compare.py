@@ -186,7 +186,3 @@ class BenchCompare(unittest.TestCase):
     def test_the_quantiles_are_those_of_student(self):
         for probability, degrees, expected in ((0.05, 1, 12.706), (0.05, 3, 3.1824), (0.05, 4, 2.7764), (0.01, 10, 3.1693), (0.001, 15, 4.0728)):
             self.assertAlmostEqual(tool.bench_noise.quantile(probability, degrees), expected, places=3)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -61,7 +61,3 @@ class Output(unittest.TestCase):
                 self.assertEqual(lines[0], ["1", "queries", "over", "2", "documents"])
                 self.assertEqual(lines[5], ["NDCG@10", f"{ndcg:.4f}", "0.6309", "1.0000"])
                 self.assertEqual(out.splitlines()[-1], f"NDCG@10 of the model: {words}")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -101,7 +101,3 @@ class CheckLayers(unittest.TestCase):
 
     def test_a_room_that_the_table_lacks_is_refused(self):
         self.assert_refused("src/utils/span.h", '"src/base/span.h"')
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -27,7 +27,3 @@ class Budget(unittest.TestCase):
             faults = self.with_(change)
             self.assertRegex(faults[0], words)
             self.assertEqual(len(faults), 1, faults)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -172,7 +172,3 @@ class FigureTables(unittest.TestCase):
 
     def test_a_row_with_a_cell_too_few_is_refused(self):
         self.assertRaises(ValueError, figure_tables.markdown, ["a", "b"], [["c"]])
-
-
-if __name__ == "__main__":
-    unittest.main()

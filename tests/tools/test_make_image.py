@@ -243,7 +243,3 @@ class Emulated(InAFolder):
         starved, ended = f"echo \"[    0.048000] Kernel panic - not syncing: {emulated.STARVED}!\"", "echo bascule: init: exit code 0"
         self.assertEqual(self.boot(starved, ended, ended), (emulated.Booted(code=0), 1))
         self.assertEqual(self.boot(*[starved] * emulated.STARTS, ended), (emulated.Booted(), 1))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -76,7 +76,3 @@ class Definitions(unittest.TestCase):
             items = [("a", "Return the first 3 bytes."), ("b", "Return the first 4 bytes."), ("c", "Return the whole file."), ("d", "Read a line once."), ("d", "Read a line again."), ("e", "Too short.")]
             (pathlib.Path(folder) / "page.html").write_text("".join(ITEM.format(kind="function", name=name, body=f"<p>{text}</p>") for name, text in items))
             self.assertEqual(tool.read_definitions(pathlib.Path(folder)), [("c", "Return the whole file.")])
-
-
-if __name__ == "__main__":
-    unittest.main()

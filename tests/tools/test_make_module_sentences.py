@@ -94,7 +94,3 @@ class Sentences(unittest.TestCase):
         self.assertLess(max(map(tool.hash_of, validation)), min(map(tool.hash_of, train)))
         for part in (train, validation):
             self.assertEqual(part, sorted(part, key=sentences.index))
-
-
-if __name__ == "__main__":
-    unittest.main()

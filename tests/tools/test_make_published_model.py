@@ -108,7 +108,3 @@ class MakePublishedModel(unittest.TestCase):
                           ("t5-small", other, "--rows", 2, "--source-tokens", 9, "--target-tokens", 1)):
             self.assertEqual(self.make(*arguments).returncode, 2, arguments)
             self.assertFalse(other.exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -92,7 +92,3 @@ class ManyCores(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("bridgetower-demo-float32-2-measured: not measured: bascule: not on this machine", done.stdout)
         self.assertEqual(json.loads((self.folder / "out" / "many_cores.json").read_text())["rows"], [])
-
-
-if __name__ == "__main__":
-    unittest.main()

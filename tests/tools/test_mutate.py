@@ -392,7 +392,3 @@ class Generated(unittest.TestCase):
 
     def test_waivers_are_few(self):
         self.assertLessEqual(len(generated_faults.waivers()), 0.03 * mutate.GENERATED)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -180,7 +180,3 @@ class Packaging(unittest.TestCase):
         self.assertRegex(said, "^bascule: the results in .* stay, and so does the user bascule, .*\n$")
         left = [path.relative_to(self.folder).as_posix() for top in ("etc", "var/lib/bascule") for path in (self.folder / top).rglob("*")]
         self.assertEqual(sorted(left), ["etc/systemd", "etc/systemd/system", "var/lib/bascule/faces", "var/lib/bascule/faces/empty"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -336,7 +336,3 @@ class Places(unittest.TestCase):
                 boot.folder_on_disk({**settings, "serve": serve}, [])
         with self.assertRaisesRegex(packages.ImageError, "draw.output_dir: write it into a folder of its own"):
             boot.folder_on_disk({"draw": {"output_dir": "../two"}}, [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -39,7 +39,3 @@ class RandomModels(unittest.TestCase):
     def test_both_kinds_of_labels_are_drawn(self):
         for wanted in (lambda spec: spec["batch"].get("holes"), lambda spec: "ignore_pad_token_for_loss" in spec, lambda spec: spec["label_smoothing"]):
             self.assertGreater(sum(bool(wanted(spec)) for spec in SPECS), 40)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -52,7 +52,3 @@ class RandomPipelines(unittest.TestCase):
         for part in random_pipelines.PARTS:
             drawn = {(spec["files"][part]["dtype"], spec["files"][part]["form"], spec["files"][part]["half_name"]) for spec in SPECS}
             self.assertEqual(len(drawn), 3 * 3 + 2, part)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -115,7 +115,3 @@ class ReleaseCheck(unittest.TestCase):
         names = {part.name for part in load().parts()}
         self.assertLessEqual({"format", "gcc", "clang", "tidy", "address", "thread", "cases", "fuzz", "mutate", "emulated", "image",
                               "power-cuts", "reproducible", "deb", "fresh-debian"}, names)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -95,7 +95,3 @@ class SameBits(unittest.TestCase):
         self.assertEqual({name.partition(", ")[2] for name in same_bits.HEADS if name.startswith("drawing")}, {"PNDM", "DDIM", "Euler"})
         for family in ("BERT", "RoBERTa", "DistilBERT"):
             self.assertLessEqual({f"{family} {head}" for head in ("masked_lm", "classes", "values", "tags")}, set(same_bits.HEADS))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -118,7 +118,3 @@ class Soak(unittest.TestCase):
         document = json.loads(done.stdout)
         self.assertEqual((document["runs"], document["passed"]), (1, 1))
         self.assertEqual([one["faults"][0] for one in document["results"]], ["lost rank"])
-
-
-if __name__ == "__main__":
-    unittest.main()
