@@ -4,13 +4,11 @@ import json
 import math
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import bm25  # pylint: disable=wrong-import-position
+from tool_modules import ROOT
+import bm25
 
 
 class Terms(unittest.TestCase):

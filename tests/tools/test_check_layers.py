@@ -6,9 +6,8 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import check_layers  # noqa: E402
+from tool_modules import ROOT
+import check_layers
 
 
 def check(files):

@@ -9,14 +9,13 @@ import tempfile
 import tomllib
 import unittest
 
+from tool_modules import ROOT
 from test_make_module_sentences import VERSION, installed_version
+import make_library_names as tool
+from make_module_sentences import key_of
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "library-names"
 SETTINGS = ROOT / "config" / "bert_embeddings_demo.toml"
-sys.path.insert(0, str(ROOT / "tools"))
-import make_library_names as tool  # pylint: disable=wrong-import-position
-from make_module_sentences import key_of  # pylint: disable=wrong-import-position
 
 ITEM = '<dl class="py {kind}"><dt class="sig sig-object py" id="{name}"><p>signature</p></dt><dd>{body}</dd></dl>'
 

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/random_models.py: a seed always draws the same model, and the draws of T5 cover what decides its arithmetic."""
-import pathlib
-import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import random_models  # noqa: E402
+import tool_modules  # noqa: F401: the path
+import random_models
 
 SPECS = [random_models.draw_t5(seed, with_run=seed % 3 == 0) for seed in range(400)]
 
