@@ -162,6 +162,16 @@ def t5_model(c):
         c.set("model.tokenizer_name", *place_of(c, c.text("tokenizer_name"), False))
 
 
+def set_files(c, instead):
+    """Those of the splits that the command line names; returns them. instead: flags that would have named the data too."""
+    files = {split: c.text(f"{split}_file") for split in ("train", "validation", "test") if c.text(f"{split}_file") is not None}
+    if not any(files.values()):
+        raise CommandLineError(f"{instead}, --train_file and --validation_file are missing")
+    for split, file in files.items():
+        c.set(f"data.{split}_file", file)
+    return files.values()
+
+
 def t5_data(c):
     c.set("data.text_column", "text")
     c.set("data.summary_column", "summary")
@@ -181,12 +191,7 @@ def t5_data(c):
             c.notes.append("name the columns of texts and summaries in the next command: the script takes the first two")
         exported(c, {ours: theirs or "NAME" for ours, theirs in columns.items()}, "jsonl")
         return
-    files = {split: c.text(f"{split}_file") for split in ("train", "validation", "test")}
-    if not any(files.values()):
-        raise CommandLineError("--dataset_name, --train_file and --validation_file are missing")
-    for split, file in files.items():
-        if file is not None:
-            c.set(f"data.{split}_file", file)
+    set_files(c, "--dataset_name")
     for ours, theirs in columns.items():
         if theirs is not None:
             c.set(f"data.{ours}_column", theirs)
@@ -228,12 +233,7 @@ def labelled_texts(c, columns, label, max_seq_length):
             c.set("data.text_pair_column", "text_pair")
         c.set("data.label_column", "label")
         return
-    files = {split: c.text(f"{split}_file") for split in ("train", "validation", "test")}
-    if not any(files.values()):
-        raise CommandLineError("--task_name, --dataset_name, --train_file and --validation_file are missing")
-    for split, file in files.items():
-        if file is not None:
-            c.set(f"data.{split}_file", file)
+    set_files(c, "--task_name, --dataset_name")
     for key, column in zip(("text", "text_pair"), columns):
         c.set(f"data.{key}_column", column)
     if not columns:
@@ -284,14 +284,9 @@ def tagger_data(c):
         exported(c, {"text": words, "tag": tags}, "jsonl")
         words, tags = "tokens", "tags"
     else:
-        files = {split: c.text(f"{split}_file") for split in ("train", "validation", "test")}
-        if not any(files.values()):
-            raise CommandLineError("--dataset_name, --train_file and --validation_file are missing")
-        for split, file in files.items():
-            if file is not None:
-                c.set(f"data.{split}_file", file)
-                if not file.endswith((".json", ".jsonl")):
-                    c.notes.append(f"write {file} as JSON lines: lists of words are not read from other files")
+        for file in set_files(c, "--dataset_name"):
+            if not file.endswith((".json", ".jsonl")):
+                c.notes.append(f"write {file} as JSON lines: lists of words are not read from other files")
     c.set("data.text_column", words)
     c.set("data.label_column", tags)
 

@@ -6,7 +6,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/base/paths.h"
 #include "src/base/readable.h"
 #include "src/json/json.h"
 #include "src/logs/progress.h"

@@ -15,7 +15,6 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/paths.h"
-#include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
 #include "src/logs/progress.h"

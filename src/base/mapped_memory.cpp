@@ -61,6 +61,8 @@ std::byte* map_memory(std::size_t bytes, HugePages pages, int descriptor) noexce
   return begin;
 }
 
+void Unmap::operator()(std::byte* memory) const noexcept { munmap(memory, bytes); }
+
 int touch_memory(std::byte* begin, std::size_t bytes, bool collapse) noexcept {
   std::byte* const first = begin - address_of(begin) % kPage;
   std::byte* const end = begin + bytes;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace bascule {
 
@@ -21,6 +22,13 @@ enum class HugePages {
 // fill a large page takes small ones: anonymous memory, or with a descriptor that file, shared. nullptr and errno where
 // the system refuses, as it does with kReserved if the pool is too small. munmap() undoes it.
 std::byte* map_memory(std::size_t bytes, HugePages pages, int descriptor = -1) noexcept;
+
+// Memory that goes back to the system with its owner.
+struct Unmap {
+  std::size_t bytes = 0;
+  void operator()(std::byte* memory) const noexcept;
+};
+using MappedMemory = std::unique_ptr<std::byte, Unmap>;
 
 // Makes the pages of a range resident and maps them here, so that no later access faults; its bytes stay as they are.
 // Threads may touch ranges of one mapping at the same time. collapse: also asks for large pages where the system

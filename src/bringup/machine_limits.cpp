@@ -101,8 +101,6 @@ AlignedMemory::AlignedMemory(std::size_t bytes) {
   std::memset(memory_.get(), 0, all);  // touches each page
 }
 
-void AlignedMemory::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
-
 OwnProducts::OwnProducts(Isa isa, int threads, Bf16Law law)
     : scratch_(products_bytes(Products::kOurs, GemmType::kBf16, threads)),
       products_(make_products(Products::kOurs, GemmType::kBf16, kernels_for(isa, law), threads, scratch_.data())) {}

@@ -10,6 +10,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa.h"
 #include "src/answer/page.h"
+#include "src/base/mapped_memory.h"
 #include "src/runtime/tape.h"
 #include "src/runtime/threads.h"
 #include "src/settings/settings.h"
@@ -26,12 +27,7 @@ class AlignedMemory {
   float* floats() const { return static_cast<float*>(static_cast<void*>(memory_.get())); }
 
  private:
-  // To the system: a heap would keep part of it, and a run that follows would count that as its own.
-  struct Unmap {
-    std::size_t bytes;
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte, Unmap> memory_;
+  MappedMemory memory_;  // a heap would keep part of it, and a run that follows would count that as its own
 };
 
 // Our own products, for so many threads.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <string>
 #include <thread>
 
@@ -107,7 +106,7 @@ class MemoryItem : public Item {
         if (at == reader.threads.end()) return;
         std::size_t block = next_ + static_cast<std::size_t>(at - reader.threads.begin());
         for (std::size_t i = 0; i < kBlocks; ++i, block += threads)
-          loops_.read(read.memory + block % all * kBlock, kBlock);
+          loops_.read(read.memory.get() + block % all * kBlock, kBlock);
       });
       next_ += kBlocks * threads;
     });
@@ -205,22 +204,20 @@ class PageItem : public Item {
   static constexpr std::size_t kBytes = std::size_t{64} << 20;
 
   static double touch(HugePages pages) {
-    std::byte* const memory = map_memory(kBytes, pages);
+    const MappedMemory owned(map_memory(kBytes, pages), Unmap{kBytes});
+    std::byte* const memory = owned.get();
     if (memory == nullptr) return 0.0;
     const double began = monotonic_seconds();
     for (std::size_t at = 0; at < kBytes; at += kPage) memory[at] = std::byte{1};
-    const double seconds = monotonic_seconds() - began;
-    munmap(memory, kBytes);
-    return static_cast<double>(kBytes) * 1e-9 / seconds;
+    return static_cast<double>(kBytes) * 1e-9 / (monotonic_seconds() - began);
   }
 
   // As much of kBytes as this process may lock.
   static double locked() {
-    std::byte* const memory = map_memory(kBytes, HugePages::kOff);
+    const MappedMemory memory(map_memory(kBytes, HugePages::kOff), Unmap{kBytes});
     if (memory == nullptr) return 0.0;
     std::size_t bytes = kBytes;
-    while (bytes >= kPage && mlock(memory, bytes) != 0) bytes /= 2;
-    munmap(memory, kBytes);
+    while (bytes >= kPage && mlock(memory.get(), bytes) != 0) bytes /= 2;
     return bytes >= kPage ? static_cast<double>(bytes) / (1 << 20) : 0.0;
   }
 };

@@ -2,7 +2,6 @@
 #include "src/bringup/workbench.h"
 
 #include <sched.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +12,6 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/futex.h"
-#include "src/base/mapped_memory.h"
 #include "src/base/memory_nodes.h"
 
 namespace bascule {
@@ -29,21 +27,11 @@ struct Shared {
   }
 };
 
-std::byte* map_or_refuse(std::size_t bytes) {
-  std::byte* const memory = map_memory(bytes, HugePages::kTransparent);
+MappedMemory map_or_refuse(std::size_t bytes) {
+  MappedMemory memory(map_memory(bytes, HugePages::kTransparent), Unmap{bytes});
   if (memory != nullptr) return memory;
   throw Error(ErrorKind::kMemory, "bringup", "the system refuses " + std::to_string(bytes >> 20) + " MiB",
               "free memory, or raise the limit of this process (ulimit -v)");
-}
-
-std::vector<int> allowed_cores() {
-  cpu_set_t allowed;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {0};
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
-  }
-  return cores;
 }
 
 }  // namespace
@@ -55,22 +43,18 @@ void share_work(Threads& threads, std::int64_t tasks, const std::function<void(s
 }
 
 Workbench::Workbench(Isa isa, std::string folder, std::size_t memory_bytes, const std::vector<CoreFacts>& facts)
-    : cores_(allowed_cores()),
+    : cores_(cores_of_process()),
       isa_(isa),
       folder_(std::move(folder)),
-      threads_(core_count(), true),
+      threads_(usable_cores(), true),
       memory_bytes_(memory_bytes) {
   if (!threads_.cores().empty()) cores_ = threads_.cores();
+  if (cores_.empty()) cores_ = {0};
   memory_ = map_or_refuse(memory_bytes_);
   constexpr std::size_t kPart = std::size_t{8} << 20;
   share(static_cast<std::int64_t>(memory_bytes_ / kPart),
-        [this](std::int64_t task, int) { std::memset(memory_ + static_cast<std::size_t>(task) * kPart, 1, kPart); });
+        [this](std::int64_t task, int) { std::memset(memory() + static_cast<std::size_t>(task) * kPart, 1, kPart); });
   make_node_arenas(facts);
-}
-
-Workbench::~Workbench() {
-  munmap(memory_, memory_bytes_);
-  for (const NodeArena& arena : node_arenas_) munmap(arena.memory, node_arena_bytes());
 }
 
 void Workbench::make_node_arenas(const std::vector<CoreFacts>& facts) {
@@ -90,15 +74,16 @@ void Workbench::make_node_arenas(const std::vector<CoreFacts>& facts) {
       if (at == arena.threads.end()) continue;
       const std::size_t place = static_cast<std::size_t>(at - arena.threads.begin()), parts = arena.threads.size();
       const std::size_t begin = node_arena_bytes() * place / parts, end = node_arena_bytes() * (place + 1) / parts;
-      std::memset(arena.memory + begin, 1, end - begin);
+      std::memset(arena.memory.get() + begin, 1, end - begin);
     }
   });
   for (const NodeArena& arena : node_arenas_) {
     NodeSet own;
     own.add(arena.node);
-    const std::optional<double> share = share_elsewhere(arena.memory, node_arena_bytes(), own);
+    const std::optional<double> share = share_elsewhere(arena.memory.get(), node_arena_bytes(), own);
     if (share) far_share_ = std::max(far_share_.value_or(0.0), *share);
-    keep_at_nodes(arena.memory, node_arena_bytes(), own);  // else the system may move pages to cores that read them
+    // Else the system may move pages to cores that read them.
+    keep_at_nodes(arena.memory.get(), node_arena_bytes(), own);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/isa.h"
+#include "src/base/mapped_memory.h"
 #include "src/machine/machine.h"
 #include "src/runtime/threads.h"
 
@@ -83,7 +84,6 @@ class Workbench {
   // measure memory. Throws Error kMemory where the system refuses it.
   // facts: of the cores, which say where memory nodes are.
   Workbench(Isa isa, std::string folder, std::size_t memory_bytes, const std::vector<CoreFacts>& facts = read_cores());
-  ~Workbench();
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
 
@@ -93,14 +93,14 @@ class Workbench {
   const std::string& folder() const { return folder_; }
   Threads& threads() { return threads_; }  // one for each core
   // For all items in turn: each writes what it reads. Touched, in large pages where the system has any.
-  std::byte* memory() const { return memory_; }
+  std::byte* memory() const { return memory_.get(); }
   std::size_t memory_bytes() const { return memory_bytes_; }
   // Where cores of several memory nodes are used: for each of these an arena of half as many bytes, as a rank of a run
   // on its cores would have it, touched by its cores alone. Else none.
   struct NodeArena {
     int node = 0;
     std::vector<int> threads;  // on its cores: places in cores()
-    std::byte* memory = nullptr;
+    MappedMemory memory;
   };
   const std::vector<NodeArena>& node_arenas() const { return node_arenas_; }
   std::size_t node_arena_bytes() const { return memory_bytes_ / 2; }
@@ -125,7 +125,7 @@ class Workbench {
   std::string folder_;
   Threads threads_;
   std::size_t memory_bytes_;
-  std::byte* memory_ = nullptr;
+  MappedMemory memory_;
   std::vector<NodeArena> node_arenas_;
   std::optional<double> far_share_;
   double seconds_ = 0.01;

@@ -7,7 +7,6 @@
 
 #include "src/base/error.h"
 #include "src/base/paths.h"
-#include "src/checkpoint/find_checkpoint.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/command_line.h"
 #include "src/commands/commands.h"

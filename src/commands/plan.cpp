@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sched.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -31,6 +29,7 @@
 #include "src/record/recorded_draw_run.h"
 #include "src/record/recorded_run.h"
 #include "src/record/run_inputs.h"
+#include "src/runtime/threads.h"
 #include "src/settings/command_line_keys.h"
 #include "src/settings/keys.h"
 
@@ -47,17 +46,6 @@ struct PlannedAnswer {
   std::string text;                   // below the plan
   std::function<void(Json*)> add_to;  // the document; null: nothing
 };
-
-std::vector<int> cores_of_process() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
-  }
-  return cores;
-}
 
 std::vector<OutputOption> outputs_of(const PlanArguments& arguments) {
   return {{"--svg", arguments.svg}, {"--unit", arguments.unit}};

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <string_view>
 #include <vector>
 
 #include "src/base/paths.h"

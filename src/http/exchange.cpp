@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "src/base/check.h"
-#include "src/base/clock.h"
 #include "src/http/server_state.h"
 
 namespace bascule {

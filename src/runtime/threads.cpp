@@ -29,14 +29,19 @@ int pin_to_core(pthread_t thread, int core) {
 
 // More threads than cores may run anywhere.
 CoreGroups groups_of_threads(int count, bool pin) {
+  const std::vector<int> cores = cores_of_process();
+  if (!pin || count == 1 || static_cast<int>(cores.size()) < count) return groups_anywhere(count);
+  return groups_of_cores(count, {cores.begin(), cores.end()}, read_cores(), read_caches());
+}
+
+std::vector<int> cores_of_process() {
   cpu_set_t allowed;
-  if (!pin || count == 1 || sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < count)
-    return groups_anywhere(count);
-  std::vector<std::int64_t> cores;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &allowed)) cores.push_back(core);
   }
-  return groups_of_cores(count, cores, read_cores(), read_caches());
+  return cores;
 }
 
 int usable_cores() {

@@ -85,7 +85,6 @@ BatchPace BatchWorker::measure(Span<ServedInput> inputs) {
     pace.row_ns = answerer_->measure_drawing() / static_cast<double>(model_.most_rows());
     return pace;
   }
-  if (inputs.empty()) return pace;
   for (const auto& [has_text, has_picture] : {std::pair{true, true}, {false, true}, {true, false}}) {
     if (model_.answers(has_text, has_picture))
       pace.row_ns = std::max(pace.row_ns, row_ns_of(inputs, has_text, has_picture));

@@ -81,12 +81,14 @@ void BatchWorkers::fill_memory(const std::function<void(StartWork*, Threads&)>& 
 void BatchWorkers::measure(Span<ServedInput> inputs, double bound_ms) {
   work_.inputs = inputs;
   std::vector<BatchPace> paces(workers_.size());
-  each([&](BatchWorker& worker) {
-    const std::size_t w = worker.number();
-    worker.open(service_.session.tapes(w));
-    const std::size_t first = inputs.size() * w / workers_.size(), end = inputs.size() * (w + 1) / workers_.size();
-    paces[w] = worker.measure(inputs.subspan(first, end - first));
-  });
+  each([&](BatchWorker& worker) { worker.open(service_.session.tapes(worker.number())); });
+  for (std::size_t round = 0; round <= turn_to_measure(workers_.size() - 1, workers_.size(), inputs.size()).round;
+       ++round) {
+    each([&](BatchWorker& worker) {
+      const MeasuringTurn turn = turn_to_measure(worker.number(), workers_.size(), inputs.size());
+      if (turn.round == round) paces[worker.number()] = worker.measure(inputs.subspan(turn.first, turn.count));
+    });
+  }
   for (const BatchPace& pace : paces) {
     work_.pace.row_ns = std::max(work_.pace.row_ns, pace.row_ns);
     work_.pace.rows_of_token = std::max(work_.pace.rows_of_token, pace.rows_of_token);

@@ -2,6 +2,7 @@
 // The workers of a service, and the one queue from which each takes its next batch as soon as it is free.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -88,6 +89,16 @@ inline double rows_until_answered(std::int64_t before, std::int64_t own, std::si
   return static_cast<double>(before) / static_cast<double>(workers) + static_cast<double>(own);
 }
 
+// When a worker measures, and with which inputs: all at the same time, unless there are fewer inputs than workers.
+struct MeasuringTurn {
+  std::size_t round = 0, first = 0, count = 0;
+};
+
+inline MeasuringTurn turn_to_measure(std::size_t worker, std::size_t workers, std::size_t inputs) noexcept {
+  const std::size_t at_once = std::min(workers, inputs), place = worker % at_once, first = inputs * place / at_once;
+  return {worker / at_once, first, inputs * (place + 1) / at_once - first};
+}
+
 class BatchWorker;
 
 // What takes how long: nanoseconds of a row of a batch, and of a text that is written beside others the rows in whose
@@ -147,8 +158,8 @@ class BatchWorker {
   Threads& threads() { return *threads_; }
   // After the session's seal with the arena.
   void open(const Tapes& tapes);
-  // Runs batches of these inputs, of which there may be none, and answers one: the later ones find pages and caches as
-  // it does. Throws where the model's numbers are not finite.
+  // Runs batches of these inputs, and answers one: the later ones find pages and caches as it does. Throws where the
+  // model's numbers are not finite.
   BatchPace measure(Span<ServedInput> inputs);
 
   // For how long the batch that runs has been running; 0: none is. Any thread.
@@ -197,7 +208,7 @@ class BatchWorkers {
   // Loads nothing, but makes all workers' memory resident, while `load` runs in the first one's thread.
   void fill_memory(const std::function<void(StartWork*, Threads&)>& load);
   const Arena& arena() const { return workers_.front()->arena(); }  // has what is shared, too
-  // Makes them ready for these inputs, which are the service's and outlive this: all run batches at the same time, by
+  // Makes them ready for these inputs, which are the service's and outlive this: they run batches at the same time, by
   // which it is known how long one takes. Sets how large they may be, where the answers to a batch shall come within
   // bound_ms (0: no bound). A token that is written takes the time of a number of rows.
   void measure(Span<ServedInput> inputs, double bound_ms);

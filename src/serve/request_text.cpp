@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
-#include <iterator>
 #include <limits>
 #include <system_error>
 

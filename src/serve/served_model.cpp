@@ -2,7 +2,6 @@
 #include "src/serve/served_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 

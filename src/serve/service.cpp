@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/systemd.h"
 #include "src/json/json.h"
-#include "src/runtime/guard.h"
 
 namespace bascule {
 namespace {

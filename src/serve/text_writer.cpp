@@ -8,7 +8,6 @@
 #include "src/base/error.h"
 #include "src/generate/generation_config.h"
 #include "src/serve/served_model.h"
-#include "src/settings/command_line_keys.h"
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {

@@ -6,18 +6,14 @@
 #include "src/answer/embedding_map.h"
 #include "src/answer/report.h"
 #include "src/answer/result_pages.h"
+#include "tests/answer/page_text.h"
 #include "tests/answer/sample_report.h"
 
 namespace bascule::test_html_map {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
-  return found;
-}
+using test::contains;
+using test::count;
 
 TEST(HtmlMap, EveryPictureIsAButtonOrAPointAndEveryCaptionIsJoinedToIts) {
   EmbeddingMap map = test::sample_report().map;

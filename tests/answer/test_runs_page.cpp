@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/answer/page_text.h"
+
 namespace bascule::test_runs_page {
 namespace {
 
@@ -21,12 +23,6 @@ ListedRun run_named(const std::string& path) {
   run.settings = {{"training.seed", "7"}};
   run.curves = {{"eval_accuracy", {{20.0, 0.5}, {40.0, 0.75}}}, {"loss", {{10.0, 1.0}, {40.0, 0.5}}}};
   return run;
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 TEST(RunsPage, TheTextHasALineForEachRunAndItsSettingsBelow) {
@@ -96,7 +92,7 @@ TEST(RunsPage, ARunHasOneColourInAllCharts) {
   const std::size_t accuracy = page.find("<b>Validation: accuracy</b>");
   ASSERT_NE(accuracy, std::string::npos);
   const std::string caption = page.substr(accuracy, page.find("</figcaption>", accuracy) - accuracy);
-  EXPECT_EQ(count(caption, "runs/a"), 0U);
+  EXPECT_EQ(test::count(caption, "runs/a"), 0U);
   EXPECT_NE(caption.find("<path class=\"line c2\""), std::string::npos) << caption;
   EXPECT_NE(caption.find("</svg>runs/b <b>0.7500</b>"), std::string::npos) << caption;
   EXPECT_LT(page.find("<b>Loss</b>"), accuracy);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,6 +19,9 @@
 #include "src/base/error.h"
 #include "src/bringup/bring_up.h"
 #include "src/bringup/workbench.h"
+#include "src/runtime/arena.h"
+#include "tests/support/files.h"
+#include "tests/support/sanitized.h"
 
 namespace bascule {
 namespace {
@@ -99,6 +103,36 @@ TEST(Items, OfOneNodeThereIsNoOtherToReadFrom) {
   EXPECT_FALSE(bench.far_share());
 }
 
+// The limit is raised until there is room for all: it is met before and behind each mapping.
+TEST(Items, AWorkbenchThatTheSystemRefusesLeavesNothingMapped) {
+  if (test::kIsSanitized) GTEST_SKIP() << "a sanitizer maps more than any limit allows";
+  const std::vector<CoreFacts> cores = cores_of_two_nodes();
+  constexpr std::size_t kBytes = std::size_t{32} << 20;
+  const auto try_it = [&] { const Workbench bench(best_isa(), ".", kBytes, cores); };
+  try_it();  // the system keeps stacks of threads
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  std::size_t mapped_pages = 0;
+  std::ifstream("/proc/self/statm") >> mapped_pages;
+  const std::size_t resident = resident_bytes();
+  int refused = 0;
+  for (rlim_t limit = mapped_pages * 4096; limit < before.rlim_max; limit += kBytes / 4) {
+    const rlimit lower{limit, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &lower), 0);
+    bool is_refused = false;
+    try {
+      try_it();
+    } catch (const std::exception&) {  // of the system's own too: for a thread
+      is_refused = true;
+    }
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    if (!is_refused) break;
+    ++refused;
+  }
+  EXPECT_GT(refused, cores.size() < 2 ? 3 : 7);
+  EXPECT_LT(resident_bytes(), resident + kBytes);
+}
+
 // With one core, both measure the same.
 TEST(Items, AllCoresCountTheBytesOfACopyAsOneCoreDoes) {
   cpu_set_t before;
@@ -143,13 +177,7 @@ TEST(ItemsDeathTest, AsMuchIsLockedAsTheLimitOfTheProcessAllows) {
 
 TEST(Items, AFolderThatCannotBeWrittenIsADiskError) {
   Workbench bench(best_isa(), "/no/such/folder", std::size_t{8} << 20);
-  try {
-    make_disk_item(bench);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kDisk);
-    EXPECT_NE(std::string(error.what()).find("/no/such/folder"), std::string::npos);
-  }
+  EXPECT_TRUE(test::fails([&] { make_disk_item(bench); }, "/no/such/folder", ErrorKind::kDisk));
 }
 
 TEST(Items, NothingIsLeftInTheFolder) {
@@ -164,13 +192,8 @@ TEST(Items, NothingIsLeftInTheFolder) {
 TEST(BringUp, AnUnknownItemIsRefusedBeforeAnythingIsMeasured) {
   BringUpOptions options;
   options.only = {"memry"};
-  try {
-    bring_up(options, [](const std::string&) {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kSettings);
-    EXPECT_NE(std::string(error.what()).find("did you mean \"memory\"?"), std::string::npos) << error.what();
-  }
+  EXPECT_TRUE(test::fails([&] { bring_up(options, [](const std::string&) {}); }, "did you mean \"memory\"?",
+                          ErrorKind::kSettings));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
+#include "tests/support/files.h"
 
 namespace bascule {
 namespace {
@@ -42,13 +43,7 @@ class Profile : public testing::Test {
   void TearDown() override { std::filesystem::remove(path_); }
   void write(const std::string& text) const { std::ofstream(path_) << text; }
   std::string refusal() const {
-    try {
-      read_profile(path_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kData);
-      return error.what();
-    }
-    return "";
+    return test::error_of([&] { read_profile(path_); });
   }
   const std::string path_ = testing::TempDir() + "profile_" + std::to_string(getpid()) + ".json";
 };

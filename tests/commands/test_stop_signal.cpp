@@ -6,8 +6,6 @@
 #include <sys/auxv.h>
 
 #include <csignal>
-#include <cstddef>
-#include <initializer_list>
 
 namespace bascule::test {
 namespace {

@@ -15,6 +15,7 @@
 
 #include "src/base/error.h"
 #include "tests/corpus/number_tokenizer.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -47,13 +48,7 @@ struct Tokens : testing::Test {
     return open_tokens(files_of(paths), tokenizer, kept, keeps);
   }
   std::string refusal_of(const std::string& text) {
-    try {
-      open({folder.write("refused.txt", text)});
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kData);
-      return error.what();
-    }
-    return "";
+    return test::error_of([&] { open({folder.write("refused.txt", text)}); });
   }
 
   TemporaryFolder folder;
@@ -236,7 +231,7 @@ TEST_F(Tokens, OfATextThatIsNoneAreRefusedWithOneLineThatNamesTheFault) {
               std::string::npos);
   }
   for (const char* const end : {"\n10\n", "\r\n10\n", "\r"})  // no number of an id: an empty sentence
-    EXPECT_EQ(refusal_of(std::string(kLongestLine, '1') + end), "");
+    EXPECT_EQ(refusal_of(std::string(kLongestLine, '1') + end), "no error");
   EXPECT_TRUE(entries(kept).size() == 3u) << "something is left of what was refused";
 }
 

@@ -11,6 +11,7 @@
 #include "src/doctor/data.h"
 #include "src/pictures/png_file.h"
 #include "src/record/opened_model.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -110,12 +111,7 @@ TEST_F(Opened, DataThatCannotBeReadAreAFindingAndSettingsAreRefused) {
   EXPECT_EQ(findings_[0].check, "unreadable_data");
   EXPECT_EQ(findings_[0].level, Level::kFails);
   const Settings twice = of_texts(columns + "validation_file = [\"validation.jsonl\", \"validation.jsonl\"]\n");
-  try {
-    const OpenedData opened(twice, &findings_);
-    FAIL() << "a file that is listed twice is accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kSettings);
-  }
+  EXPECT_TRUE(test::fails([&] { const OpenedData opened(twice, &findings_); }, "", ErrorKind::kSettings));
 }
 
 // By the error of the split alone, not by its rows beside it.

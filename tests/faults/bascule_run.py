@@ -7,7 +7,9 @@ import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import time
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build")).resolve() / "bascule"
@@ -45,8 +47,30 @@ def settings(folder, **changes):
     return path
 
 
+class FolderTest(unittest.TestCase):
+    """Tests that have a folder of their own each, gone when they end."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
+
+
+class SharedFolderTest(unittest.TestCase):
+    """Tests that have one folder together."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory())).resolve()
+
+
 def run(*arguments, **options):
     return subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=patient(600), **options)
+
+
+def run_ok(*arguments, **options):
+    """The same, of what must succeed."""
+    done = run(*arguments, **options)
+    assert done.returncode == 0, f"exit code {done.returncode}: {done.stdout}{done.stderr}"
+    return done
 
 
 def has_onednn():

@@ -4,11 +4,9 @@ import json
 import pathlib
 import shutil
 import struct
-import tempfile
-import unittest
 import zlib
 
-from bascule_run import EMOJI, ROOT, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, run, settings
 
 DATA = ROOT / "tests/data"
 SETTINGS_ERROR, DATA_ERROR, MEMORY = 2, 3, 4
@@ -37,12 +35,7 @@ def grey_16(width, height):
     return png_file(width, height, 16, 0, b"".join(b"\0" + b"".join(struct.pack(">H", 40 * x * y) for x in range(width)) for y in range(height)))
 
 
-class DoctorTest(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class DoctorTest(FolderTest):
     def doctor(self, toml, *arguments, code=0, **options):
         done = run("doctor", toml, "--json", *arguments, **options)
         self.assertEqual(done.returncode, code, done.stderr + done.stdout)

@@ -1,27 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small runs of one optimizer, by whole runs of the program: what test_lamb.py and test_adafactor.py share."""
-import pathlib
-import tempfile
-import unittest
 
-from bascule_run import digest, run
+from bascule_run import FolderTest, digest, run_ok
 from rank_runs import STRATEGIES, ranks_settings
 
 
-class OptimizerRuns(unittest.TestCase):
+class OptimizerRuns(FolderTest):
     SETTINGS = {}  # of every run: "table__key": value
-
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
 
     def trained(self, name, ranks=1, **changes):
         """The output folder of a run in the folder `name`, and what it said."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
-        done = run("run", ranks_settings(folder, ranks, **{**self.SETTINGS, **changes}))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", ranks_settings(folder, ranks, **{**self.SETTINGS, **changes}))
         return folder / "run", done.stderr
 
     def digests(self, *arguments, **changes):

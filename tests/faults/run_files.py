@@ -78,7 +78,8 @@ def fields(message):
 def scalars(run_folder, tag):
     """{step: value} of one TensorBoard tag of a run."""
     found = {}
-    for path in sorted(pathlib.Path(run_folder).rglob("events.out.tfevents.*")):
+    # Names have the second and the process: of two in one second the later may come first.
+    for path in sorted(pathlib.Path(run_folder).rglob("events.out.tfevents.*"), key=lambda one: one.stat().st_mtime_ns):
         data, at = path.read_bytes(), 0
         while at < len(data):
             size = struct.unpack("<Q", data[at:at + 8])[0]

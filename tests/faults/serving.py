@@ -10,7 +10,7 @@ import socket
 import struct
 import subprocess
 
-from bascule_run import PROGRAM, patient, run, settings
+from bascule_run import PROGRAM, patient, run, run_ok, settings
 from relatives import DATA, SETTINGS, write_relatives
 from small_run import ROWS, small_settings
 from test_generate import make_model, make_settings
@@ -36,8 +36,7 @@ def write_models(folder):
                              ("words", "masked_lm", {"data__train_file": f'"{KEYWORDS}/train.jsonl"'}),
                              ("classes", "sequence_classification", {"data__train_file": f'"{folder}/classes.jsonl"', "data__label_column": '"label"'})):
         (folder / f"{name}-run").mkdir()
-        done = run("run", settings(folder / f"{name}-run", **{**names, **data, "data__text_column": '"text"', **more, "model__head": f'"{head}"'}))
-        assert done.returncode == 0, done.stderr
+        run_ok("run", settings(folder / f"{name}-run", **{**names, **data, "data__text_column": '"text"', **more, "model__head": f'"{head}"'}))
         shutil.move(folder / f"{name}-run" / "run", folder / name)
     shutil.copytree(folder / "words", folder / "vectors")
     library = "sentence_transformers.models."
@@ -74,8 +73,7 @@ def write_pairs(folder):
     folder = pathlib.Path(folder)
     for name, model, head in (("pairs", "itc_add", "contrastive"), ("matching", "itm_scaled_add", "image_text_matching")):
         (folder / f"{name}-run").mkdir()
-        done = run("run", small_settings(folder / f"{name}-run", model, model__head=f'"{head}"', training__max_steps="1", data__test_file=f'"{DATA}/run_goldens/rows.jsonl"'))
-        assert done.returncode == 0, done.stderr
+        run_ok("run", small_settings(folder / f"{name}-run", model, model__head=f'"{head}"', training__max_steps="1", data__test_file=f'"{DATA}/run_goldens/rows.jsonl"'))
         shutil.move(folder / f"{name}-run" / "run", folder / name)
     return [((DATA / "run_goldens" / row["image"]).resolve().read_bytes(), row["caption"]) for row in ROWS]
 

@@ -2,7 +2,6 @@
 """Adafactor in whole runs: the same bits for any threads, ranks and strategies, after a resume and with the update fused into backward; what is refused."""
 import json
 import math
-import unittest
 
 from bascule_run import digest, run, settings
 from optimizer_runs import OptimizerRuns
@@ -76,7 +75,3 @@ class Adafactor(OptimizerRuns):
         for checkpoint in (self.folder / "diverged/run").glob("checkpoint-*"):
             for values in tensors(checkpoint / "model.safetensors").values():
                 self.assertTrue(all(map(math.isfinite, values)), checkpoint)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -78,7 +78,3 @@ class Checkpoints(unittest.TestCase):
                 self.assertIn(("sync", ""), actions[leaves:min(gone)])
             for file in ("model.safetensors", "config.json"):
                 self.judge_published(actions, f".tmp-bascule-{file}", file)
-
-
-if __name__ == "__main__":
-    unittest.main()

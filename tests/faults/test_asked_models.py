@@ -2,14 +2,11 @@
 """`bascule classify` and `bascule fill`: finished models that are asked, against predictions of their run and values computed here."""
 import json
 import math
-import pathlib
 import re
 import shutil
 import struct
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, ROOT, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, run, settings, run_ok
 
 CLASSES = ROOT / "tests" / "data" / "emoji-classes"
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
@@ -71,12 +68,7 @@ class BertWithoutLayers:
         return [(t, math.exp(logits[t]) / total) for t in order]
 
 
-class AskedModels(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class AskedModels(FolderTest):
     def refused(self, code, said, *arguments):
         done = run(*arguments)
         self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
@@ -86,8 +78,7 @@ class AskedModels(unittest.TestCase):
     def test_fill_gives_the_probable_tokens_of_every_mask(self):
         model = BertWithoutLayers(self.folder)
         tokens = (WORD_PIECE / "vocab.txt").read_text().split("\n")
-        done = run("fill", self.folder, "[MASK] of [MASK]", "--json", "--top", "7")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("fill", self.folder, "[MASK] of [MASK]", "--json", "--top", "7")
         answer = json.loads(done.stdout)
         self.assertEqual((answer["text"], len(answer["masks"])), ("[MASK] of [MASK]", 2))
         for position, guesses in zip((1, 3), answer["masks"]):  # behind [CLS]
@@ -123,8 +114,7 @@ class AskedModels(unittest.TestCase):
         self.assertEqual(run("fill", self.folder, "[MASK]").stderr, "")
         for more, named, rest in ((3, 3, ""), (12, 10, " and 2 more")):
             BertWithoutLayers(self.folder, {f"bert.encoder.layer.1.{number}": ([1], [0.5]) for number in range(more)})
-            done = run("fill", self.folder, "[MASK]")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("fill", self.folder, "[MASK]")
             names = ", ".join(f"bert.encoder.layer.1.{number}" for number in range(named))
             self.assertEqual(done.stderr, f"bascule: weights: not used: {names}{rest}\n")
 
@@ -150,8 +140,7 @@ class AskedModels(unittest.TestCase):
             for guess, best in zip(one["labels"], truth):
                 self.assertAlmostEqual(guess["probability"], best["probability"], places=6)
         # The averaged weights, here nearly the run's, see pictures prepared as the run prepared them.
-        done = run("classify", self.folder / "run/ema", pictures[0], "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("classify", self.folder / "run/ema", pictures[0], "--json")
         for guess, best in zip(json.loads(done.stdout)[0]["labels"], predicted[0]):
             self.assertAlmostEqual(guess["probability"], best["probability"], places=4)
         self.refused(3, "a cat: cannot be opened: No such file or directory: the model reads pictures, and takes each argument as the path of one", "classify", self.folder / "run", "a cat")
@@ -161,26 +150,22 @@ class AskedModels(unittest.TestCase):
         """As a run with preprocessing = "processor" does, whose pixels are those of Transformers; the run's own folder goes on following the run."""
         common = {"model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__max_seq_length": None, "data__label_column": '"label"',
                   "data__train_file": f'"{CLASSES}/train.jsonl"', "training__max_steps": "1", "training__save_steps": "0"}
-        done = run("run", settings(self.folder, **common, data__preprocessing='"training"', data__interpolation='"bilinear"', data__eval_crop_ratio="0.5"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", settings(self.folder, **common, data__preprocessing='"training"', data__interpolation='"bilinear"', data__eval_crop_ratio="0.5"))
         saved = self.folder / "saved"
         saved.mkdir()
         for file in ("config.json", "preprocessor_config.json", "model.safetensors"):
             shutil.copy(self.folder / "run" / file, saved)
         test = {"model__model_name_or_path": f'"{saved}"', "model__from_scratch": "false", "data__train_file": None, "training__do_train": "false", "data__test_file": f'"{CLASSES}/test.jsonl"'}
-        done = run("run", settings(self.folder, **{**common, **test, "data__preprocessing": '"processor"', "training__output_dir": f'"{self.folder}/truth"'}))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", settings(self.folder, **{**common, **test, "data__preprocessing": '"processor"', "training__output_dir": f'"{self.folder}/truth"'}))
         self.refused(3, "holds no model: no config.json", "classify", self.folder / "truth", CLASSES / "test.jsonl")
-        repeated = run("reproduce", self.folder / "truth", "--output", self.folder / "again")
-        self.assertEqual(repeated.returncode, 0, repeated.stdout + repeated.stderr)
+        repeated = run_ok("reproduce", self.folder / "truth", "--output", self.folder / "again")
         self.assertIn("equal bits: 1 evaluation is as recorded", repeated.stdout)  # nothing was trained: no weights
         self.assertNotIn("throughput:", repeated.stdout.splitlines()[-2])
         lines = [json.loads(line) for line in (self.folder / "truth/predictions.jsonl").read_text().splitlines()][:5]
         pictures = [CLASSES / line["image"] for line in lines]
 
         def probabilities(folder):
-            done = run("classify", folder, *pictures, "--json")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("classify", folder, *pictures, "--json")
             return [guess["probability"] for one in json.loads(done.stdout) for guess in one["labels"]]
         truth = [best["probability"] for line in lines for best in line["predicted"]]
         for own, other in zip(probabilities(saved), truth, strict=True):
@@ -202,7 +187,3 @@ class AskedModels(unittest.TestCase):
         for file in ("config.json", "preprocessor_config.json"):
             shutil.copy(self.folder / "run" / file, bare)
         return bare
-
-
-if __name__ == "__main__":
-    unittest.main()

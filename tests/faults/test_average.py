@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The average of the weights (training.ema_decay) in whole runs: its definition, its evaluation, its folder, and that its bits depend on nothing but the settings."""
 import json
-import pathlib
 import re
 import shutil
 import signal
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, instruction_sets, run
+from bascule_run import EMOJI, PROGRAM, FolderTest, digest, instruction_sets, run, run_ok
 from flipped_bits import signed, xxh3
 from rank_runs import STRATEGIES, VALIDATION, ranks_settings
 from run_files import scalars, tensors, weights
@@ -29,12 +26,7 @@ def results(folder, name="validation_results.json"):
     return json.loads((folder / name).read_text())
 
 
-class Average(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class Average(FolderTest):
     def settings(self, name, ranks=1, **changes):
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -42,8 +34,7 @@ class Average(unittest.TestCase):
 
     def trained(self, *arguments, **changes):
         toml = self.settings(*arguments, **changes)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", toml)
         return toml.parent / "run"
 
     def digests(self, *arguments, **changes):
@@ -154,8 +145,7 @@ class Average(unittest.TestCase):
     def test_its_memory_is_planned_and_there_is_none_without_it(self):
         plans = []
         for changes in ({}, {"training__ema_decay": None, "training__ema_steps": None}):
-            done = run("plan", self.settings("plan", **changes), "--json")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("plan", self.settings("plan", **changes), "--json")
             plans.append(json.loads(done.stdout)["categories"])
         averaged, plain = plans
         self.assertEqual(averaged.pop("averaged weights"), plain["exp_avg"])
@@ -181,7 +171,3 @@ class Average(unittest.TestCase):
         done = run("plan", self.settings("refused", training__ema_decay=None))
         self.assertEqual(done.returncode, 2)
         self.assertIn("training.ema_steps is set, but no average of the weights is kept", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

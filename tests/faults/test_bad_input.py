@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract 5: bad input gets one clear line and the right exit code, and nothing is lost."""
 import json
-import pathlib
 import re
 import shutil
 import struct
-import tempfile
 import unicodedata
-import unittest
 
-from bascule_run import EMOJI, ROOT, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, run, settings, run_ok
 
 GOLDEN = ROOT / "tests" / "data" / "goldens" / "itc_add"
 SETTINGS, DATA, MEMORY = 2, 3, 4
@@ -17,12 +14,7 @@ SETTINGS, DATA, MEMORY = 2, 3, 4
 INFORMATION = re.compile(r"bascule: (plan|start|memory|seal|resume|train): |bascule: weights: (\d+ tensors?|initialised|not used|.* missing from the checkpoint)")
 
 
-class BadInput(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class BadInput(FolderTest):
     def refused(self, code, *words, toml=None, cwd=None, **changes):
         done = run("run", toml if toml is not None else settings(self.folder, **changes), cwd=cwd)
         errors = [line for line in done.stderr.splitlines() if not INFORMATION.match(line)]
@@ -123,8 +115,7 @@ class BadInput(unittest.TestCase):
     def test_a_bad_picture_is_skipped_where_that_is_asked_for(self):
         (self.folder / "cut.jpg").write_bytes(b"\xff\xd8\xff")
         rows = self.manifest(*[self.good_row()] * 15, {"image": str(self.folder / "cut.jpg"), "caption": "x"})
-        done = run("run", settings(self.folder, data__train_file=rows, data__on_bad_sample='"skip"'))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", settings(self.folder, data__train_file=rows, data__on_bad_sample='"skip"'))
 
     def test_a_bad_validation_picture_is_named_by_its_own_manifest(self):
         (self.folder / "cut.jpg").write_bytes(b"\xff\xd8\xff")
@@ -182,7 +173,3 @@ class BadInput(unittest.TestCase):
 
     def test_too_little_memory(self):
         self.refused(MEMORY, "machine.memory_limit_gib allows 10.2 MiB", machine__memory_limit_gib="0.01")
-
-
-if __name__ == "__main__":
-    unittest.main()

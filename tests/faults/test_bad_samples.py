@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """on_bad_sample = "skip": every sample that was skipped is counted and named, in every split and over a stop of the run."""
 import json
-import pathlib
 import shutil
 import signal
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, FolderTest, digest, run, settings, run_ok
 
 
-class BadSamples(unittest.TestCase):
+class BadSamples(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         (self.folder / "p").mkdir()
         pictures = sorted((EMOJI / "images").glob("*.jpg"))[:24]
         for number, picture in enumerate(pictures):
@@ -34,8 +29,7 @@ class BadSamples(unittest.TestCase):
         return json.loads((self.folder / name / "run/all_results.json").read_text())
 
     def test_are_named_in_every_split(self):
-        done = run("run", self.settings("all", data__test_file=f'"{self.folder}/rows.jsonl"'))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings("all", data__test_file=f'"{self.folder}/rows.jsonl"'))
         results = self.results("all")
         self.assertEqual(results["bad_samples_count"], 3)  # two epochs of training, and the test
         self.assertEqual(results["loader_bad_samples"], 2)
@@ -59,11 +53,9 @@ class BadSamples(unittest.TestCase):
         (self.folder / "p/3.jpg").unlink()
         changes = {"data__validation_file": f'"{self.folder}/rows.jsonl"', "data__test_file": f'"{self.folder}/rows.jsonl"'}
         toml = self.settings("missing", **changes)
-        done = run("plan", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", toml)
         self.assertIn("1 of 24 pictures", done.stderr)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml)
         self.assertEqual(done.stderr.count(f"1 of 24 pictures of {self.folder}/rows.jsonl is missing, and its rows are skipped: "), 1, done.stderr)
         results = self.results("missing")
         self.assertEqual(results["bad_samples_count"], 8)  # two in each of two epochs, in the validation and in the test
@@ -75,13 +67,11 @@ class BadSamples(unittest.TestCase):
         shorter = self.settings("parts", **changes, training__max_steps="3", training__lr_schedule_steps="6")
         self.assertEqual(run("run", shorter).returncode, 0)
         shorter.write_text(shorter.read_text().replace("max_steps = 3", "max_steps = 6"))
-        done = run("run", shorter)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", shorter)
         self.assertEqual(digest(self.folder / "parts/run/model.safetensors"), digest(self.folder / "missing/run/model.safetensors"))
         shutil.copy(self.folder / "p/4.jpg", self.folder / "p/3.jpg")
         shorter.write_text(shorter.read_text().replace("max_steps = 6", "max_steps = 9"))
-        done = run("run", shorter)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", shorter)
         self.assertEqual(self.results("parts")["validation_samples"], 23)
 
     def test_are_refused_where_missing_files_are_not_skipped(self):
@@ -105,8 +95,7 @@ class BadSamples(unittest.TestCase):
 
     def test_are_counted_also_where_the_run_was_stopped(self):
         changes = {"training__max_steps": "90", "training__save_steps": "0"}
-        done = run("run", self.settings("whole", **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings("whole", **changes))
         toml = self.settings("stopped", **changes)
         steps = 0
         with subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
@@ -121,7 +110,3 @@ class BadSamples(unittest.TestCase):
             self.assertEqual(self.results("stopped")[key], self.results("whole")[key], key)
         self.assertEqual(self.results("whole")["bad_samples_count"], 30)
         self.assertEqual(digest(self.folder / "stopped/run/model.safetensors"), digest(self.folder / "whole/run/model.safetensors"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """training.mini_batch_size: batches that go through the model in pieces have the loss of whole ones, with every loss, precision and number of ranks, in less memory; a resumed run keeps the size."""
 import json
-import pathlib
-import tempfile
 import unittest
 
-from bascule_run import TINY_MODEL, digest, has_mpi, instruction_sets, run, settings
+from bascule_run import TINY_MODEL, FolderTest, digest, has_mpi, instruction_sets, run, settings, run_ok
 from test_text_batches import BASE, NEGATIVES, write_rows
 
 SCORES = {"data__label_column": '"score"'}
 LOSSES = {"multiple_negatives_ranking": NEGATIVES, "multiple_negatives_symmetric_ranking": {}, "cosent": SCORES, "cosine_similarity": SCORES}
 
 
-class BatchPieces(unittest.TestCase):
+class BatchPieces(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         write_rows(self.folder)
 
     def settings(self, name, size, **changes):
@@ -25,8 +21,7 @@ class BatchPieces(unittest.TestCase):
 
     def trained(self, name, size, **changes):
         """The weights' digest, and loss and norm of the gradients of each update, in full."""
-        done = run("run", self.settings(name, size, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(name, size, **changes))
         steps = [line for line in map(json.loads, (self.folder / name / "log.jsonl").read_text().splitlines()) if "grad_norm" in line]
         return digest(self.folder / name / "model.safetensors"), [step["loss"] for step in steps], [step["grad_norm"] for step in steps]
 
@@ -87,8 +82,7 @@ class BatchPieces(unittest.TestCase):
     def test_a_resumed_run_keeps_the_size_and_a_record_reproduces_it(self):
         changes = {**NEGATIVES, "training__save_steps": "2", "data__validation_file": '"rows.jsonl"'}
         first = self.trained("run", 3, **changes)
-        done = run("reproduce", self.folder / "run")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        run_ok("reproduce", self.folder / "run")
         shorter = {"training__max_steps": "2", "training__lr_schedule_steps": "4"}
         self.trained("stopped", 3, **changes, **shorter)
         for size in (4, 0):  # 0: the key is not set
@@ -143,7 +137,3 @@ class BatchPieces(unittest.TestCase):
         self.assertIn('only the head "sentence_embedding" embeds texts', self.refusal(2, model__head='"sequence_classification"', **SCORES))
         other = {"model__model_name_or_path": f'"{TINY_MODEL}"', "model__tokenizer_name": None, "model__head": None, "data__text_column": None, "data__text_pair_column": None}
         self.assertIn("training.mini_batch_size is set, but no head of this model embeds texts", self.refusal(2, **other))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,26 +2,17 @@
 """`bascule bench`, steps of a set length, and the batch size that a refusal names."""
 import json
 import os
-import pathlib
 import re
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, ROOT, is_sanitized, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, is_sanitized, run, settings, run_ok
 
 DATA = ROOT / "tests" / "data"
 SETTINGS, MEMORY = 2, 4
 
 
-class Bench(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class Bench(FolderTest):
     def test_measures_steps_and_leaves_nothing_behind(self):
-        done = run("bench", settings(self.folder), "--steps", 3, "--warmup", 1, "--workers", "0,2", "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", settings(self.folder), "--steps", 3, "--warmup", 1, "--workers", "0,2", "--json")
         figures = json.loads(done.stdout)
         self.assertEqual(len(figures["step_seconds"]), 3)
         rate = figures["samples_per_second"]
@@ -38,8 +29,7 @@ class Bench(unittest.TestCase):
 
     def test_layers_in_bf16_with_recomputation_account_for_all_operations(self):
         changes = {"model__precision": '"bf16"', "training__gradient_checkpointing": '"full"'}
-        done = run("bench", settings(self.folder, **changes), "--steps", 2, "--warmup", 1, "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", settings(self.folder, **changes), "--steps", 2, "--warmup", 1, "--json")
         figures = json.loads(done.stdout)
         self.assertEqual(figures["precision"], "bf16")
         self.assertGreater(figures["limits"]["bf16_gflops_per_second"], 0)
@@ -84,8 +74,7 @@ class Bench(unittest.TestCase):
             self.assertIn(words, done.stderr)
 
     def test_a_step_of_a_set_length_takes_that_long(self):
-        done = run("bench", settings(self.folder, machine__step_seconds="0.05"), "--steps", 6, "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", settings(self.folder, machine__step_seconds="0.05"), "--steps", 6, "--json")
         figures = json.loads(done.stdout)
         self.assertEqual(figures["ceiling_samples_per_second"], 8 / 0.05)
         self.assertTrue(all(seconds >= 0.05 for seconds in figures["step_seconds"]), figures["step_seconds"])
@@ -93,11 +82,9 @@ class Bench(unittest.TestCase):
 
     def test_steps_of_a_set_length_change_no_weight(self):
         changes = {"machine__step_seconds": "0.001", "training__max_steps": "5"}
-        done = run("run", settings(self.folder, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", settings(self.folder, **changes))
         first = (self.folder / "run" / "model.safetensors").read_bytes()
-        done = run("run", settings(self.folder, training__output_dir=f'"{self.folder}/other"', training__seed="42", **{**changes, "training__max_steps": "2"}))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", settings(self.folder, training__output_dir=f'"{self.folder}/other"', training__seed="42", **{**changes, "training__max_steps": "2"}))
         self.assertEqual(first, (self.folder / "other" / "model.safetensors").read_bytes())
 
     def test_what_does_not_fit_is_refused_with_the_batch_that_would(self):
@@ -127,8 +114,7 @@ class Bench(unittest.TestCase):
                     "data__label_column": '"label"', "data__max_seq_length": None, "data__preprocessing": '"training"', "training__per_device_train_batch_size": "4"}
         for option, key, values, changes in (("--batch", "batch", [2, 6], pictures), ("--image-size", "image_size", [32, 72], pictures),
                                              ("--max-seq-length", "max_seq_length", [16, 64], text)):
-            done = run("bench", settings(self.folder, **changes), "--steps", 2, "--warmup", 1, option, ",".join(map(str, values)), "--json")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("bench", settings(self.folder, **changes), "--steps", 2, "--warmup", 1, option, ",".join(map(str, values)), "--json")
             columns = json.loads(done.stdout)["columns"]
             self.assertEqual([column[key] for column in columns], values)
             self.assertLess(columns[0]["planned_bytes"], columns[1]["planned_bytes"])
@@ -147,8 +133,7 @@ class Bench(unittest.TestCase):
 
     def test_threads_beyond_the_cores_are_simulated(self):
         cores = len(os.sched_getaffinity(0))
-        done = run("bench", settings(self.folder), "--steps", 2, "--warmup", 1, "--threads", f"1,{16 * cores}", "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", settings(self.folder), "--steps", 2, "--warmup", 1, "--threads", f"1,{16 * cores}", "--json")
         real, simulated = json.loads(done.stdout)["columns"]
         self.assertEqual([(column["threads"], column["simulated"]) for column in (real, simulated)], [(1, False), (16 * cores, True)])
         self.assertEqual((real["losses"], real["lost"]), (simulated["losses"], []))
@@ -167,8 +152,7 @@ class Bench(unittest.TestCase):
         self.assertIn("--threads: 0 threads", run("bench", settings(self.folder), "--threads", "0").stderr)
 
     def test_threads_that_there_are_cores_for_are_simulated_where_asked(self):
-        done = run("bench", settings(self.folder), "--steps", 2, "--warmup", 1, "--threads", "1", "--simulate", "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", settings(self.folder), "--steps", 2, "--warmup", 1, "--threads", "1", "--simulate", "--json")
         simulated = json.loads(done.stdout)
         self.assertEqual((simulated["threads"], simulated["simulated"]), (1, True))
         barriers = [(kind["few_tasks_seconds"], kind["barrier_seconds"]) for kind in simulated["lost"]]
@@ -197,8 +181,7 @@ class Bench(unittest.TestCase):
     def test_a_batch_of_more_rows_than_there_are_is_named_as_it_is(self):
         rows = self.folder / "rows.jsonl"
         rows.write_text("".join(json.dumps({"image": str(EMOJI / "images/1f004.jpg"), "caption": "a tile"}) + "\n" for _ in range(5)))
-        done = run("bench", settings(self.folder, data__train_file=f'"{rows}"'), "--steps", 2, "--warmup", 1, "--batch", "64")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", settings(self.folder, data__train_file=f'"{rows}"'), "--steps", 2, "--warmup", 1, "--batch", "64")
         self.assertIn(", 5 samples\n", done.stderr)
         self.assertNotIn("64 samples", done.stderr + done.stdout)
 
@@ -215,7 +198,3 @@ class Bench(unittest.TestCase):
             done = run("bench", settings(self.folder), f"--workers={workers}")
             self.assertEqual(done.returncode, SETTINGS, done.stderr)
             self.assertNotIn("steps with", done.stderr)  # refused before anything was measured
-
-
-if __name__ == "__main__":
-    unittest.main()

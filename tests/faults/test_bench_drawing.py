@@ -2,26 +2,17 @@
 """`bascule bench` of a run that draws."""
 import json
 import os
-import pathlib
-import tempfile
-import unittest
 
-from bascule_run import is_sanitized, run, settings
+from bascule_run import FolderTest, is_sanitized, run, settings, run_ok
 from drawing import PARTS, copy_pipeline, drawing
 
 SETTINGS = 2
 STAGES = ("encode", "call", "decode")
 
 
-class BenchDrawing(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class BenchDrawing(FolderTest):
     def bench(self, toml, *arguments):
-        done = run("bench", toml, "--steps", 3, "--warmup", 1, "--json", *arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", toml, "--steps", 3, "--warmup", 1, "--json", *arguments)
         return json.loads(done.stdout)
 
     def test_measures_the_stages_and_leaves_nothing_behind(self):
@@ -107,7 +98,3 @@ class BenchDrawing(unittest.TestCase):
         done = run("bench", toml, "--side", "64,512")
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (4, 1), done.stderr)
         self.assertIn("would fit", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,20 +4,14 @@ import json
 import pathlib
 import shutil
 import tempfile
-import unittest
 
-from bascule_run import EMOJI, ROOT, digest, instruction_sets, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, digest, instruction_sets, run, settings, run_ok
 from run_files import rewrite, tensors
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
 
 
-class Bert(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class Bert(FolderTest):
     def model_with(self, **members):
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         for file in ("vocab.txt", "tokenizer_config.json"):
@@ -36,8 +30,7 @@ class Bert(unittest.TestCase):
             "media_engine__memory_mib": None, "training__max_steps": "9", "training__save_steps": "3", **changes})
 
     def weights(self, name="one", **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(name, **changes))
         return digest(self.folder / name / "run/model.safetensors")
 
     def test_learns_and_says_what_it_fills_in(self):
@@ -154,8 +147,7 @@ class Bert(unittest.TestCase):
         notes = [f"notes-{number:02}" for number in range(21)]
         for file in ("library.json", ".gitattributes", "README.md", "pytorch_model.bin", "special_tokens_map.json", *notes):
             (model / file).write_text("{}")
-        done = run("run", self.settings("again", model=model, model__from_scratch="false", training__max_steps="1", training__learning_rate="0.0"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings("again", model=model, model__from_scratch="false", training__max_steps="1", training__learning_rate="0.0"))
         self.assertIn(f"bascule: model: {model} has files that the finished folder will lack: 1_Other/, library.json, {', '.join(notes[:18])} and 3 more\n", done.stderr)
         self.assertNotIn("finished folder will lack", run("run", self.settings("again", model=model, model__from_scratch="false", training__max_steps="2", training__learning_rate="0.0")).stderr)
         evaluated = run("run", self.settings("evaluated", model=model, training__do_train="false", training__max_steps=None, training__save_steps=None, data__train_file=None, data__validation_file=f'"{EMOJI}/validation.jsonl"'))
@@ -176,8 +168,7 @@ class Bert(unittest.TestCase):
         for name, left_out, kept in (("differ", (weight,), decoders), ("one", (weight, other), other)):
             model = self.model_with()
             rewrite(start / "model.safetensors", model / "model.safetensors", lambda tensor: f"left.out.{tensor}" if tensor in left_out else tensor, {})
-            done = run("run", self.settings(name, model=model, model__from_scratch="false", training__max_steps="1", training__learning_rate="0.0"))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("run", self.settings(name, model=model, model__from_scratch="false", training__max_steps="1", training__learning_rate="0.0"))
             self.assertNotIn("initialised", done.stderr)
             after = tensors(self.folder / name / "run/model.safetensors")
             self.assertEqual(after[kept], before[decoders])
@@ -199,7 +190,3 @@ class Bert(unittest.TestCase):
                 done = run("run", self.settings("refused", model=model, **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)
                 self.assertIn(said, done.stderr.splitlines()[-1].replace(str(self.folder), ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

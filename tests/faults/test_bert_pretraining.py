@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, ROOT, digest, instruction_sets, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, digest, instruction_sets, run, settings, run_ok
 from run_files import tensors
 from serving import Served, has_parser
 
@@ -27,11 +27,9 @@ def write_pairs(path, rows, seed):
             file.write(json.dumps({"first": start, "second": f"{('red sun', 'new moon')[label]} {end}", "label": label}) + "\n")
 
 
-class BertPretraining(unittest.TestCase):
+class BertPretraining(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         for name, rows, seed in (("train", 400, 1), ("validation", 37, 2), ("test", 11, 3)):
             write_pairs(self.folder / f"{name}.jsonl", rows, seed)
 
@@ -55,8 +53,7 @@ class BertPretraining(unittest.TestCase):
             "training__max_steps": "6", **changes})
 
     def finished(self, name="one", **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(name, **changes))
         return self.folder / name / "run", done
 
     def weights(self, name="one", **changes):
@@ -167,7 +164,3 @@ class BertPretraining(unittest.TestCase):
                 done = run("run", self.settings("refused", **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)
                 self.assertIn(said, done.stderr.splitlines()[-1])
-
-
-if __name__ == "__main__":
-    unittest.main()

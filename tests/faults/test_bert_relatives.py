@@ -6,9 +6,8 @@ import pathlib
 import random
 import shutil
 import tempfile
-import unittest
 
-from bascule_run import EMOJI, ROOT, digest, instruction_sets, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, digest, instruction_sets, run, settings, run_ok
 from run_files import rewrite, tensors
 
 DATA = ROOT / "tests" / "data"
@@ -34,12 +33,7 @@ def write_pairs(path, rows, seed, label=lambda name: name):
             file.write(json.dumps({"text": draw.choice(captions), "other": {"face": "smiling face", "sky": "red sun"}[name], "label": label(name)}) + "\n")
 
 
-class BertRelatives(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class BertRelatives(FolderTest):
     def model(self, family, **members):
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         for file in FILES[family]:
@@ -56,8 +50,7 @@ class BertRelatives(unittest.TestCase):
                                    "media_engine__memory_mib": None, "training__max_steps": "4", "training__save_steps": "2", **changes})
 
     def weights(self, family, name="one", **changes):
-        done = run("run", self.settings(family, name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(family, name, **changes))
         return digest(self.folder / f"{family}-{name}" / "run/model.safetensors")
 
     def test_learn_and_fill_in_what_their_run_predicted(self):
@@ -74,8 +67,7 @@ class BertRelatives(unittest.TestCase):
                 saved, (bias, decoder) = tensors(folder / "model.safetensors"), HEADS[family]
                 self.assertIn(bias, saved)
                 self.assertNotIn(decoder, saved)
-                done = run("fill", folder, f"a name of {MASKS[family]} list", "--json")
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("fill", folder, f"a name of {MASKS[family]} list", "--json")
                 self.assertIn(json.loads(done.stdout)["masks"][0][0]["token"], ("\u0120the", "the"))
                 shown = run("fill", folder, f"a name of {MASKS[family]} list", "--top", "1").stdout
                 self.assertRegex(shown, {"roberta": r"^ *[0-9.]+ %   the\n$", "distilbert": r"^ *[0-9.]+ %  the\n$"}[family])
@@ -145,8 +137,7 @@ class BertRelatives(unittest.TestCase):
                                                             **{key: value for key, value in common.items() if "__" in key}})
                 self.assertIn("values.jsonl", run("plan", toml, "--json", "--inputs").stdout)
                 self.assertEqual(run("bench", toml, "--steps", "1", "--use", "evaluate").returncode, 0)
-                done = run("reproduce", folder, "--output", self.folder / f"{family}-repeated")
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                run_ok("reproduce", folder, "--output", self.folder / f"{family}-repeated")
 
     def test_the_bits_depend_on_nothing_but_the_settings(self):
         for family, changes in (("roberta", {"model__precision": '"bf16"'}), ("distilbert", {"data__text_layout": '"lines"', "data__masking": '"bernoulli"'})):
@@ -160,8 +151,7 @@ class BertRelatives(unittest.TestCase):
                 self.assertEqual(self.weights(family, "ranks", **common, **ranks), self.weights(family, "sharded", **common, **ranks, distributed__distribution_strategy='"sharded"'))
                 self.weights(family, "parts", **common, training__max_steps="2", training__lr_schedule_steps="4")
                 self.assertEqual(self.weights(family, "parts", **common, training__lr_schedule_steps="4"), whole)
-                done = run("reproduce", self.folder / f"{family}-whole" / "run", "--output", self.folder / f"{family}-again")
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                run_ok("reproduce", self.folder / f"{family}-whole" / "run", "--output", self.folder / f"{family}-again")
 
     def test_a_folder_starts_a_run_whatever_its_decoder_is(self):
         for family, (bias, decoder) in HEADS.items():
@@ -173,16 +163,14 @@ class BertRelatives(unittest.TestCase):
             with self.subTest("a decoder that equals the word table, and a pooler", family=family):
                 model = self.model(family)
                 rewrite(start / "model.safetensors", model / "model.safetensors", lambda name: name, {decoder: word, f"{family}.pooler.dense.bias": bias})
-                done = run("run", self.settings(family, "old", model=model, **once))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("run", self.settings(family, "old", model=model, **once))
                 self.assertIn(f"{family}.pooler.dense.bias", done.stderr)
                 self.assertEqual(digest(self.folder / f"{family}-old/run/model.safetensors"), plain)
             with self.subTest("untied", family=family):
                 self.weights(family, "untied", model=self.model(family, tie_word_embeddings=False), training__save_steps="0")
                 untied, model = self.folder / f"{family}-untied" / "run", self.model(family)
                 shutil.copy(untied / "model.safetensors", model)
-                done = run("run", self.settings(family, "next", model=model, **once))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("run", self.settings(family, "next", model=model, **once))
                 self.assertIn("config.json will say tie_word_embeddings = false", done.stderr)
                 before, after = tensors(untied / "model.safetensors"), tensors(self.folder / f"{family}-next/run/model.safetensors")
                 self.assertEqual({name: after[name] for name in before}, before)
@@ -196,7 +184,3 @@ class BertRelatives(unittest.TestCase):
                 done = run("run", self.settings(family, "refused", model=self.model(family, **model), **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)
                 self.assertIn(said, done.stderr.splitlines()[-1].replace(str(self.folder), ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

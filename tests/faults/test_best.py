@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, digest, run, settings, run_ok
 
 FILES = ("model.safetensors", "embeddings.safetensors")
 
@@ -55,8 +55,7 @@ def checkpoints(folder):
 class TheBest(unittest.TestCase):
     def test_is_in_the_folder_in_its_figures_and_among_the_checkpoints(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run("run", best_run(folder))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("run", best_run(folder))
             state, seen = read(folder, "trainer_state.json"), losses(folder)
             self.assertEqual(sorted(seen), [3, 6, 9, 12, 15, 18, 21, 24])
             best = min(seen, key=seen.get)
@@ -74,8 +73,7 @@ class TheBest(unittest.TestCase):
 
     def test_is_all_that_stays_with_a_limit_of_one(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run("run", best_run(folder, training__save_total_limit="1"))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", best_run(folder, training__save_total_limit="1"))
             self.assertEqual(checkpoints(folder), [read(folder, "trainer_state.json")["best_global_step"]])
 
     def test_is_kept_by_two_ranks_too(self):
@@ -114,8 +112,7 @@ class EarlyStopping(unittest.TestCase):
     def test_ends_the_run_as_finished_and_says_why(self):
         with tempfile.TemporaryDirectory() as folder:
             toml = best_run(folder, training__max_steps="300", training__early_stopping_patience="2")
-            done = run("run", toml)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("run", toml)
             state, seen = read(folder, "trainer_state.json"), losses(folder)
             best = state["best_global_step"]
             self.assertEqual(state["global_step"], best + 6)
@@ -161,12 +158,7 @@ class Interrupted(unittest.TestCase):
                 time.sleep(draw.uniform(0.0, seconds))
                 process.send_signal(number)
                 process.wait()
-                done = run("run", toml)
-                self.assertEqual(done.returncode, 0, done.stderr)
+                run_ok("run", toml)
                 same = self.outcome(folder)
                 self.assertEqual(same[:-1], whole[:-1])
                 self.assertLessEqual(set(whole[-1]), set(same[-1]))  # the one of a signal may be there too
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,10 +6,8 @@ import os
 import pathlib
 import shutil
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import PROGRAM, digest, is_sanitized, run
+from bascule_run import PROGRAM, FolderTest, digest, is_sanitized, run, run_ok
 from flipped_bits import flip
 from rank_runs import preloaded
 from run_files import scalars
@@ -17,11 +15,9 @@ from small_run import ROWS, small_settings, write_rows
 from test_best import checkpoints, losses, read
 
 
-class Case(unittest.TestCase):
+class Case(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.output = self.folder / "run"
         self.a = write_rows(self.folder / "a.jsonl", ROWS[:8])
         self.b = write_rows(self.folder / "b.jsonl", ROWS[6:15])
@@ -34,8 +30,7 @@ class Case(unittest.TestCase):
             "training__lr_scheduler_type": '"constant"', **changes})
 
     def goes(self, **changes):
-        done = run("run", self.settings(**changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(**changes))
         return done
 
     def refused(self, code, *words, **changes):
@@ -333,11 +328,6 @@ class ARunThatGoesOn(Case):
         for steps, best in (("14", 12), ("12", 12)):
             with self.subTest(steps=steps):
                 self.output = self.folder / f"run{steps}"
-                done = run("run", self.settings(training__output_dir=f'"{self.output}"', training__resume='"./run/checkpoint-12"', training__max_steps=steps))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("run", self.settings(training__output_dir=f'"{self.output}"', training__resume='"./run/checkpoint-12"', training__max_steps=steps))
                 self.assertIn("resume: the best checkpoint so far, checkpoint-4, is missing from ", done.stderr)
                 self.assertEqual(self.model(), self.of_checkpoint(best))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """precision = "bf16": the contract of bits, less memory than float32, weights that go from one precision to the other, refusals."""
 import json
-import pathlib
 import re
 import signal
 import subprocess
-import tempfile
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, has_mpi, has_onednn, has_tiles, instruction_sets, is_sanitized, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, FolderTest, digest, has_mpi, has_onednn, has_tiles, instruction_sets, is_sanitized, run, settings, run_ok
 from rank_runs import STRATEGIES
 
 SETTINGS = 2
@@ -16,19 +14,16 @@ HEADS = ("contrastive", "image_text_matching", "masked_lm")
 BF16 = {"model__precision": '"bf16"', "model__dropout": '"config"', "training__max_steps": "4", "training__save_steps": "0"}
 
 
-class Bf16(unittest.TestCase):
+class Bf16(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.runs = 0
 
     def weights(self, **changes):
         self.runs += 1
         folder = self.folder / str(self.runs)
         folder.mkdir()
-        done = run("run", settings(folder, **{**BF16, **changes}))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings(folder, **{**BF16, **changes}))
         if "distributed__world_size" not in changes and not is_sanitized():
             self.assertIn("libraries allocated nothing", done.stdout)
         return digest(folder / "run" / "model.safetensors")
@@ -51,8 +46,7 @@ class Bf16(unittest.TestCase):
 
     def test_a_file_names_its_sums(self):
         file = settings(self.folder, **BF16, machine__bf16_sums='"tiles"')
-        done = run("run", file)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", file)
         fastest = re.search(r"this machine: (\w+)", run("--version").stdout)[1]  # not avx512_bf16 where its instruction is slow
         self.assertIn(f"seal: {'amx' if has_tiles() else fastest}, bf16 sums of tiles, ", done.stderr)
         text = file.read_text()
@@ -82,8 +76,7 @@ class Bf16(unittest.TestCase):
             for line in process.stderr:
                 if "step 4/6" in line or "checkpoint-3" in line:
                     process.send_signal(signal.SIGKILL)
-        done = run("run", file)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", file)
         self.assertEqual(digest(self.folder / "run" / "model.safetensors"), whole)
 
     def test_memory_is_less_than_in_float32(self):
@@ -98,15 +91,13 @@ class Bf16(unittest.TestCase):
 
     def test_where_nothing_trains_weights_are_bf16_and_figures_those_of_the_training_run(self):
         rows = {"data__validation_file": f'"{EMOJI}/validation.jsonl"', "model__precision": '"bf16"'}
-        trained = run("run", settings(self.folder, **rows, training__max_steps="2", training__save_steps="0", training__eval_steps="2"))
-        self.assertEqual(trained.returncode, 0, trained.stderr)
+        run_ok("run", settings(self.folder, **rows, training__max_steps="2", training__save_steps="0", training__eval_steps="2"))
         folder = self.folder / "evaluated"
         folder.mkdir()
         file = settings(folder, **rows, model__model_name_or_path=f'"{self.folder}/run"', model__from_scratch="false", data__train_file=None, training__do_train="false")
         planned = json.loads(run("plan", "--json", file).stdout)["categories"]
         self.assertGreater(planned["parameters, bf16"], 0)
-        evaluated = run("run", file)
-        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        run_ok("run", file)
         first, second = (json.loads((path / "run" / "all_results.json").read_text()) for path in (self.folder, folder))
         figures = [key for key in second if key.startswith("validation_") and not key.endswith(("runtime", "per_second"))]
         self.assertIn("validation_loss", figures)
@@ -125,8 +116,7 @@ class Bf16(unittest.TestCase):
             folder.mkdir()
             file = settings(folder, model__model_name_or_path=f'"{source}"', model__from_scratch="false", model__precision=f'"{precision}"',
                             training__max_steps="2", training__save_steps="0")
-            done = run("run", file)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", file)
             source = folder / "run"
 
     @unittest.skipUnless(has_onednn(), "this build has no oneDNN")
@@ -135,7 +125,3 @@ class Bf16(unittest.TestCase):
             done = run(command, settings(self.folder, **BF16, machine__products='"onednn"'))
             self.assertEqual(done.returncode, SETTINGS, done.stderr)
             self.assertTrue(re.search(r"run\.toml:\d+.*machine\.products.*bf16", done.stderr), done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, digest, has_onednn, instruction_sets, is_sanitized, run, settings
+from bascule_run import EMOJI, digest, has_onednn, instruction_sets, is_sanitized, run, settings, run_ok
 
 
 def parameters_after(**changes):
@@ -53,13 +53,8 @@ class Bits(unittest.TestCase):
     @unittest.skipIf(is_sanitized(), "a sanitizer has the heap")
     def test_are_computed_without_an_allocation_by_any_library(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run("run", settings(folder, data__validation_file=f'"{EMOJI}/validation.jsonl"'))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("run", settings(folder, data__validation_file=f'"{EMOJI}/validation.jsonl"'))
             self.assertIn("libraries allocated nothing", done.stdout)
 
     def test_change_with_the_seed(self):
         self.assertNotEqual(parameters_after(training__seed="1", **SHORT), parameters_after(training__seed="2", **SHORT))
-
-
-if __name__ == "__main__":
-    unittest.main()

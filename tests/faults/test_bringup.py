@@ -136,7 +136,3 @@ class BringUp(unittest.TestCase):
             neighbour.kill()
             neighbour.wait()
         self.assertIn("another process", self.causes(done)[0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,12 +2,9 @@
 """Classes by name: from manifests and from folders into config.json, and what is refused."""
 import json
 import os
-import pathlib
 import shutil
-import tempfile
-import unittest
 
-from bascule_run import ROOT, digest, run, settings
+from bascule_run import ROOT, FolderTest, digest, run, settings
 from run_files import tensors
 
 CLASSES = ROOT / "tests" / "data" / "emoji-classes"
@@ -17,12 +14,7 @@ ROWS = [json.loads(line) for line in (CLASSES / "train.jsonl").read_text().split
 PICTURES = {row["image"]: (CLASSES / row["image"]).resolve() for row in ROWS}
 
 
-class NamedClasses(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class NamedClasses(FolderTest):
     def start(self, name, train, **changes):
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -257,7 +249,3 @@ class NamedClasses(unittest.TestCase):
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn(said, done.stderr.splitlines()[-1])
                 shutil.rmtree(self.folder / "refused")
-
-
-if __name__ == "__main__":
-    unittest.main()

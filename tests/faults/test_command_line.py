@@ -7,21 +7,15 @@ import re
 import shutil
 import subprocess
 import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, patient, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, patient, run, settings, run_ok
 from drawing import copy_pipeline, drawing
 
 PICTURE = EMOJI / "images" / "1f004.jpg"
 SETTINGS, DATA, DISK = 2, 3, 6
 
 
-class CommandLine(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class CommandLine(FolderTest):
     def test_what_cannot_be_printed_is_an_error(self):
         with open("/dev/full", "w") as full:
             for arguments in (("plan", settings(self.folder)), ("decode", "--output", self.folder / "p.safetensors", PICTURE), ("--version",), ("--help",), ("run", "--help"), ("help",)):
@@ -61,8 +55,7 @@ class CommandLine(unittest.TestCase):
 
     def test_decode_takes_three_numbers_and_leaves_the_files_alone(self):
         output = self.folder / "p.safetensors"
-        done = run("decode", "--output", output, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.25,1", PICTURE)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("decode", "--output", output, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.25,1", PICTURE)
         self.assertTrue(json.loads(done.stdout)["ok"])
         wrong_ones = ("0.5", "a,b,c", "1,2,3,4", "1,2,", ",1,2", "inf,0,0")
         for option, wrong in (*(("--mean", wrong) for wrong in wrong_ones), *(("--std", wrong) for wrong in (*wrong_ones, "1,0,1", "1,1,-1"))):
@@ -161,8 +154,7 @@ class CommandLine(unittest.TestCase):
         model = self.folder / "model"
         shutil.copytree(EMOJI / "model", model)
         for _ in range(2):
-            done = run("decode", "--model", model, "--output", model / "pixels.safetensors", PICTURE)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("decode", "--model", model, "--output", model / "pixels.safetensors", PICTURE)
         (model / "search.html").write_text("of an earlier search")
         done = run("search", model, "text", "--html", model / "search.html")
         self.assertEqual(done.returncode, DATA, done.stderr)  # no embeddings: the output was not what is wrong
@@ -180,8 +172,7 @@ class CommandLine(unittest.TestCase):
         rows = self.folder / "rows.jsonl"
         rows.write_text("".join(json.dumps({"image": name, "caption": name}) + "\n" for name in ("a.jpg", "no ending")))
         toml = settings(self.folder, data__train_file='"rows.jsonl"', data__test_file='"rows.jsonl"', training__max_steps="1", training__per_device_train_batch_size="2")
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", toml)
         os.link(self.folder / "no ending", self.folder / "linked")
         before = {name: (self.folder / name).read_bytes() for name in ("a.jpg", "no ending")}
         for command in (["plan", toml, "--svg"], ["plan", toml, "--unit"], ["search", self.folder / "run", "a text", "--html"]):
@@ -193,8 +184,7 @@ class CommandLine(unittest.TestCase):
     def test_no_output_takes_the_place_of_a_file_of_a_run_that_draws(self):
         model, output = copy_pipeline(self.folder / "model"), self.folder / "run"
         toml = drawing(self.folder, model, prompts='["a cat"]', num_images_per_prompt="1", num_inference_steps="1")
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", toml)
         self.assertTrue((output / "00000.png").exists())
         before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
         for command in (["plan", toml, "--svg"], ["plan", toml, "--unit"], ["doctor", toml, "--html"], ["list", output, "--html"]):
@@ -216,8 +206,7 @@ class CommandLine(unittest.TestCase):
         commands = re.findall(r"^  (\w+) ", run("--help").stdout.split("Subcommands:")[1], re.M)
         self.assertIn("run", commands)
         for arguments in ([], *([command] for command in commands)):
-            done = run(*arguments, "--help")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok(*arguments, "--help")
             self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, done.stdout)
         keys = run("settings")
         self.assertIn("per_device_train_batch_size", keys.stdout)
@@ -321,8 +310,7 @@ class CommandLine(unittest.TestCase):
         """As the run that left it, or as the image processor of one that no run left."""
         def pixels(model, *options):
             output = self.folder / "pixels.safetensors"
-            done = run("decode", "--model", model, "--output", output, *options, PICTURE)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("decode", "--model", model, "--output", output, *options, PICTURE)
             return output.read_bytes()
         model = self.folder / "model"
         shutil.copytree(EMOJI / "model", model)
@@ -345,8 +333,7 @@ class CommandLine(unittest.TestCase):
 
     def test_decode_takes_the_models_size(self):
         output = self.folder / "pixels.safetensors"
-        done = run("decode", "--preprocessing", "processor", "--model", EMOJI / "model", "--output", output, PICTURE)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("decode", "--preprocessing", "processor", "--model", EMOJI / "model", "--output", output, PICTURE)
         header = output.read_bytes()
         shapes = [entry["shape"] for entry in json.loads(header[8:8 + int.from_bytes(header[:8], "little")]).values() if "shape" in entry]
         self.assertEqual(shapes, [[3, 64, 64]])
@@ -410,16 +397,10 @@ class CommandLine(unittest.TestCase):
     def test_every_promised_json_is_one_document(self):
         toml = settings(self.folder, training__max_steps="2", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')
         for command in (["plan"], ["bench", "--steps", "1", "--warmup", "0"], ["run"], ["run"]):  # the second time it is finished already
-            done = run(*command, toml, "--json")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok(*command, toml, "--json")
             document = json.loads(done.stdout)
             if command == ["run"]:
                 self.assertEqual(document, json.loads((self.folder / "run" / "all_results.json").read_text()))
         for command in (["verify", ROOT / "tests" / "data" / "goldens" / "itc_add"], ["search", self.folder / "run", "a cat"]):
-            done = run(*command, "--json")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok(*command, "--json")
             json.loads(done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,32 +1,22 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Keys of the settings on the command line count as if they stood in the file: in the results, the folder, the record, and in every rank."""
 import json
-import pathlib
-import tempfile
-import unittest
 
-from bascule_run import ROOT, digest, run
+from bascule_run import ROOT, FolderTest, digest, run, run_ok
 from small_run import DATA, ROWS, small_settings, write_rows
 
 GIVEN = ["training.seed=7", "training.max_steps=2", "training.save_steps=1"]
 WRITTEN = {"training__seed": "7", "training__max_steps": "2", "training__save_steps": "1"}
 
 
-class CommandLineKeys(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name).resolve()
-
+class CommandLineKeys(FolderTest):
     def settings(self, name, **changes):
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         return small_settings(folder, training__output_dir='"run"', model__model_name_or_path=f'"{DATA}/goldens/itc_add"', **changes)
 
     def finished(self, *arguments, **options):
-        done = run(*arguments, **options)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = run_ok(*arguments, **options)
         return done
 
     def test_a_run_has_the_bits_and_the_digest_of_the_file_that_says_the_same(self):
@@ -100,7 +90,3 @@ class CommandLineKeys(unittest.TestCase):
                 done = run(command, *arguments, cwd=self.folder)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertEqual(done.stderr, f"bascule: {line}\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,16 +2,13 @@
 """A BERT learns from a text corpus: the bits depend on the settings alone, the text is tokenised once, and what is no corpus is refused."""
 import json
 import os
-import pathlib
 import random
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, patient, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, instruction_sets, patient, run, settings, run_ok
 from rank_runs import preloaded
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
@@ -35,11 +32,9 @@ def write_text(path, documents=60):
 PAIRS = {"model__head": '"pretraining"', "data__dupe_factor": "2"}
 
 
-class Corpus(unittest.TestCase):
+class Corpus(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.text = write_text(self.folder / "train.txt")
         self.model = self.folder / "model"
         self.model.mkdir()
@@ -57,8 +52,7 @@ class Corpus(unittest.TestCase):
             "training__max_steps": None, "training__num_train_epochs": "1.5", **changes})
 
     def weights(self, name="one", **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(name, **changes))
         return digest(self.folder / name / "run/model.safetensors")
 
     def test_the_first_samples_of_a_corpus_may_be_evaluated_alone(self):
@@ -159,8 +153,7 @@ class Corpus(unittest.TestCase):
         self.assertEqual(len(kept), 1)
         text_is_unreadable = {**os.environ, "LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "open", "FAILING_PATH": "train.txt", "FAILING_ERROR": "13"}
         longer = self.settings(training__num_train_epochs="1", training__lr_schedule_steps="30")
-        done = run("run", longer, env=text_is_unreadable)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", longer, env=text_is_unreadable)
         shutil.rmtree(self.folder / "one/run")
         self.assertIn("train.txt: cannot be read", run("run", longer, env=text_is_unreadable).stderr)
 
@@ -174,8 +167,7 @@ class Corpus(unittest.TestCase):
         self.assertEqual(sorted((self.folder / "one/run").iterdir()), kept)  # without the tokens of the other text
 
     def test_a_plan_writes_nothing_and_has_no_memory_for_pictures(self):
-        done = run("plan", self.settings(), "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", self.settings(), "--json")
         self.assertFalse((self.folder / "one/run").exists())
         self.assertLess(json.loads(done.stdout)["categories"]["loader"], 100_000)
 
@@ -217,7 +209,3 @@ class Corpus(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(said, done.stderr.splitlines()[-1])
                 self.assertFalse([path.name for path in (self.folder / "refused").glob("run/.tmp-*")])
-
-
-if __name__ == "__main__":
-    unittest.main()

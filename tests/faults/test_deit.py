@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A DeiT learns classes of pictures with both of its heads: its folders in and out, its bits, and the commands that ask it."""
 import json
-import pathlib
 import shutil
-import tempfile
-import unittest
 
-from bascule_run import ROOT, digest, instruction_sets, run, settings
+from bascule_run import ROOT, FolderTest, digest, instruction_sets, run, settings, run_ok
 from run_files import rewrite, tensors
 from small_deit import PLAIN, WITH_TEACHER, write_deit
 
@@ -14,12 +11,7 @@ CLASSES = ROOT / "tests" / "data" / "emoji-classes"
 TOKENS = {"deit.embeddings.cls_token", "deit.embeddings.distillation_token"}
 
 
-class DeiT(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class DeiT(FolderTest):
     def settings(self, name="one", **changes):
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -30,8 +22,7 @@ class DeiT(unittest.TestCase):
             "data__label_column": '"label"', "data__preprocessing": '"training"', "training__max_steps": "4", **changes})
 
     def trained(self, name="one", **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(name, **changes))
         return self.folder / name / "run"
 
     def weights(self, name="one", **changes):
@@ -53,14 +44,12 @@ class DeiT(unittest.TestCase):
                 self.assertEqual({name for name in names if not name.startswith("deit.")}, {f"{name}.{part}" for name in classifiers for part in ("weight", "bias")})
                 # The command says what the predictions of the run say.
                 line = json.loads((folder / "predictions.jsonl").read_text().splitlines()[0])
-                done = run("classify", folder, CLASSES / line["image"], "--json")
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("classify", folder, CLASSES / line["image"], "--json")
                 (said,) = json.loads(done.stdout)
                 for told, kept in zip(said["labels"], line["predicted"]):
                     self.assertAlmostEqual(told["probability"], kept["probability"], delta=1e-6)
                 for command in (("plan", self.settings(head)), ("bench", self.settings(head), "--steps", "2")):
-                    done = run(*command)
-                    self.assertEqual(done.returncode, 0, done.stderr)
+                    run_ok(*command)
 
     def test_a_folder_of_one_head_starts_a_run_of_the_other(self):
         start = self.trained(WITH_TEACHER, model__head=f'"{WITH_TEACHER}"')
@@ -107,12 +96,7 @@ class DeiT(unittest.TestCase):
         folder = self.trained(data__preprocessing='"processor"', data__test_file=f'"{CLASSES}/test.jsonl"')
         self.assertEqual((folder / "preprocessor_config.json").read_text(), (self.folder / "one/deit/preprocessor_config.json").read_text())
         line = json.loads((folder / "predictions.jsonl").read_text().splitlines()[0])
-        done = run("classify", folder, CLASSES / line["image"], "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("classify", folder, CLASSES / line["image"], "--json")
         (said,) = json.loads(done.stdout)
         for told, kept in zip(said["labels"], line["predicted"]):
             self.assertAlmostEqual(told["probability"], kept["probability"], delta=1e-6)
-
-
-if __name__ == "__main__":
-    unittest.main()

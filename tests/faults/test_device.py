@@ -73,7 +73,3 @@ class Device(unittest.TestCase):
     def test_is_named_by_version(self):
         bascule_run.PROGRAM = DEVICE_PROGRAM
         self.assertIn("media engine: hpu_sim", run("--version").stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,15 +5,12 @@ BASCULE_FLIPS=n: so many random bits (default 3). BASCULE_TEST_SEED repeats a ru
 """
 import json
 import os
-import pathlib
 import random
 import shutil
 import subprocess
-import tempfile
 import time
-import unittest
 
-from bascule_run import PROGRAM, run
+from bascule_run import PROGRAM, SharedFolderTest, run, run_ok
 from flipped_bits import flip, flip_in_checkpoint, tensors_of
 from run_files import tensors
 from small_run import DATA, ROWS, small_settings, write_rows
@@ -33,20 +30,17 @@ HEADS = {  # by name: the model, and what else its settings have
 RUN = {"report__hash_steps": "1", "training__max_steps": "6", "training__save_steps": "3"}
 
 
-class Diff(unittest.TestCase):
+class Diff(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         cls.a = cls.trained("a")
 
     @classmethod
     def trained(cls, name, model="itc_add", **changes):
         folder = cls.folder / name
         folder.mkdir()
-        done = run("run", small_settings(folder, model, **{**RUN, **changes}))
-        assert done.returncode == 0, done.stderr
+        run_ok("run", small_settings(folder, model, **{**RUN, **changes}))
         return folder / "run"
 
     def diff(self, b, a=None):
@@ -107,8 +101,7 @@ class Diff(unittest.TestCase):
         folder.mkdir()
         parts = {**RUN, "training__lr_schedule_steps": "6", "training__per_device_train_batch_size": "2"}
         for changes in ({"training__gradient_accumulation_steps": "2", "training__max_steps": "3"}, {"distributed__world_size": "2"}):
-            done = run("run", small_settings(folder, **{**parts, **changes}))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", small_settings(folder, **{**parts, **changes}))
         begun = self.trained("begun", training__per_device_train_batch_size="2", training__gradient_accumulation_steps="2", training__lr_schedule_steps="6")
         code, found = self.diff(folder / "run", begun)
         self.assertEqual((code, found["update"], found["kind"], found["equal_updates"]), (7, 4, "gradient", 3), found)
@@ -139,8 +132,7 @@ class Diff(unittest.TestCase):
         older = file.read_bytes().replace(b'"format":3', b'"format":1')
         file.write_bytes(older)
         (folder / "run" / "tensor_hashes.bin.1").write_text("kept earlier")
-        done = run("run", small_settings(folder, **parts))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", small_settings(folder, **parts))
         self.assertRegex(done.stderr, "\nbascule: report.hash_steps: .*format.* kept in .*tensor_hashes.bin.2\n")
         self.assertTrue((folder / "run" / "tensor_hashes.bin.2").read_bytes() == older)
         self.assertEqual((folder / "run" / "tensor_hashes.bin.1").read_text(), "kept earlier")
@@ -149,8 +141,7 @@ class Diff(unittest.TestCase):
         flip(file, -9, 1)  # so are those of which a bit has changed
         damaged = file.read_bytes()
         self.assertEqual(run("diff", self.a, folder / "run").returncode, 3)
-        done = run("run", small_settings(folder, **parts | {"training__max_steps": "7"}))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", small_settings(folder, **parts | {"training__max_steps": "7"}))
         self.assertRegex(done.stderr, "\nbascule: report.hash_steps: .* damaged.* kept in .*tensor_hashes.bin.3\n")
         self.assertTrue((folder / "run" / "tensor_hashes.bin.3").read_bytes() == damaged)
 
@@ -165,8 +156,7 @@ class Diff(unittest.TestCase):
             tensor, begin, end = draw.choice([one for one in tensors_of(weights) if one[0] in hashed])
             flip_in_checkpoint(weights.parent, weights.name, draw.randrange(begin, end) // 4 * 4 + draw.randrange(3), draw.randrange(8))
             with self.subTest(tensor=tensor):
-                done = run("run", small_settings(folder, **RUN, training__resume=f'"{folder}/from/checkpoint-3"'))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                run_ok("run", small_settings(folder, **RUN, training__resume=f'"{folder}/from/checkpoint-3"'))
                 code, found = self.diff(folder / "run")
                 self.assertEqual((code, found["update"], found["kind"], found["tensor"], found["values_that_differ"]), (7, 4, "value", tensor, 1), found)
 
@@ -190,7 +180,3 @@ class Diff(unittest.TestCase):
                 done = run("diff", self.a, b)
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (3, 1), done.stderr)
                 self.assertIn(words, done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A disk without room for the checkpoints is found before the first step; one that others fill meanwhile, when a checkpoint is written: one line,
 exit code 6, and the checkpoint before it is whole."""
-import pathlib
 import re
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import DEMO_MODEL, PROGRAM, patient, settings
+from bascule_run import DEMO_MODEL, PROGRAM, FolderTest, patient, settings
 from rank_runs import preloaded
 
 DISK = 6
@@ -24,12 +21,7 @@ exit $code
 """
 
 
-class DiskFull(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class DiskFull(FolderTest):
     def run_on(self, size, before="", environment="", **changes):
         toml = settings(self.folder, model__model_name_or_path=f'"{DEMO_MODEL}"', training__output_dir=f'"{self.folder}/disk/run"', **changes)
         script = SCRIPT.format(folder=self.folder, program=PROGRAM, toml=toml, size=size, before=before, environment=environment)
@@ -76,7 +68,3 @@ class DiskFull(unittest.TestCase):
     def test_a_file_system_that_is_mounted_read_only(self):
         done = self.run_on("45m", before=f"mount -o remount,ro {self.folder}/disk")
         self.assert_refused(done, "Read-only file system; this file system is mounted read-only: choose a folder on another one")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, patient, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, patient, run, settings, run_ok
 from doctor_runs import DATA, DATA_ERROR, MEMORY, SETTINGS_ERROR, DoctorTest, grey_16, png, png_file, rows_of, write_rows
 
 CLASSES, IMAGES = DATA / "emoji-classes", EMOJI / "images"
@@ -90,8 +90,7 @@ class Doctor(DoctorTest):
         toml = self.captions(lambda rows: rows["validation"].append({**rows["train"][0], "caption": "<b>"}))
         page = self.folder / "doctor.html"
         before = sorted(self.folder.rglob("*"))
-        whole = run("doctor", toml, "--html", page)
-        self.assertEqual(whole.returncode, 0, whole.stderr)
+        whole = run_ok("doctor", toml, "--html", page)
         self.assertEqual(sorted(self.folder.rglob("*")), sorted([*before, page]))
         self.assertNotIn("cannot fall below", whole.stdout)  # no row is like another
         text = page.read_text()
@@ -311,7 +310,3 @@ class Doctor(DoctorTest):
         done = run("doctor", self.captions(), "--profile", path)
         self.assertEqual(done.returncode, DATA_ERROR)
         self.assertIn("has no figures of matrix products", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

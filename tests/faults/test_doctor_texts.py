@@ -2,7 +2,6 @@
 """`bascule doctor`: finds every fault that is planted in texts, their labels and tags, targets, corpora and prompts."""
 import json
 import shutil
-import unittest
 
 from bascule_run import run, settings
 from doctor_runs import DATA, DATA_ERROR, MEMORY, DoctorTest, rows_of, write_rows
@@ -170,7 +169,3 @@ class DoctorOfTexts(DoctorTest):
         self.assertEqual(document["training"]["memory_bytes"], 1 << 20)
         self.assertIn("the machine of the profile allows", document["findings"][0]["what"])
         self.assertEqual(self.doctor(toml, "machine.memory_limit_gib=0.001", code=MEMORY)["training"]["memory_bytes"], int(0.001 * 2**30))
-
-
-if __name__ == "__main__":
-    unittest.main()

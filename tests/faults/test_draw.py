@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, instruction_sets, is_sanitized, patient, run, settings
+from bascule_run import EMOJI, PROGRAM, FolderTest, instruction_sets, is_sanitized, patient, run, settings, run_ok
 from drawing import PIPELINES, change, copy_pipeline, damage, digests, drawing, pictures, pixels, rows
 from small_run import small_settings
 
@@ -35,15 +35,9 @@ def texts_of(png):
     return found, header
 
 
-class Drawing(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class Drawing(FolderTest):
     def run_well(self, *arguments, **options):
-        done = run(*arguments, **options)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok(*arguments, **options)
         return done
 
     def assert_refused(self, code, *words, arguments=None, **keys):
@@ -489,7 +483,6 @@ class Refused(Drawing):
         self.assert_refused(DATA, "nowhere", model=self.folder / "nowhere")
         for command in ("search", "classify", "fill", "generate"):
             with self.subTest(command=command):
-                toml = drawing(self.folder)
                 arguments = {"search": (V1, "x"), "classify": (V1, EMOJI), "fill": (V1, "[MASK]"), "generate": (V1, "x")}[command]
                 done = run(command, *arguments)
                 self.assertIn(done.returncode, (SETTINGS, DATA), done.stderr)
@@ -518,7 +511,3 @@ class Refused(Drawing):
                 self.assertEqual(len(rows(folder / "run")), 4)
                 subprocess.run(["sh", "-c", f'"$0" "$@" {shell}', str(PROGRAM), "draw", str(V1), "x", "--steps", "1", "-o", str(folder / "x.png")], capture_output=True, timeout=patient(60), check=False)
                 self.assertTrue((folder / "x.png").read_bytes().endswith(b"IEND\xaeB`\x82"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -13,9 +13,8 @@ import signal
 import subprocess
 import tempfile
 import time
-import unittest
 
-from bascule_run import PROGRAM, patient, run, wait_for
+from bascule_run import PROGRAM, FolderTest, patient, run, wait_for
 from drawing import PIPELINES, digests, drawing, pictures, rows, wait_for_lines
 from flipped_bits import flip
 from rank_runs import preloaded
@@ -61,7 +60,7 @@ def pictures_changed(folder, old):
     return sum(1 for name, digest in now.items() if old.get(name) != digest)
 
 
-class Broken(unittest.TestCase):
+class Broken(FolderTest):
     @classmethod
     def setUpClass(cls):
         temporary = tempfile.TemporaryDirectory()
@@ -73,11 +72,6 @@ class Broken(unittest.TestCase):
         assert done.returncode == 0, done.stderr
         cls.whole = left(folder)
         assert len(cls.whole[0]) == 24
-
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
 
     def judge_broken(self):
         """Every picture that has a line is whole, and the one of an unbroken run."""
@@ -416,7 +410,3 @@ class Damaged(Broken):
         self.assertEqual(run("run", long_drawing(self.folder)).returncode, 0)
         self.assertEqual(run("run", long_drawing(self.folder, num_images_per_prompt="2", resume='"never"')).returncode, 0)
         self.assertEqual(sorted(pictures(self.folder / "run")), sorted(row["file"] for row in rows(self.folder / "run")))
-
-
-if __name__ == "__main__":
-    unittest.main()

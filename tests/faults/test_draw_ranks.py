@@ -13,10 +13,9 @@ import signal
 import subprocess
 import tempfile
 import time
-import unittest
 
-from bascule_run import PROGRAM, patient, run
-from drawing import PIPELINES, copy_pipeline, damage, drawing, pictures, rows, timeless, wait_for_lines
+from bascule_run import PROGRAM, FolderTest, patient, run
+from drawing import copy_pipeline, damage, drawing, pictures, rows, timeless, wait_for_lines
 from rank_runs import KILLS, SEED, preloaded, processes_of, ranks_and_launcher
 
 SETTINGS, DATA, RANK, DISK = 2, 3, 5, 6
@@ -43,7 +42,7 @@ def start(toml, **options):
     return subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options)
 
 
-class Ranks(unittest.TestCase):
+class Ranks(FolderTest):
     @classmethod
     def setUpClass(cls):
         temporary = tempfile.TemporaryDirectory()
@@ -55,11 +54,6 @@ class Ranks(unittest.TestCase):
         assert done.returncode == 0, done.stderr
         assert "Contracts\n" in done.stdout, done.stdout
         cls.whole = left(folder)
-
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
 
     def judge(self, done):
         """All as one process leaves it; the number of pictures that were found aside."""
@@ -182,7 +176,3 @@ class Ranks(unittest.TestCase):
                 self.assertEqual(len([line for line in done.stderr.splitlines() if "cannot be written: No space left on device" in line]), 1, done.stderr)
                 self.judge(run("run", ranks_drawing(self.folder, 2)))
                 self.expect_nothing_left(toml)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import unittest
 
-from bascule_run import run
+from bascule_run import FolderTest, run, run_ok
 from drawing import change, copy_pipeline, drawing, rows, timeless
 from small_run import small_settings
 
@@ -24,8 +24,7 @@ class Recorded(unittest.TestCase):
         self.draw()
 
     def draw(self, tables=""):
-        done = run("run", drawing(self.folder, model="model", output_dir='"run"', prompts_file='"prompts.txt"', batch_size="3", tables=tables))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", drawing(self.folder, model="model", output_dir='"run"', prompts_file='"prompts.txt"', batch_size="3", tables=tables))
 
     def check(self, *expected, arguments=("--check",)):
         done = run("reproduce", self.folder / "run", "--json", *arguments)
@@ -44,8 +43,7 @@ class Recorded(unittest.TestCase):
                 if tables:
                     shutil.rmtree(self.folder / "run")
                     self.draw(tables)
-                done = run("reproduce", "first/run", "--output", f"again-{number}", "--json", cwd=self.folder.parent)
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("reproduce", "first/run", "--output", f"again-{number}", "--json", cwd=self.folder.parent)
                 document = json.loads(done.stdout)
                 self.assertEqual((document["equal_bits"], document["equal_pictures"], document["promise"]), (True, 4, "bits"))
                 again = self.folder.parent / f"again-{number}"
@@ -89,16 +87,10 @@ class Recorded(unittest.TestCase):
         self.check("images.jsonl: its content differs")
 
 
-class Diff(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class Diff(FolderTest):
     def draw(self, name, **keys):
         (self.folder / name).mkdir()
-        done = run("run", drawing(self.folder / name, **keys))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", drawing(self.folder / name, **keys))
         return self.folder / name / "run"
 
     def diff(self, a, b, code, expected):
@@ -126,13 +118,8 @@ class Diff(unittest.TestCase):
 
     def test_runs_of_two_kinds_are_refused(self):
         a = self.draw("a")
-        done = run("run", small_settings(self.folder, training__max_steps="1", report__hash_steps="1"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", small_settings(self.folder, training__max_steps="1", report__hash_steps="1"))
         for one, other in ((a, self.folder / "run"), (self.folder / "run", a)):
             done = run("diff", one, other)
             self.assertEqual(done.returncode, DATA)
             self.assertIn("has no pictures, but", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

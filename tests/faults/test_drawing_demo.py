@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from bascule_run import PROGRAM, ROOT, patient, run
+from bascule_run import PROGRAM, ROOT, FolderTest, patient, run_ok
 from drawing import pictures
 from small_run import small_settings
 
@@ -28,12 +28,7 @@ def search(program, trained, drawn):
     return subprocess.run([sys.executable, ROOT / "tools/search_drawn.py", program, trained, drawn], capture_output=True, text=True, timeout=patient(300))
 
 
-class Found(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class Found(FolderTest):
     def found(self, number, *better):
         """What is printed of pictures 0, 1, ... of prompts p0, p1, ..., where (picture, prompt) of better have the best score."""
         rows = [json.dumps({"file": f"{i:02}.png", "prompt": f"p{i}"}) + "\n" for i in range(number)]
@@ -70,18 +65,12 @@ class Demo(unittest.TestCase):
             (folder / "prompts.txt").write_text("\n".join(prompts[:10]) + "\n")
             text = re.sub(r'prompts_file = "[^"]*"', f'prompts_file = "{folder}/prompts.txt"', text).replace("num_inference_steps = 20", "num_inference_steps = 3")
             (folder / "draw.toml").write_text(text)
-            done = run("run", folder / "draw.toml")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", folder / "draw.toml")
             drawn = pictures(folder / "drawn")
             self.assertEqual((len(drawn), len(set(drawn.values()))), (10, 10))
 
             rows = f'"{ROOT}/tests/data/run_goldens/rows.jsonl"'
-            done = run("run", small_settings(folder, data__test_file=rows, training__do_predict="true", training__max_steps="1"))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", small_settings(folder, data__test_file=rows, training__do_predict="true", training__max_steps="1"))
             found = search(PROGRAM, folder / "run", folder / "drawn")
             self.assertRegex(found.stdout, r"bascule search finds the right caption among 10 for \d+ of 10 drawn pictures, \d+ % \(chance 10 %\)", found.stderr)
             self.assertIn("there is no such folder", search(PROGRAM, folder / "absent", folder / "drawn").stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

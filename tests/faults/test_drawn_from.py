@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A drawing run that goes on draws the missing pictures from what the others were drawn from: weights, configurations, tokenizer and noise are told by their content."""
 import json
-import pathlib
 import shutil
 import struct
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import PROGRAM, instruction_sets, run
+from bascule_run import PROGRAM, FolderTest, instruction_sets, run, run_ok
 from drawing import change, copy_pipeline, damage, digests, drawing, pictures, rows, wait_for_lines
 
 DATA = 3
@@ -22,11 +19,9 @@ def write_latents(path, seed):
     path.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack(f"<{len(values)}f", *values))
 
 
-class DrawnFrom(unittest.TestCase):
+class DrawnFrom(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.model = copy_pipeline(self.folder / "m")
         self.noise = self.folder / "noise.safetensors"
         write_latents(self.noise, 1)
@@ -101,8 +96,7 @@ class DrawnFrom(unittest.TestCase):
         config.write_text(json.dumps(dict(reversed(json.loads(config.read_text()).items())), indent=3))
         for isa in instruction_sets():
             with self.subTest(isa=isa):
-                done = run("run", self.drawing(batch_size="3", tables=f'[machine]\nisa = "{isa}"\nthreads = 1\n'))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                run_ok("run", self.drawing(batch_size="3", tables=f'[machine]\nisa = "{isa}"\nthreads = 1\n'))
                 self.assertEqual(digests(rows(self.folder / "run")), whole)
                 (self.folder / "run" / "00003.png").unlink()
 
@@ -112,7 +106,3 @@ class DrawnFrom(unittest.TestCase):
         self.assertEqual(run("run", self.drawing()).returncode, 0)
         self.assertEqual(digests(rows(self.folder / "run")), whole)
         self.assertEqual(len(json.loads((self.folder / "run" / "bascule.json").read_text())["drawn_from"]), 7)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,15 +3,12 @@
 import array
 import json
 import os
-import pathlib
 import random
 import resource
 import shutil
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import PROGRAM, run, settings
+from bascule_run import PROGRAM, SharedFolderTest, run, settings
 from relatives import DATA, SETTINGS, write_relatives
 from run_files import rewrite, tensors
 
@@ -32,11 +29,10 @@ def write_modules(folder, *modules, body=""):
     (folder / body / CALL).write_text(json.dumps({"max_seq_length": 16, "do_lower_case": False}))
 
 
-class Embed(unittest.TestCase):
+class Embed(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         write_relatives(cls.folder)
         for kind in ("bert", "roberta", "distilbert"):
             # An update of nothing: weights with the body's prefix, and a head that is not used.
@@ -48,10 +44,6 @@ class Embed(unittest.TestCase):
         cls.lines = [row[key] for row in map(json.loads, (KEYWORDS / "train.jsonl").read_text().splitlines()[:150]) for key in ("text", "summary")]
         cls.lines[5] = ""
         cls.lines[9] = " ".join(cls.lines[:9])
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def copy(self, kind="bert", into=""):
         """A model's files in a folder of this test."""
@@ -217,7 +209,3 @@ class Embed(unittest.TestCase):
     def test_a_model_that_makes_no_vectors_is_refused(self):
         refused = self.embed(DATA / "emoji-captions" / "tiny_model", "cat", code=3).stderr
         self.assertIn("bascule embed does not work with a bridgetower model: it needs a BertModel", refused.replace("; it", ": it"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`bascule stop`: a run whose training ends early is finished, with the bits of a run that was planned to end there on the same schedule."""
 import fcntl
@@ -8,9 +7,8 @@ import pathlib
 import signal
 import subprocess
 import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, has_mpi, patient, run, settings, wait_for
+from bascule_run import EMOJI, PROGRAM, FolderTest, digest, has_mpi, patient, run, settings, wait_for, run_ok
 from test_killed_families import HEADS, outcome
 
 PLANNED = 100000
@@ -19,12 +17,7 @@ BRIDGETOWER = {"data__validation_file": VALIDATION, "data__max_eval_samples": "8
 REQUEST = ".bascule-stop"
 
 
-class EndEarly(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name).resolve()
-
+class EndEarly(FolderTest):
     def planned(self, **changes):
         """Settings of a run that is too long for a test."""
         return settings(self.folder, **{**changes, "training__max_steps": str(PLANNED), "training__save_steps": "1000000", "training__logging_steps": "1", "training__lr_scheduler_type": '"linear"'})
@@ -38,8 +31,7 @@ class EndEarly(unittest.TestCase):
     def ended(self, toml, *keys):
         """Stops a run at work and returns its last update."""
         process = self.started(toml, *keys)
-        done = run("stop", self.folder / "run")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("stop", self.folder / "run")
         self.assertEqual(done.stdout, f"{self.folder}/run: training ends after the update under way, or where the run is evaluating or saving, after the next; it then evaluates, saves and finishes\n")
         output, error = process.communicate(timeout=patient(120))
         self.assertEqual(process.returncode, 0, error)
@@ -56,8 +48,7 @@ class EndEarly(unittest.TestCase):
 
     def expect_bits_of_planned_end(self, toml, last, *keys):
         keys = [f"training.max_steps={last}", f"training.lr_schedule_steps={PLANNED}", f"training.output_dir={self.folder}/short", *keys]
-        done = run("run", toml, *keys)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", toml, *keys)
         self.assertEqual(outcome(self.folder / "run"), outcome(self.folder / "short"))
         checkpoints = [digest(self.folder / name / f"checkpoint-{last}" / "training_state.safetensors") for name in ("run", "short")]
         self.assertEqual(*checkpoints)
@@ -76,11 +67,9 @@ class EndEarly(unittest.TestCase):
         keys = ["distributed.world_size=2"] if has_mpi() else []
         last = self.ended(toml, *keys)
         self.expect_bits_of_planned_end(toml, last, *keys)
-        again = run("run", toml, *keys)
-        self.assertEqual(again.returncode, 0, again.stderr)
+        again = run_ok("run", toml, *keys)
         self.assertIn(f"already finished after {last} update", again.stderr)
-        done = run("reproduce", self.folder / "run", "--output", self.folder / "again")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = run_ok("reproduce", self.folder / "run", "--output", self.folder / "again")
         self.assertIn("equal bits: ", done.stdout)
         listed = json.loads(run("list", self.folder / "run", "--json").stdout)["runs"][0]
         self.assertEqual((listed["state"], listed["step"], listed["steps"]), ("finished", last, PLANNED))
@@ -93,8 +82,7 @@ class EndEarly(unittest.TestCase):
         self.assertEqual(run("stop", self.folder / "run").returncode, 0)
         process.kill()
         process.communicate(timeout=patient(60))
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml)
         self.assertIn("a request of `bascule stop` is pending", done.stderr)
         self.assertIn("stopped early after update 1: ", done.stderr)
 
@@ -106,14 +94,12 @@ class EndEarly(unittest.TestCase):
         self.assertEqual(process.returncode, 143)
         saved, = [int(path.name.split("-")[1]) for path in (self.folder / "run").glob("checkpoint-*")]
         (self.folder / "run" / REQUEST).touch()  # as if the run had been killed before it looked
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml)
         self.assertIn(f"stopped early after update {saved + 1}: ", done.stderr)
         self.assertIn(f"a request of `bascule stop` is pending: training ends with the next update; to train on, remove {self.folder}/run/{REQUEST} before the start\n", done.stderr)
         # Another evaluation trains nothing.
         before = digest(self.folder / "run" / "model.safetensors")
-        done = run("run", toml, f"data.test_file={EMOJI}/validation.jsonl")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml, f"data.test_file={EMOJI}/validation.jsonl")
         self.assertIn("evaluating it again", done.stderr)
         self.assertEqual(digest(self.folder / "run" / "model.safetensors"), before)
         marker = json.loads((self.folder / "run" / "bascule.json").read_text())
@@ -139,8 +125,7 @@ class EndEarly(unittest.TestCase):
         self.assertEqual(run("stop", self.folder / "run").returncode, 0)
         _, error = process.communicate(timeout=patient(120))
         self.assertEqual(process.returncode, 0, error)
-        done = run("reproduce", self.folder / "run", "--output", self.folder / "again")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = run_ok("reproduce", self.folder / "run", "--output", self.folder / "again")
         self.assertIn("equal bits: ", done.stdout)
         self.assertEqual(outcome(self.folder / "run"), outcome(self.folder / "again"))
 
@@ -148,16 +133,13 @@ class EndEarly(unittest.TestCase):
         toml = settings(self.folder, training__max_steps="4", training__save_steps="4", training__logging_steps="1")
         (self.folder / "run").mkdir()
         (self.folder / "run" / REQUEST).touch()
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml)
         self.assertIn("stopped early after update 1: ", done.stderr)
         self.assertIn("so write `training.max_steps = 1` and `training.lr_schedule_steps = 4`", (self.folder / "run" / "README.md").read_text())
         again = run("run", toml)
         self.assertIn("already finished after 1 update;", again.stderr)
-        done = run("run", toml, "training.resume=run/checkpoint-1", "training.output_dir=other", cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        done = run("run", toml, "training.max_steps=3", "training.lr_schedule_steps=4")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", toml, "training.resume=run/checkpoint-1", "training.output_dir=other", cwd=self.folder)
+        run_ok("run", toml, "training.max_steps=3", "training.lr_schedule_steps=4")
         for name, last in (("other", 4), ("run", 3)):
             marker = json.loads((self.folder / name / "bascule.json").read_text())
             self.assertEqual((marker["finished"], marker["global_step"]), (True, last))
@@ -188,7 +170,3 @@ class EndEarly(unittest.TestCase):
             marker.write_text(json.dumps({"format": 1, "finished": False, "settings_digest": "", "settings": text}))
             self.refused(self.folder / "run", word)
         self.assertFalse((self.folder / "run" / REQUEST).exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,10 +6,8 @@ import pathlib
 import re
 import shutil
 import struct
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, run, settings
+from bascule_run import EMOJI, FolderTest, SharedFolderTest, run, run_ok, settings
 
 DATA = 3  # exit code
 BATCH = 7
@@ -69,11 +67,9 @@ def contrastive_loss(text, images, cross, scale):
     return (cross_entropy(text, images) + cross_entropy(text, cross) + cross_entropy(images, cross)) / 3
 
 
-class Evaluation(unittest.TestCase):
+class Evaluation(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         (self.folder / "p").mkdir()
         for number, picture in enumerate(sorted((EMOJI / "images").glob("*.jpg"))[:20]):
             shutil.copy(picture, self.folder / f"p/{number}.jpg")
@@ -174,21 +170,16 @@ class Evaluation(unittest.TestCase):
         self.assertRegex(done.stderr, "rows.jsonl:1: .*/0.jpg: the JPEG file is truncated; no row of this file has a readable picture")
 
 
-class Resume(unittest.TestCase):
+class Resume(SharedFolderTest):
     """From checkpoint 3 of 10 updates that are logged by fours: in the middle of an interval."""
     STEPS = {"training__max_steps": "10", "training__logging_steps": "4", "training__save_steps": "3",
              "training__save_total_limit": "0", "training__throughput_warmup_steps": "1", "machine__step_seconds": "0.02"}
 
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         (cls.folder / "whole").mkdir()
         cls.done = run("run", settings(cls.folder / "whole", **cls.STEPS))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def resumed(self, name, change_state=None):
         source, target = self.folder / "whole/run/checkpoint-3", self.folder / name / "run/checkpoint-3"
@@ -197,8 +188,7 @@ class Resume(unittest.TestCase):
             state = json.loads((target / "bascule_state.json").read_text())
             change_state(state)
             (target / "bascule_state.json").write_text(json.dumps(state))
-        done = run("run", settings(self.folder / name, **self.STEPS))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings(self.folder / name, **self.STEPS))
         self.assertIn("from checkpoint-3", done.stderr)
         return done
 
@@ -265,7 +255,3 @@ class Resume(unittest.TestCase):
         self.assertLessEqual(results["trained_parameters"], results["parameters"])
         self.assertLessEqual(results["parameters"], of_model)
         self.assertGreater(results["parameters"], of_model // 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

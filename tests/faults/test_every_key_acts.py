@@ -4,16 +4,13 @@
 KEYS has a line for each key, and a key that is not in it fails: say there what it changes.
 """
 import json
-import pathlib
 import re
 import shutil
 import struct
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, has_onednn, patient, run
-from drawing import PIPELINES, drawing, rows
+from bascule_run import EMOJI, PROGRAM, ROOT, SharedFolderTest, has_onednn, patient, run_ok
+from drawing import drawing, rows
 from small_run import DATA, ROWS, TOKENIZER, copy_model, outcome, write_rows
 from test_serve import SERVING_KEYS
 
@@ -261,12 +258,10 @@ def start(program):
     return lambda *words: subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, timeout=patient(600), check=False)
 
 
-class EveryKey(unittest.TestCase):
+class EveryKey(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         cls.known, cls.runs = {}, 0
         copy_model("itc_add", cls.folder / "model", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
         other = copy_model("itc_add", cls.folder / "other_model", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1) / "model.safetensors"
@@ -359,8 +354,7 @@ class EveryKey(unittest.TestCase):
             folder = self.folder / f"drawn{number}"
             folder.mkdir()
             keys = {key: value.replace("{f}", str(self.folder)).replace("{n}", str(folder)) if value else value for key, value in keys.items()}
-            done = run("run", drawing(folder, num_images_per_prompt=keys.pop("num_images_per_prompt", "1"), **keys))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", drawing(folder, num_images_per_prompt=keys.pop("num_images_per_prompt", "1"), **keys))
             return [row["digest"] for row in rows(folder / ("elsewhere" if "output_dir" in keys else "run"))]
 
         for number, (name, (changes, base, value)) in enumerate(DRAWING_KEYS.items()):
@@ -372,7 +366,3 @@ class EveryKey(unittest.TestCase):
     def test_is_in_this_table(self):
         known = [*KEYS, *(f"training.groups.{name}" for name in GROUP_KEYS), *(f"draw.{name}" for name in DRAWING_KEYS), *(f"serve.{name}" for name in SERVING_KEYS)]
         self.assertEqual(sorted(documented_keys()), sorted(known), "say in KEYS what the key changes")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,28 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A finished run whose model is gone is not called finished: what is missing is named, and where the same weights are kept."""
 import json
-import pathlib
 import shutil
-import tempfile
-import unittest
 
-from bascule_run import run
+from bascule_run import FolderTest, run, run_ok
 from small_run import DATA, small_settings
 
 IN_DATA = 3
 
 
-class FinishedModelGone(unittest.TestCase):
+class FinishedModelGone(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.output = self.folder / "run"
 
     def finished(self, **changes):
         toml = small_settings(self.folder, **changes)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", toml)
         return toml
 
     def refused(self, toml, *words):
@@ -34,8 +28,7 @@ class FinishedModelGone(unittest.TestCase):
         self.assertEqual(sorted(self.output.rglob("*")), before)
 
     def is_finished(self, toml):
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml)
         self.assertIn("already finished", done.stderr)
 
     def test_result_files_that_are_gone_are_named_and_come_back(self):
@@ -90,7 +83,3 @@ class FinishedModelGone(unittest.TestCase):
             self.refused(toml, str(model.parent), "restore them, or choose another output_dir to train again")
             model.write_bytes(content)
         self.is_finished(toml)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,12 +4,9 @@ import errno
 import hashlib
 import json
 import os
-import pathlib
 import shutil
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, run, settings
+from bascule_run import EMOJI, FolderTest, run, settings, run_ok
 from rank_runs import preloaded
 
 SETTINGS, DATA, DISK = 2, 3, 6
@@ -94,11 +91,9 @@ FOREIGN = (hugging_face_run, checkpoints_alone, empty_checkpoints, lightning, ha
            a_file, read_only)
 
 
-class ForeignFolders(unittest.TestCase):
+class ForeignFolders(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.output = self.folder / "data" / "run"
         self.output.parent.mkdir()
 
@@ -163,8 +158,7 @@ class ForeignFolders(unittest.TestCase):
         self.assertEqual(run("run", self.settings()).returncode, 0)
         write(self.output / "notes.txt")
         (self.output / "bascule.json").unlink()
-        done = run("run", self.settings(training__save_total_limit="1"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(training__save_total_limit="1"))
         for path in (*kept.values(), self.output / "notes.txt"):
             self.assertEqual(path.read_text(), "somebody's")
 
@@ -176,7 +170,3 @@ class ForeignFolders(unittest.TestCase):
                                              "FAILING_PATH": ".tmp-bascule-bascule.json", "FAILING_ERROR": str(errno.ENOSPC)})
                 self.assertEqual(done.returncode, DISK, done.stderr)
                 self.assertEqual(os.listdir(self.output), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,14 +2,12 @@
 """Texts that a T5 writes: in evaluations and by `bascule generate`, their bits, their files, and what is refused."""
 import html
 import json
-import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
 
-from bascule_run import PROGRAM, ROOT, has_mpi, instruction_sets, run, settings
+from bascule_run import PROGRAM, ROOT, SharedFolderTest, has_mpi, instruction_sets, run, run_ok, settings
 
 UNIGRAM = ROOT / "tests" / "data" / "tokenizer" / "unigram"
 KEYWORDS = ROOT / "tests" / "data" / "emoji-keywords"
@@ -37,19 +35,13 @@ def make_settings(folder, model, **changes):
         "training__save_steps": "20", "training__predict_with_generate": "true", **changes})
 
 
-class Generate(unittest.TestCase):
+class Generate(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         cls.model = make_model(cls.folder / "model")
-        done = run("run", make_settings(cls.folder / "base", cls.model, training__max_steps="250", training__save_steps="250"))
-        assert done.returncode == 0, done.stderr
+        run_ok("run", make_settings(cls.folder / "base", cls.model, training__max_steps="250", training__save_steps="250"))
         cls.run_folder = cls.folder / "base" / "run"
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def predictions(self, folder=None):
         return [json.loads(line) for line in ((folder or self.run_folder) / "predictions.jsonl").read_text().split("\n") if line]
@@ -161,8 +153,7 @@ class Generate(unittest.TestCase):
         self.generate("cat", "--precision", "half", code=2)
 
     def test_a_text_that_is_too_long_is_cut_and_said(self):
-        done = run("generate", self.run_folder, "cat " * 100)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("generate", self.run_folder, "cat " * 100)
         self.assertRegex(done.stderr, r"text 1 has \d+ tokens and is cut to 32")
         self.assertEqual(done.stdout, self.generate("cat " * 100, "--max-source-length", 32))
         cut, whole = (json.loads(self.generate("cat " * 100, "--num-beams", 2, "--max-source-length", length, "--json"))["texts"][0]["score"] for length in (32, 200))
@@ -294,8 +285,7 @@ class Generate(unittest.TestCase):
     def test_the_record_holds_the_texts(self):
         self.texts_of("recorded")
         folder = self.folder / "recorded" / "run"
-        done = run("reproduce", folder)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = run_ok("reproduce", folder)
         self.assertIn("equal bits: 2 evaluations are as recorded", done.stdout)
         lines = (folder / "predictions.jsonl").read_text()
         (folder / "predictions.jsonl").write_text(lines.replace('"generated": "', '"generated": "x', 1))
@@ -364,8 +354,7 @@ class Generate(unittest.TestCase):
         epochs = make_settings(self.folder / "bench", self.model, training__max_steps=None, training__num_train_epochs="2", training__save_steps=None, training__save_strategy='"epoch"',
                                training__eval_strategy='"epoch"', training__load_best_model_at_end="true")
         for arguments in (["--use", "generate", "--batch", "4,8"], ["--max-source-length", "8,16"], ["--use", "evaluate", "--max-target-length", "8"]):
-            done = run("bench", epochs, "--steps", "1", *arguments)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("bench", epochs, "--steps", "1", *arguments)
 
     def test_what_needs_too_much_memory_is_refused_with_what_fits(self):
         line = self.generate("cat", "--num-beams", 1000, "--max-length", 1000000, code=4)
@@ -376,7 +365,3 @@ class Generate(unittest.TestCase):
         self.assertIn(f"; --max-new-tokens {int(fitting[1]) - 1} or ", new_tokens)  # the word that the command has
         line = self.generate("-", "--batch", 4096, "--num-beams", 2000, "--max-length", 1000000, "--max-source-length", 65536, code=4, stdin=b"cat\n")
         self.assertRegex(line, r"; --num-beams 1, --batch 1 and --max-length \d+ would fit together$")
-
-
-if __name__ == "__main__":
-    unittest.main()

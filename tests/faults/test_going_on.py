@@ -3,10 +3,8 @@
 import json
 import pathlib
 import shutil
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, TINY_MODEL, digest, run, settings
+from bascule_run import EMOJI, TINY_MODEL, FolderTest, digest, run, settings, run_ok
 from flipped_bits import flip
 
 
@@ -26,20 +24,14 @@ def add_tensor(path, name):
     path.write_bytes(len(text).to_bytes(8, "little") + text + data + b"\0" * 8)
 
 
-class GoingOn(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class GoingOn(FolderTest):
     def settings(self, name="a", **changes):
         (self.folder / name).mkdir(exist_ok=True)
         return settings(self.folder / name, **{"training__max_steps": "4", "training__save_steps": "2", "training__logging_steps": "1",
                                                "training__per_device_train_batch_size": "4", **changes})
 
     def run_to_the_end(self, toml):
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml)
         return done.stderr
 
     def model(self, name="a"):
@@ -294,7 +286,3 @@ class GoingOn(unittest.TestCase):
                 self.run_to_the_end(self.settings(training__do_predict="true", **asked))
                 self.assertTrue(results.exists())
                 self.assertIn("already finished", self.run_to_the_end(self.settings(training__do_predict="true", **asked)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,7 +9,7 @@ import re
 import tempfile
 import unittest
 
-from bascule_run import ROOT, run, settings
+from bascule_run import ROOT, run, settings, run_ok
 from run_files import tensors
 
 DATA = ROOT / "tests" / "data"
@@ -34,8 +34,7 @@ class Groups(unittest.TestCase):
         return done.stderr
 
     def plan(self, groups, **changes):
-        done = run("plan", "--json", self.settings(groups, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", "--json", self.settings(groups, **changes))
         return json.loads(done.stdout)
 
     def test_freezing_by_pattern_saves_the_memory_that_freezing_by_part_does(self):
@@ -72,10 +71,5 @@ class Groups(unittest.TestCase):
         self.assertIn("training.groups", done.stderr)
         self.assertIn("learning_rate_multiplier = 2.0", done.stderr)
         self.assertIn("learning_rate_multiplier = 3.0", done.stderr)
-        done = run("run", self.settings(groups, training__max_steps="4"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(groups, training__max_steps="4"))
         self.assertIn("from checkpoint-2", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

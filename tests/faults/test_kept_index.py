@@ -2,25 +2,19 @@
 """The kept index of a large manifest: whatever is done to its file, a run trains on what the manifest says, or says why not."""
 import json
 import os
-import pathlib
-import signal
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, SharedFolderTest, digest, run, run_ok, settings
 
 ROWS = 100_000  # the fewest that are kept
 LONG = "a smiling face with hearts"
 DAMAGED = "?.!,;:?.!,;:?.!,;:?.!,;:?."  # as many bytes, more tokens
 
 
-class KeptIndex(unittest.TestCase):
+class KeptIndex(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         cls.environment = {**os.environ, "XDG_CACHE_HOME": str(cls.folder / "cache")}
         pictures = sorted((EMOJI / "images").glob("*.jpg"))[:50]
         with open(cls.folder / "rows.jsonl", "w") as file:
@@ -38,9 +32,7 @@ class KeptIndex(unittest.TestCase):
 
     @classmethod
     def trained(cls, name):
-        done = run("run", cls.settings(name), env=cls.environment)
-        assert done.returncode == 0, done.stderr
-        cls.said = done.stderr
+        cls.said = run_ok("run", cls.settings(name), env=cls.environment).stderr
         return digest(cls.folder / name / "run/model.safetensors")
 
     def forget_lengths(self):
@@ -86,7 +78,3 @@ class KeptIndex(unittest.TestCase):
             with open(self.index, "r+b") as file:
                 file.write(b"\xff" * len(self.good))
         self.changed_during_a_run("overwritten", overwrite)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, digest, run, settings, run_ok
 
 FILES = ("model.safetensors", "embeddings.safetensors")
 
@@ -51,8 +51,7 @@ class KilledRuns(unittest.TestCase):
                 time.sleep(draw.uniform(0.0, self.seconds))
                 process.kill()
                 process.communicate()
-                done = run("run", toml)
-                self.assertEqual(done.returncode, 0, done.stderr)
+                run_ok("run", toml)
                 self.assertEqual(self.whole, [digest(pathlib.Path(folder) / "run" / name) for name in FILES])
                 leftovers = [p.name for p in (pathlib.Path(folder) / "run").iterdir() if p.name.startswith(".tmp-")]
                 self.assertEqual(leftovers, [])
@@ -90,8 +89,7 @@ class KilledRuns(unittest.TestCase):
                 self.assertIn("run the same command again to resume", rest)
                 self.assertEqual(run("run", toml).returncode, 0)
                 self.assertEqual(self.whole, [digest(pathlib.Path(folder) / "run" / name) for name in FILES])
-                again = run("run", toml)
-                self.assertEqual(again.returncode, 0)
+                again = run_ok("run", toml)
                 self.assertIn("already finished", again.stderr)
 
     def test_a_split_that_was_not_read_before_may_be_added(self):
@@ -104,10 +102,5 @@ class KilledRuns(unittest.TestCase):
                     break
             process.communicate()
             self.assertEqual(process.returncode, 143)
-            done = run("run", settings(folder, training__max_steps="40", data__validation_file=validation))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", settings(folder, training__max_steps="40", data__validation_file=validation))
             self.assertTrue((pathlib.Path(folder) / "run" / "validation_results.json").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -110,7 +110,3 @@ class KilledFamilies(unittest.TestCase):
                             kills += 1
                     self.assertEqual(process.returncode, 0)
                     self.assertEqual(outcome(folder / "run"), whole)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LAMB in whole runs: the same bits for any threads, ranks and strategies, after a resume too, and what it says without weight decay."""
 import math
-import unittest
 
 from bascule_run import instruction_sets
 from optimizer_runs import OptimizerRuns
@@ -51,7 +50,3 @@ class Lamb(OptimizerRuns):
             for a, b in zip(values, lamb[name]):
                 self.assertAlmostEqual(a, b, delta=2e-6, msg=name)
         self.assertNotIn("LAMB", self.trained("decayed")[1])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,24 +5,20 @@ Runs only with BASCULE_LARGE=<rows>, say 5000000 (1.5 GB of temporary files, a m
 """
 import json
 import os
-import pathlib
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, run, settings
+from bascule_run import EMOJI, PROGRAM, FolderTest, settings, run_ok
 
 ROWS = int(os.environ.get("BASCULE_LARGE", "0"))
 
 
 @unittest.skipUnless(ROWS >= 100_000, "set BASCULE_LARGE=5000000")
-class LargeData(unittest.TestCase):
+class LargeData(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder / "cache")}
 
     def write_manifest(self):
@@ -39,8 +35,7 @@ class LargeData(unittest.TestCase):
 
     def timed(self, command, toml):
         began = time.monotonic()
-        done = run(command, toml, env=self.environment)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok(command, toml, env=self.environment)
         return time.monotonic() - began, done
 
     def run_until_step(self, toml):
@@ -72,7 +67,3 @@ class LargeData(unittest.TestCase):
               f"resumed and trained a step after {resumed:.3f} s")
         self.assertLess(again, 1.0)
         self.assertLess(resumed, 1.0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import unittest
 
-from bascule_run import DEMO_MODEL, digest, is_sanitized, run, settings
+from bascule_run import DEMO_MODEL, FolderTest, digest, is_sanitized, run, settings, run_ok
 
 MEMORY, DISK = 4, 6
 MIB = 1 << 20
@@ -45,13 +45,8 @@ class ControlGroup:
                 folder.rmdir()
 
 
-class Limits(unittest.TestCase):
+class Limits(FolderTest):
     NO_THREAD = "threads: one cannot be started: Resource temporarily unavailable; allow more of them (ulimit -u, or pids.max of the control group) or more memory (ulimit -v), or use fewer"
-
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
 
     def group(self, controller, **files):
         group = ControlGroup(controller, **files)
@@ -161,8 +156,7 @@ class Limits(unittest.TestCase):
 
     def test_a_quota_of_processor_time_sets_the_threads(self):
         group = self.group("cpu", cfs_quota_us=60_000)
-        done = run("run", settings(self.folder, training__max_steps="2"), preexec_fn=group.enter)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings(self.folder, training__max_steps="2"), preexec_fn=group.enter)
         self.assertIn(", 1 thread;", done.stderr)
 
     def test_under_a_quota_the_threads_that_it_sets_are_faster_than_two_with_the_same_bits(self):
@@ -172,8 +166,7 @@ class Limits(unittest.TestCase):
         def speed(threads):
             folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
             toml = settings(folder, training__max_steps="24", training__per_device_train_batch_size="16", training__save_steps="0", machine__threads=threads)
-            done = run("run", toml, preexec_fn=group.enter)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", toml, preexec_fn=group.enter)
             weights.add(digest(folder / "run/model.safetensors"))
             return json.loads((folder / "run/train_results.json").read_text())["train_samples_per_second"]
 
@@ -185,17 +178,11 @@ class Limits(unittest.TestCase):
 
     def test_more_threads_than_cores_are_warned_of(self):
         cores = len(os.sched_getaffinity(0))
-        done = run("plan", settings(self.folder, machine__threads=str(cores + 1)))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", settings(self.folder, machine__threads=str(cores + 1)))
         self.assertIn(f"{cores + 1} compute threads on {cores} core", done.stderr)
         self.assertNotIn("compute threads", run("plan", settings(self.folder)).stderr)
 
     def test_the_affinity_mask_sets_the_threads(self):
         core = min(os.sched_getaffinity(0))
-        done = run("run", settings(self.folder, training__max_steps="2"), preexec_fn=lambda: os.sched_setaffinity(0, {core}))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings(self.folder, training__max_steps="2"), preexec_fn=lambda: os.sched_setaffinity(0, {core}))
         self.assertIn(", 1 thread;", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`bascule list` of runs that are finished, running, stopped or missing."""
 import json
@@ -6,30 +5,24 @@ import os
 import pathlib
 import signal
 import subprocess
-import tempfile
 import time
-import unittest
 
-from bascule_run import PROGRAM, patient, run
+from bascule_run import PROGRAM, SharedFolderTest, patient, run, run_ok
 from small_run import DATA, small_settings
 
 ROWS = f'"{DATA}/run_goldens/rows.jsonl"'
 
 
-class List(unittest.TestCase):
+class List(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name).resolve()
+        super().setUpClass()
         cls.toml = small_settings(cls.folder, data__validation_file=ROWS, training__eval_steps="1", training__learning_rate="1e-3")
         for name, seed in (("a", 1), ("b", 2)):
-            done = run("run", cls.toml, f"training.seed={seed}", f"training.output_dir={cls.folder}/runs/{name}")
-            assert done.returncode == 0, done.stderr
+            run_ok("run", cls.toml, f"training.seed={seed}", f"training.output_dir={cls.folder}/runs/{name}")
 
     def listed(self, *arguments):
-        done = run("list", *arguments, "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("list", *arguments, "--json")
         return json.loads(done.stdout)["runs"]
 
     def test_finished_runs_with_what_differs(self):
@@ -76,8 +69,7 @@ class List(unittest.TestCase):
 
     def test_a_page_of_curves(self):
         page = self.folder / "page.html"
-        done = run("list", self.folder / "runs", "--html", page)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("list", self.folder / "runs", "--html", page)
         text = page.read_text()
         for part in ("Validation: loss", "Learning rate", "training.seed", f"{self.folder}/runs/b"):
             self.assertIn(part, text)
@@ -101,7 +93,3 @@ class List(unittest.TestCase):
         done = run("list", self.folder / "nowhere")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -20,7 +20,7 @@ import unittest
 import unittest.mock
 
 import bascule_run
-from bascule_run import EMOJI, PROGRAM, has_mpi, patient, run, wait_for
+from bascule_run import EMOJI, PROGRAM, has_mpi, patient, run, run_ok, wait_for
 from drawing import PIPELINES, drawing
 from run_files import fields
 from small_run import DATA, ROWS, small_settings, write_rows
@@ -333,8 +333,7 @@ class Members(unittest.TestCase):
             toml.write_text(toml.read_text().replace("learning_rate = 1e-3", "learning_rate = 1e-4").replace("num_inference_steps = 2", "num_inference_steps = 3"))
             cls.printed(f"{name} changed", "reproduce", cls.run_of(name), "--check", "--json", code=NOT_AS_RECORDED)
             other = cls.folder / f"{name}-other"
-            done = run("run", toml, f"{'draw' if name == 'drawing' else 'training'}.output_dir={other}")
-            assert done.returncode == 0, done.stderr
+            run_ok("run", toml, f"{'draw' if name == 'drawing' else 'training'}.output_dir={other}")
             cls.printed(f"{name} different", "diff", cls.run_of(name), other, "--json", code=NOT_AS_RECORDED)
 
     @classmethod
@@ -396,7 +395,3 @@ class Members(unittest.TestCase):
         lines = differences(recorded, self.found)
         if lines:
             self.fail("\n".join(["", *lines, "after a change that is meant, write the file anew: BASCULE_RECORD_MEMBERS=1 tools/run_tests build tests/faults/test_members.py"]))
-
-
-if __name__ == "__main__":
-    unittest.main()

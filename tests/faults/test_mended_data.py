@@ -1,24 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bad picture stops a run with three pieces of advice: mend it, take its row out, or skip. Each goes on from the checkpoint saved at that stop."""
 import json
-import pathlib
 import shutil
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, digest, run, settings
+from bascule_run import EMOJI, FolderTest, digest, run, settings, run_ok
 from test_going_on import tree
 
 ROWS, BAD = 24, 7
 PICTURES = sorted((EMOJI / "images").glob("*.jpg"))
 
 
-class MendedData(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class MendedData(FolderTest):
     def data(self, name, rows=None):
         """A folder with pictures, of which one is bad, and a manifest of (picture, caption)."""
         folder = self.folder / name
@@ -45,8 +37,7 @@ class MendedData(unittest.TestCase):
                                                "training__per_device_train_batch_size": "4", "training__seed": "3", **changes})
 
     def run_to_the_end(self, name, **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(name, **changes))
         return done.stderr
 
     def stop(self, name, rows=None, **changes):
@@ -191,7 +182,3 @@ class MendedData(unittest.TestCase):
         self.data("other", rows[::-1])
         self.refused("a", 2, 'data.train_file is "../other/rows.jsonl", but ', '"../elsewhere/rows.jsonl"', "row 1 has a different text",
                      data__train_file='"../other/rows.jsonl"')
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -13,10 +13,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import unittest
 
-from bascule_run import PROGRAM, ROOT, run, wait_for
+from bascule_run import PROGRAM, ROOT, FolderTest, run, wait_for, run_ok
 from drawing import drawing
 from rank_runs import preloaded
 from small_run import ROWS, small_settings, write_rows
@@ -45,12 +43,7 @@ def status_of(folder):
     return [line["metadata"]["status"] for line in lines_of(folder) if line["key"] == "run_stop"]
 
 
-class MlperfLog(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class MlperfLog(FolderTest):
     def settings(self, **changes):
         rows = write_rows(self.folder / "validation.jsonl", ROWS[:5])
         return small_settings(self.folder, **{"data__validation_file": rows, "training__eval_steps": "2", "report__mlperf_log": '"Example"', **changes})
@@ -75,8 +68,7 @@ class MlperfLog(unittest.TestCase):
 
     def test_a_whole_run_has_what_the_rules_ask_for(self):
         train = write_rows(self.folder / "train.jsonl", ROWS[:9])
-        done = run("run", self.settings(data__train_file=train, training__gradient_accumulation_steps="2", training__per_device_train_batch_size="2", training__warmup_steps="1"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(data__train_file=train, training__gradient_accumulation_steps="2", training__per_device_train_batch_size="2", training__warmup_steps="1"))
         lines = lines_of(self.folder)
         self.check_lines(lines)
         values = {line["key"]: line["value"] for line in lines}
@@ -96,8 +88,7 @@ class MlperfLog(unittest.TestCase):
         self.assertEqual(found, [(line[f"eval_{found[0][1]}"], found[0][1]) for line in log if "eval_loss" in line])
 
     def test_the_value_of_an_evaluation_is_the_figure_that_decides_on_the_best(self):
-        done = run("run", self.settings(training__metric_for_best_model='"loss"', model__precision='"bf16"', training__optimizer='"lamb"', training__weight_decay="0.01"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(training__metric_for_best_model='"loss"', model__precision='"bf16"', training__optimizer='"lamb"', training__weight_decay="0.01"))
         lines = lines_of(self.folder)
         self.check_lines(lines)
         values = {line["key"]: line["value"] for line in lines}
@@ -129,8 +120,7 @@ class MlperfLog(unittest.TestCase):
         wait_for(lambda: (self.folder / "run" / "checkpoint-2").exists())
         process.kill()
         process.wait()
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", toml)
         keys = keys_of(self.folder)
         self.assertEqual([keys.count(key) for key in ("init_start", "run_start", "bascule_resumed", "run_stop")], [1, 1, 1, 1])
         self.assertEqual(status_of(self.folder), ["aborted"])
@@ -147,14 +137,12 @@ class MlperfLog(unittest.TestCase):
     def test_a_finished_run_that_is_evaluated_again_keeps_its_log(self):
         self.assertEqual(run("run", self.settings()).returncode, 0)
         before = (self.folder / "run" / "mlperf_log.txt").read_bytes()
-        again = run("run", self.settings(data__max_eval_samples="4"))
-        self.assertEqual(again.returncode, 0, again.stderr)
+        again = run_ok("run", self.settings(data__max_eval_samples="4"))
         self.assertIn("evaluating it again", again.stderr)
         self.assertEqual((self.folder / "run" / "mlperf_log.txt").read_bytes(), before)
 
     def test_two_ranks_write_one_log(self):
-        done = run("run", self.settings(distributed__world_size="2", training__per_device_train_batch_size="2"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(distributed__world_size="2", training__per_device_train_batch_size="2"))
         lines = lines_of(self.folder)
         self.check_lines(lines)
         values = {line["key"]: line["value"] for line in lines}
@@ -168,8 +156,7 @@ class MlperfLog(unittest.TestCase):
         (self.folder / "run").mkdir()
         (self.folder / "run" / "bascule.json").write_text('{"finished": false, "settings_digest": "", "format": 1}')
         (self.folder / "run" / "mlperf_log.txt").symlink_to("/dev/full")
-        done = run("run", self.settings())
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings())
         self.assertIn("bascule: mlperf_log.txt could not be written; lines are missing\n", done.stderr)
 
     def test_what_cannot_have_a_log_is_refused(self):
@@ -240,8 +227,7 @@ class MlperfLog(unittest.TestCase):
             changes = {} if head == "contrastive" else {**HEADS[head], "training__max_steps": "6", "training__eval_steps": "3"}
             validation = {"data__validation_file": write_rows(place / "validation.jsonl", ROWS[:5])} if head == "contrastive" else {}
             toml = small_settings(place, **validation, report__mlperf_log='"Example"') if head == "contrastive" else prepared(place, {**changes, "report__mlperf_log": '"Example"'})
-            done = run("run", toml)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", toml)
             self.check_lines(lines_of(place))
             runs.append(place / "run")
         self.assertEqual(self.results(runs=runs).returncode, 0)
@@ -254,7 +240,3 @@ class MlperfLog(unittest.TestCase):
         done = subprocess.run([*check, log], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 7, done.stdout)
         self.assertIn("train_samples", done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ import pathlib
 import signal
 import subprocess
 import time
-import unittest
 
 from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, patient, run
 from node_runs import Nodes, on_nodes, ranks_of
@@ -147,7 +146,3 @@ class NodesTrain(Nodes):
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual([digest(pathlib.Path(folder, "run", name)) for name in FILES], whole)
                     self.expect_nothing_left(nodes, folder)
-
-
-if __name__ == "__main__":
-    unittest.main()

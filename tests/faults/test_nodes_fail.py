@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import time
-import unittest
 
 from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, is_sanitized, patient
 from node_runs import Nodes, launcher_of, on_nodes, ranks_of
@@ -247,7 +246,3 @@ class NodesFail(Nodes):
         done = subprocess.run([str(PROGRAM), "plan", str(on_nodes(self.folder(), nodes, 3))], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("distributed.world_size = 3 ranks cannot be spread evenly over 2 machines", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

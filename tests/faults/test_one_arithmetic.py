@@ -67,7 +67,3 @@ class OneArithmetic(unittest.TestCase):
                         digests.add(digest(pixels))
                         answers.add(done.stdout)
                 self.assertEqual((len(digests), len(answers)), (1, 1))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -14,7 +14,7 @@ import unittest
 import zlib
 
 import bascule_run
-from bascule_run import EMOJI, digest, run, settings
+from bascule_run import EMOJI, digest, run, settings, run_ok
 from run_files import tensors
 
 PROGRAM = bascule_run.PROGRAM
@@ -81,8 +81,7 @@ class OtherFamilies(unittest.TestCase):
             "training__max_steps": "60", "training__learning_rate": "6e-2" if kind == "target_writer" else "2e-2", "training__save_steps": "10", **changes})
 
     def finished(self, name, kind, **changes):
-        done = run("run", self.settings(name, kind, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(name, kind, **changes))
         return self.folder / name / "run", done
 
     def test_learn_are_judged_saved_and_reported(self):
@@ -132,8 +131,7 @@ class OtherFamilies(unittest.TestCase):
     def test_needs_no_memory_for_what_it_does_not_read(self):
         planned = {}
         for kind in ("picture_classifier", "text_classifier"):
-            done = run("plan", "--json", self.settings(f"{kind}-plan", kind))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("plan", "--json", self.settings(f"{kind}-plan", kind))
             planned[kind] = json.loads(done.stdout)["categories"]
         self.assertGreater(planned["picture_classifier"]["loader"], 20 << 20)  # the media engine's budget
         self.assertLess(planned["text_classifier"]["loader"], 1 << 20)
@@ -177,8 +175,7 @@ class OtherFamilies(unittest.TestCase):
 
     def plan(self, **changes):
         """What a plan of the writer says: its figures, and the lines before them."""
-        done = run("plan", self.settings("plan", "target_writer", **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", self.settings("plan", "target_writer", **changes))
         return done.stdout, done.stderr
 
     def write_rows(self, rows, **more):
@@ -215,8 +212,7 @@ class OtherFamilies(unittest.TestCase):
         home = {**os.environ, "XDG_CACHE_HOME": str(self.folder)}
         said = f"plan: the lengths of the texts in {data}/train.jsonl are not known yet; planned for data.max_source_length = 10 and data.max_target_length = 6; a run measures them and may need less\n"
         for command, is_said, lengths in (("plan", True, (10, 6)), ("run", False, None), ("plan", False, (5, 5))):
-            done = run(command, settings_file, env=home)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok(command, settings_file, env=home)
             self.assertEqual(said in done.stderr, is_said, done.stderr)
             if lengths:
                 self.assertIn(f"longest text: {lengths[0]} tokens", done.stdout)
@@ -282,8 +278,7 @@ class OtherFamilies(unittest.TestCase):
                 text = {"jsonl": "".join(json.dumps(row) + "\n" for row in rows), "json": json.dumps(rows)}.get(
                     ending, f"text{separator}summary\n" + "".join(f"{row['text']}{separator}{row['summary']}\n" for row in rows))
                 (self.folder / "data" / f"long-1.{ending}").write_text(text)
-                done = run("run", settings_file)
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("run", settings_file)
                 self.assertIn("38 rows of ", done.stderr)
                 self.assertIn(" sources at data.max_source_length = 10", done.stderr)
 
@@ -291,8 +286,7 @@ class OtherFamilies(unittest.TestCase):
         settings_file = self.settings("skip", "target_writer", data__on_bad_sample='"skip"', training__max_steps="10", data__dataloader_num_workers="2")
         rows = [json.loads(line) for line in (self.folder / "data" / "train.jsonl").read_text().splitlines()]
         self.write_rows(None, train=[*rows[:5], {"text": "", "summary": "frog"}, *rows[5:], {"text": "a frog", "summary": "  "}], validation=[rows[0], {"text": "a", "summary": ""}, rows[1]], test=rows[:3])
-        done = run("run", settings_file)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings_file)
         data, results = self.folder / "data", self.results(self.folder / "skip" / "run")
         self.assertIn(f"index: 2 of 38 rows of {data}/train.jsonl have an empty source or target and are skipped; the first is {data}/train.jsonl:6\n", done.stderr)
         bad = results["bad_samples"]
@@ -302,8 +296,7 @@ class OtherFamilies(unittest.TestCase):
         shutil.copytree(self.folder / "skip", self.folder / "mended")
         self.write_rows(None, train=rows, validation=rows[:3], test=rows[:3])
         settings_file.write_text(settings_file.read_text().replace("max_steps = 10", "max_steps = 14"))
-        done = run("run", settings_file)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings_file)
         self.assertRegex(done.stderr, "data.train_file, row 6.*an empty source or target.*taken out")
         mended_file = self.folder / "mended" / "run.toml"
         mended_file.write_text(settings_file.read_text().replace(f"{self.folder}/skip", f"{self.folder}/mended"))
@@ -313,8 +306,7 @@ class OtherFamilies(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("row 1 has a different text", done.stderr)
         self.write_rows(None, train=mended, validation=rows[:3], test=rows[:3])
-        done = run("run", mended_file)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", mended_file)
         self.assertRegex(done.stderr, "data.train_file, row 6.*an empty source or target")
 
     def test_the_first_samples_of_a_split_may_be_used_alone(self):
@@ -335,7 +327,3 @@ class OtherFamilies(unittest.TestCase):
                 self.assertEqual(run("run", settings_file).returncode, 0)
                 short = self.results(self.folder / f"{kind}-short" / "run")
                 self.assertEqual([short[f"{split}_loss"] for split in ("validation", "test")], [first[f"{split}_loss"] for split in ("validation", "test")])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,24 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `bascule plan` answers: the largest batch that fits, what is alive at the peak, what memory costs in operations, another machine, which files it needs."""
 import json
-import pathlib
 import resource
-import tempfile
-import unittest
 import xml.etree.ElementTree
 
-from bascule_run import DEMO_MODEL, EMOJI, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, FolderTest, run, settings
 from rank_runs import some_rows
 
 SETTINGS, MEMORY = 2, 4
 
 
-class Plan(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class Plan(FolderTest):
     def plan(self, *options, code=0, **changes):
         done = run("plan", settings(self.folder, **{"model__model_name_or_path": f'"{DEMO_MODEL}"', **changes}), "--json", *options)
         self.assertEqual(done.returncode, code, done.stderr)
@@ -124,7 +116,3 @@ class Plan(unittest.TestCase):
         plan = self.plan("--inputs", data__train_file=f'"{self.folder}/rows.jsonl"', data__on_bad_sample='"skip"')
         listed = {one["folder"]: one["files"] for one in plan["inputs"]}[str(self.folder)]
         self.assertEqual(listed, [f"{EMOJI}/images/1f004.jpg", f"{EMOJI}/images/1f170.jpg", "rows.jsonl"])
-
-
-if __name__ == "__main__":
-    unittest.main()

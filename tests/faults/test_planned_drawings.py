@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from bascule_run import ROOT, run
+from bascule_run import ROOT, run_ok
 
 # Folder of the model, bytes of the plan. A plan that grows fails, and so does one that shrinks by more than 3 %: the commit that earned it sets the number anew.
 PLANNED = {"sd_v1.toml": ("sd-v1", 5553704960), "sd_v1_quick.toml": ("sd-v1", 4373049344), "sd_v2.toml": ("sd-v2", 6619631616)}
@@ -26,13 +26,8 @@ class PlannedDrawings(unittest.TestCase):
                 text, found = re.subn(r'(?m)^model_name_or_path = ".*"$', f'model_name_or_path = "{folder / kind}"', (ROOT / "config" / name).read_text())
                 self.assertEqual(found, 1, name)
                 (folder / name).write_text(text + "[machine]\nthreads = 2\n")
-                done = run("plan", folder / name, "--json", "--memory-gib", 64)
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("plan", folder / name, "--json", "--memory-gib", 64)
                 plan = json.loads(done.stdout)
                 self.assertLessEqual(plan["peak_bytes"], known, f"{name}: the plan has grown")
                 self.assertGreaterEqual(plan["peak_bytes"], 0.97 * known, f"{name}: the plan has shrunk: set the number anew")
                 self.assertLessEqual(plan["peak_bytes"], 1.03 * plan["lower_bound_bytes"], name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,10 +6,8 @@ tests/data/run_goldens/predictions.json holds the truth; tools/make_prediction_g
 import json
 import math
 import pathlib
-import tempfile
-import unittest
 
-from bascule_run import run
+from bascule_run import FolderTest, run_ok
 from small_run import DATA, ROWS, TOKENIZER, small_settings, write_rows
 
 GOLDEN = json.loads((DATA / "run_goldens" / "predictions.json").read_text())
@@ -24,20 +22,14 @@ def area_under_curve(lines):
     return wins / (len(positive) * len(negative))
 
 
-class Predictions(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class Predictions(FolderTest):
     def predict(self, case, name="one", **changes):
         """The text of the file and test_results.json of a run that only predicts, in batches of 4."""
         folder = self.folder / name
         folder.mkdir()
         changes = {"data__train_file": None, "training__do_train": "false", "data__test_file": f'"{DATA}/run_goldens/rows.jsonl"', "training__per_device_eval_batch_size": "4",
                    "model__head": f'"{GOLDEN[case]["head"]}"', "training__seed": str(GOLDEN["seed"]), **changes}
-        done = run("run", small_settings(folder, GOLDEN[case]["model"], **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", small_settings(folder, GOLDEN[case]["model"], **changes))
         self.assertEqual([path.name for path in (folder / "run").glob(".tmp*")], [])
         of_model = {"config.json", "model.safetensors", "vocab.json", "preprocessor_config.json", "README.md"}
         left = {path.name for path in (folder / "run").iterdir()} & of_model
@@ -136,7 +128,3 @@ class Predictions(unittest.TestCase):
                 self.check_figures(case, lines, results)
                 again, _ = self.predict(case, f"{case} again", model__model_name_or_path=f'"{self.folder}/{case}/run"', data__test_file=files["data__test_file"])
                 self.assertEqual(again, text)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,15 +5,12 @@ BASCULE_RESUMES sets how many there are (20); BASCULE_TEST_SEED repeats them.
 """
 import json
 import os
-import pathlib
 import random
 import re
 import shutil
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, run, settings
+from bascule_run import EMOJI, PROGRAM, FolderTest, run, settings
 from test_going_on import tree
 
 PICTURES = sorted((EMOJI / "images").glob("*.jpg"))
@@ -195,11 +192,9 @@ class Pair:
         return f"{self.start.kind}: {self.key}: {self.changes}: {self.verdict}"
 
 
-class RandomResumes(unittest.TestCase):
+class RandomResumes(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         document = subprocess.run([str(PROGRAM), "settings", "--resume", "--json"], check=True, capture_output=True, text=True).stdout
         self.rules = {key["key"]: key["may_change"] for key in json.loads(document)["keys"]}
 
@@ -242,7 +237,3 @@ class RandomResumes(unittest.TestCase):
             keys = [entry["key"] for entry in json.loads((output / "bascule.json").read_text())["history"]]
             for key in pair.changes:
                 self.assertIn(key.replace("__", "."), keys)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, patient, run
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, patient, run_ok
 from rank_runs import STRATEGIES, VALIDATION, largest_relative_error, parameters, ranks_settings, some_rows
 
 MANY_BUCKETS = {"model__model_name_or_path": f'"{DEMO_MODEL}"', "training__max_steps": "4", "training__save_steps": "0"}  # 9.7 MB of gradients
@@ -17,8 +17,7 @@ MANY_BUCKETS = {"model__model_name_or_path": f'"{DEMO_MODEL}"', "training__max_s
 class RanksTrain(unittest.TestCase):
     def trained(self, folder, ranks, batch, **changes):
         pathlib.Path(folder).mkdir()
-        done = run("run", ranks_settings(folder, ranks, training__per_device_train_batch_size=str(batch), **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", ranks_settings(folder, ranks, training__per_device_train_batch_size=str(batch), **changes))
         return folder
 
     def test_the_numbers_of_one_process_at_the_same_global_batch(self):
@@ -98,8 +97,7 @@ class RanksTrain(unittest.TestCase):
             for ranks in (1, 2, 3):
                 place = pathlib.Path(folder, str(ranks))
                 place.mkdir()
-                done = run("run", ranks_settings(place, ranks, training__do_train="false", data__validation_file=VALIDATION, data__test_file=f'"{EMOJI}/test.jsonl"'))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                run_ok("run", ranks_settings(place, ranks, training__do_train="false", data__validation_file=VALIDATION, data__test_file=f'"{EMOJI}/test.jsonl"'))
                 metrics = json.loads((place / "run" / "validation_results.json").read_text())
                 results.append({key: value for key, value in metrics.items() if not any(word in key for word in ("runtime", "second", "memory"))})
                 results[-1]["embeddings"] = digest(place / "run" / "embeddings.safetensors")
@@ -149,11 +147,6 @@ class RanksTrain(unittest.TestCase):
                         (other / "run" / "bascule.json").unlink()
                         for step in range(4, 13, 2):
                             shutil.rmtree(other / "run" / f"checkpoint-{step}")
-                        done = run("run", ranks_settings(other, ranks, training__per_device_train_batch_size="2", training__gradient_accumulation_steps=str(4 // ranks), **changes))
-                        self.assertEqual(done.returncode, 0, done.stderr)
+                        done = run_ok("run", ranks_settings(other, ranks, training__per_device_train_batch_size="2", training__gradient_accumulation_steps=str(4 // ranks), **changes))
                         self.assertIn("resume: from checkpoint-2", done.stderr)
                         self.assertLess(largest_relative_error(parameters(begun), parameters(other)), 2e-5)
-
-
-if __name__ == "__main__":
-    unittest.main()

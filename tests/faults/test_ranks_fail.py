@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, is_sanitized, patient, run, wait_for
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, is_sanitized, patient, run, wait_for, run_ok
 from node_runs import ranks_of
 from rank_runs import KILLS, SEED, STRATEGIES, preloaded, processes_of, ranks_and_launcher, ranks_settings
 
@@ -100,8 +100,7 @@ class RanksFail(unittest.TestCase):
             for _ in range(KILLS if name == "disk" else 1):
                 with self.subTest(case=name), tempfile.TemporaryDirectory() as folder:
                     began = time.monotonic()
-                    done = run("run", ranks_settings(folder, 2, **{"distributed__timeout_seconds": "1", **changes}), env={**os.environ, **environment})
-                    self.assertEqual(done.returncode, 0, done.stderr)
+                    run_ok("run", ranks_settings(folder, 2, **{"distributed__timeout_seconds": "1", **changes}), env={**os.environ, **environment})
                     self.assertGreater(time.monotonic() - began, 2.0)
 
     def test_a_disk_that_fails_while_it_is_waited_for_ends_the_run(self):
@@ -132,8 +131,7 @@ class RanksFail(unittest.TestCase):
             for _ in range(KILLS):
                 with self.subTest(rank=rank), tempfile.TemporaryDirectory() as folder:
                     toml = ranks_settings(folder, 2, training__max_steps="2")
-                    done = run("run", toml, env={**os.environ, "LD_PRELOAD": preloaded("killed_at_exit"), "KILLED_RANK": rank})
-                    self.assertEqual(done.returncode, 0, done.stderr)
+                    done = run_ok("run", toml, env={**os.environ, "LD_PRELOAD": preloaded("killed_at_exit"), "KILLED_RANK": rank})
                     self.assertIn("run: finished", done.stderr)
                     self.expect_nothing_left(folder, toml)
 
@@ -195,8 +193,7 @@ class RanksFail(unittest.TestCase):
             for said in ("run: finished", "run: already finished"):
                 (pathlib.Path(folder) / "run" / ".bascule-launcher").mkdir(parents=True)
                 (pathlib.Path(folder) / "run" / ".bascule-launcher" / "contact.txt").write_text("")
-                done = run("run", toml)
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("run", toml)
                 self.assertIn(said, done.stderr)
                 self.expect_nothing_left(folder, toml)
 
@@ -219,8 +216,7 @@ class RanksFail(unittest.TestCase):
                     if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "bascule" and pid != process.pid:
                         os.kill(pid, signal.SIGKILL)
                 self.assertIn(process.wait(timeout=patient(30)), (0, 5))
-                done = run("run", ranks_settings(folder, 2, **{**changes, **STRATEGIES[resumed]}))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                run_ok("run", ranks_settings(folder, 2, **{**changes, **STRATEGIES[resumed]}))
                 self.assertEqual(whole, [digest(pathlib.Path(folder) / "run" / name) for name in files])
                 self.expect_nothing_left(folder, toml)
 
@@ -248,7 +244,3 @@ class RanksFail(unittest.TestCase):
                 done = run("run", ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"', **changes))
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """training.gradient_checkpointing: the same bits with less memory, for every head and strategy and over a resume; and limits."""
 import json
-import pathlib
 import re
-import tempfile
 import unittest
 
-from bascule_run import digest, has_mpi, run, settings
+from bascule_run import FolderTest, digest, has_mpi, run, settings, run_ok
 from rank_runs import STRATEGIES, some_rows
 
 MEMORY = 4
@@ -19,12 +17,7 @@ def plan(folder, **changes):
     return json.loads(done.stdout), done
 
 
-class Recomputation(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class Recomputation(FolderTest):
     def middle(self, **changes):
         """A limit half way between nothing and everything recomputed, in GiB."""
         most, least = (plan(self.folder, training__gradient_checkpointing=f'"{word}"', **changes)[0]["peak_bytes"] for word in ("off", "full"))
@@ -36,8 +29,7 @@ class Recomputation(unittest.TestCase):
         folder.mkdir(exist_ok=True)
         if checkpointing == "fit":
             changes["machine__memory_limit_gib"] = str(limit)
-        done = run("run", settings(folder, training__gradient_checkpointing=f'"{checkpointing}"', **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings(folder, training__gradient_checkpointing=f'"{checkpointing}"', **changes))
         self.assertEqual(bool(re.search("recomputed in [1-9]", done.stderr)), checkpointing in ("full", "fit"), done.stderr)
         return digest(folder / "run" / "model.safetensors")
 
@@ -108,7 +100,3 @@ class Recomputation(unittest.TestCase):
         self.assertIn('or training.gradient_checkpointing = "fit"', refused.stderr.splitlines()[-1])
         fits = plan(self.folder, machine__memory_limit_gib=limit, training__per_device_train_batch_size="32", training__gradient_checkpointing='"fit"')
         self.assertEqual(fits[1].returncode, 0, fits[1].stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -15,7 +15,3 @@ class RecordedBits(unittest.TestCase):
             with self.subTest(isa=isa):
                 done = subprocess.run([sys.executable, ROOT / "tools/recorded_bits.py", PROGRAM, "--isa", isa, *chosen], capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

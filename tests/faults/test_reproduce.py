@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, has_mpi, has_onednn, is_sanitized, patient, run
+from bascule_run import PROGRAM, SharedFolderTest, has_mpi, has_onednn, is_sanitized, patient, run, run_ok
 from flipped_bits import flip, flip_behind, tensors_of
 from small_run import DATA, ROWS, TOKENIZER, small_settings
 
@@ -39,15 +39,12 @@ def files_of_their_own(folder, rows):
                           training__output_dir='"run"', training__max_steps="6")
 
 
-class Reproduce(unittest.TestCase):
+class Reproduce(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         cls.toml = files_of_their_own(cls.folder, ROWS)
-        done = run("run", cls.toml)
-        assert done.returncode == 0, done.stderr
+        run_ok("run", cls.toml)
         print(f"seed {SEED}")
 
     def check(self, program=PROGRAM, **environment):
@@ -73,8 +70,7 @@ class Reproduce(unittest.TestCase):
                 self.assertEqual(any("libdnnl." in library["path"] for library in libraries), is_listed)
 
     def test_the_repeated_run_has_the_same_bits(self):
-        done = run("reproduce", self.folder / "run" / "bascule.json", "--output", self.folder / "again")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = run_ok("reproduce", self.folder / "run" / "bascule.json", "--output", self.folder / "again")
         self.assertIn("equal bits: 6 logged intervals", done.stdout)
         self.assertRegex(done.stdout, "throughput: .* samples/s; recorded .* to .* by logged interval")
 
@@ -103,8 +99,7 @@ class Reproduce(unittest.TestCase):
             self.assertEqual((len(lines), lines[-1]), (11, f"differs: and {listed - 10} more pictures (another input: nothing is promised)"), lines)
 
     def test_in_json(self):
-        done = run("reproduce", self.folder / "run", "--output", self.folder / "in json", "--json")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = run_ok("reproduce", self.folder / "run", "--output", self.folder / "in json", "--json")
         said = json.loads(done.stdout)
         self.assertEqual(said, {**said, "as_recorded": True, "promise": "bits", "differences": [], "changes": [], "equal_bits": True, "first_difference": None, "equal_intervals": 6,
                                 "equal_evaluations": 1, "equal_figures": True, "output": str(self.folder / "in json"), "record": str(self.folder / "run")})
@@ -148,8 +143,7 @@ class Reproduce(unittest.TestCase):
             folder = pathlib.Path(temporary)
             changes = {"training__logging_steps": "2", "training__lr_schedule_steps": "6", "data__validation_file": f'"{self.folder}/rows.jsonl"'}
             for steps in ("3", "6"):  # the first process logs update 3 and evaluates after it
-                done = run("run", small_settings(folder, **changes, training__max_steps=steps))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                run_ok("run", small_settings(folder, **changes, training__max_steps=steps))
             done = run("reproduce", folder / "run", "--output", folder / "again")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("equal bits: 2 logged intervals, 1 evaluation and the weights are as recorded", done.stdout)
@@ -160,8 +154,7 @@ class Reproduce(unittest.TestCase):
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary)
             for steps in ("1", "2"):
-                done = run("run", small_settings(folder, training__max_steps=steps))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("run", small_settings(folder, training__max_steps=steps))
             done, said = run("reproduce", folder / "run", "--check"), json.loads(run("reproduce", folder / "run", "--check", "--json").stdout)
         self.assertEqual((done.returncode, said["as_recorded"], said["promise"], said["differences"]), (0, True, "nothing", []), done.stderr)
         self.assertIn("a repetition has the last settings from its first update on: nothing is promised", done.stdout)
@@ -293,7 +286,3 @@ class Reproduce(unittest.TestCase):
             self.assertEqual(run("reproduce", "--check", other / "run").returncode, 0)
             record = json.loads((other / "run" / "bascule.json").read_text())["record"]
             self.assertEqual(record["pictures"]["listed"], record["pictures"]["pictures"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,11 +3,8 @@
 import array
 import json
 import math
-import pathlib
-import tempfile
-import unittest
 
-from bascule_run import run, settings
+from bascule_run import SharedFolderTest, run, run_ok, settings
 from relatives import DATA, SETTINGS, write_relatives
 from run_files import tensors
 
@@ -33,12 +30,10 @@ def figures(queries, documents, relevant):
     return [total / len(queries) for total in sums]
 
 
-class Retrieval(unittest.TestCase):
+class Retrieval(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         write_relatives(cls.folder)
         cls.rows = rows_of("validation.jsonl", 60)
         texts = sorted({row["summary"] for row in cls.rows})
@@ -61,8 +56,7 @@ class Retrieval(unittest.TestCase):
 
     def vectors(self, model, texts):
         path = self.folder / "vectors.safetensors"
-        done = run("embed", model, "-", "--output", path, input="".join(text + "\n" for text in texts))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("embed", model, "-", "--output", path, input="".join(text + "\n" for text in texts))
         values = array.array("f", tensors(path)["embeddings"].tobytes())
         path.unlink()
         rows = [values[i:i + WIDTH] for i in range(0, len(values), WIDTH)]
@@ -92,8 +86,7 @@ class Retrieval(unittest.TestCase):
         judged = (self.folder / "qrels.tsv").read_text()
         (self.folder / "judgements.tsv").write_text(judged)
         folder = self.trained("repeated", **own)
-        done = run("reproduce", folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("reproduce", folder)
         self.assertIn("equal bits: ", done.stdout)
         (self.folder / "judgements.tsv").write_text(judged.replace("\nq0\t", "\nq1\t", 1))
         done = run("reproduce", folder, "--check")

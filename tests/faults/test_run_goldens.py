@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 import unittest
 
-from bascule_run import ROOT, digest, instruction_sets, run, settings
+from bascule_run import ROOT, digest, instruction_sets, settings, run_ok
 from run_files import scalars, tensors, weights
 
 DATA = ROOT / "tests" / "data"
@@ -68,8 +68,7 @@ class RunGoldens(unittest.TestCase):
                 with self.subTest(way=way, isa=isa), tempfile.TemporaryDirectory() as folder:
                     toml = settings(folder, model__model_name_or_path=f'"{DATA}/goldens/{case["model"]}"', model__tokenizer_name=f'"{DATA}/run_goldens/tokenizer"', model__from_scratch=None,
                                     data__train_file=f'"{DATA}/run_goldens/rows.jsonl"', machine__isa=f'"{isa}"', **{**case["settings"], **keys})
-                    done = run("run", toml)
-                    self.assertEqual(done.returncode, 0, done.stderr)
+                    run_ok("run", toml)
                     output = pathlib.Path(folder) / "run"
                     self.judge_log(case, output)
                     self.judge_parameters(name, case, output)
@@ -99,7 +98,3 @@ class RunGoldens(unittest.TestCase):
 
     def test_masked_lm_with_smoothed_labels(self):
         self.judge_case("smoothing")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, is_sanitized, patient, run
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, is_sanitized, patient, run, run_ok
 from drawing import copy_pipeline, pixels
 from run_files import tensors
 from serving import Served, has_parser
@@ -31,15 +31,13 @@ def sealed(program, *arguments, **options):
     return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=patient(600), **options)
 
 
-class SealedTree(unittest.TestCase):
+class SealedTree(FolderTest):
     """A tree with a sealed program in its bin."""
 
     built = SEALED
 
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.program = self.folder / "tree" / "bin" / "bascule"
         self.program.parent.mkdir(parents=True)
         shutil.copy(self.built, self.program)
@@ -212,8 +210,7 @@ class SealedService(SealedTree):
 
     def test_answers_as_the_file_says_and_keeps_its_contracts(self):
         drawn, served = self.folder / "drawn.png", self.folder / "served.png"
-        done = run("draw", self.pipeline, "a cat", "-o", drawn, "--steps", 2, "--seed", 7)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("draw", self.pipeline, "a cat", "-o", drawn, "--steps", 2, "--seed", 7)
         with Served(None, sealed=self.program) as server, Served(SERVICE) as file_driven:
             status, headers, body = server.ask("/", {"inputs": "a cat", "parameters": {"seed": 7}})
             self.assertEqual(status, 200, body[:200])
@@ -262,7 +259,3 @@ class SealSettings(unittest.TestCase):
             self.assertEqual(done.returncode, SETTINGS, done.stderr)
             self.assertIn(place, done.stderr)
             self.assertFalse(has_written)
-
-
-if __name__ == "__main__":
-    unittest.main()

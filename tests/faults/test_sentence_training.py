@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """BERT, RoBERTa and DistilBERT learn vectors of texts: each loss, its bits, negatives of two ranks, and what is refused."""
 import json
-import pathlib
 import shutil
 import struct
-import tempfile
 import unittest
 
-from bascule_run import digest, has_mpi, instruction_sets, run, settings
+from bascule_run import SharedFolderTest, digest, has_mpi, instruction_sets, run, run_ok, settings
 from relatives import DATA, SETTINGS, write_relatives, write_values
 from run_files import rewrite, tensors
 
 LOSSES = {"bert": "multiple_negatives_symmetric_ranking", "roberta": "cosent", "distilbert": "cosine_similarity"}
 
 
-class SentenceTraining(unittest.TestCase):
+class SentenceTraining(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         write_relatives(cls.folder)
         write_values(cls.folder / "values.jsonl")
 
@@ -33,8 +29,7 @@ class SentenceTraining(unittest.TestCase):
             "training__max_steps": "4", "training__logging_steps": "1", **changes})
 
     def finished(self, name, **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(name, **changes))
         return self.folder / name / "run"
 
     def losses(self, folder):
@@ -129,7 +124,3 @@ class SentenceTraining(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(problem, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

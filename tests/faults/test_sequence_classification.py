@@ -6,9 +6,8 @@ import random
 import shutil
 import subprocess
 import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, patient, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, instruction_sets, patient, run, settings, run_ok
 from run_files import tensors
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
@@ -27,11 +26,9 @@ def write_rows(path, rows, seed, kind="names"):
             file.write(json.dumps({"text": f"{generator.choice(BEGINNINGS[name])} {generator.choice(captions)}", "other": generator.choice(captions), "class": label}) + "\n")
 
 
-class SequenceClassification(unittest.TestCase):
+class SequenceClassification(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         for kind in ("names", "values", "numbers"):
             for split, rows, seed in (("train", 240, 1), ("validation", 37, 2), ("test", 20, 3)):
                 write_rows(self.folder / f"{kind}-{split}.jsonl", rows, seed, kind)
@@ -52,8 +49,7 @@ class SequenceClassification(unittest.TestCase):
             "data__text_column": '"text"', "data__label_column": '"class"', "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "6", **changes})
 
     def finished(self, name="one", **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(name, **changes))
         return self.folder / name / "run", done
 
     def learned(self, kind, **changes):
@@ -90,8 +86,7 @@ class SequenceClassification(unittest.TestCase):
 
     def asks(self, folder, rows, predicted):
         """`bascule classify` says what the run has predicted, of one text and of lines."""
-        one = run("classify", folder, rows[0]["text"], "--json")
-        self.assertEqual(one.returncode, 0, one.stderr)
+        one = run_ok("classify", folder, rows[0]["text"], "--json")
         answer = json.loads(one.stdout)["texts"]
         self.assertEqual([guess["label"] for guess in answer[0]["labels"]], [guess["class_name"] for guess in predicted[0]["predicted"]])
         self.assertAlmostEqual(answer[0]["labels"][0]["probability"], predicted[0]["predicted"][0]["probability"], places=5)
@@ -228,16 +223,12 @@ class SequenceClassification(unittest.TestCase):
         self.assertIn("names-train.jsonl", json.dumps(plan["inputs"]))
         self.assertIn("sequence_classification", run("settings", toml).stdout)
         for use in ([], ["--use", "evaluate"]):
-            done = run("bench", toml, "--steps", "2", *use)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("bench", toml, "--steps", "2", *use)
         # The evaluation alone, where the training data says that labels are values.
-        done = run("bench", self.settings("evaluated", kind="values", data__test_file=f'"{self.folder}/values-test.jsonl"'), "--steps", "1", "--use", "evaluate")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", self.settings("evaluated", kind="values", data__test_file=f'"{self.folder}/values-test.jsonl"'), "--steps", "1", "--use", "evaluate")
         self.assertIn("with a new regression head", done.stderr)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        again = run("reproduce", self.folder / "one" / "run", "--output", self.folder / "repeated")
-        self.assertEqual(again.returncode, 0, again.stderr)
+        run_ok("run", toml)
+        run_ok("reproduce", self.folder / "one" / "run", "--output", self.folder / "repeated")
 
     def test_what_has_no_best_is_no_metric_to_choose_by(self):
         judged = {"data__validation_file": f'"{self.folder}/names-validation.jsonl"', "training__eval_strategy": '"steps"', "training__eval_steps": "2"}
@@ -290,7 +281,3 @@ class SequenceClassification(unittest.TestCase):
                 done = run("run", self.settings("refused", **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)
                 self.assertIn(said, done.stderr.splitlines()[-1])
-
-
-if __name__ == "__main__":
-    unittest.main()

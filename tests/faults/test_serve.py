@@ -4,18 +4,16 @@ import base64
 import hashlib
 import importlib.util
 import json
-import pathlib
 import random
 import shutil
 import signal
 import socket
 import struct
-import tempfile
 import threading
 import time
 import unittest
 
-from bascule_run import run
+from bascule_run import SharedFolderTest, run
 from serving import KEYWORDS, Served, Wire, has_parser, request_bytes, write_models, write_pictures
 
 NOTHING, ANSWERS = "nothing", "answers"
@@ -34,17 +32,12 @@ def floats(text):
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
-class Serve(unittest.TestCase):
+class Serve(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         write_models(cls.folder)
         cls.texts = [" ".join(row["text"].split()[:8]) for row in map(json.loads, (KEYWORDS / "train.jsonl").read_text().splitlines()[:150])]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def answer(self, server, path, body, **options):
         status, _, text = server.ask(path, body, **options)
@@ -457,7 +450,3 @@ class Serve(unittest.TestCase):
             labels = [(one["label"], one["score"]) for one in self.answer(server, "/", paths[0].read_bytes(), headers={"Content-Type": "image/png"})]
             for picture, options in ((str(paths[0]), {}), (paths[0].read_bytes(), {}), (str(paths[0]), {"top_k": 2})):
                 self.assertEqual([(one.label, one.score) for one in asked(server).image_classification(picture, **options)], labels[:options.get("top_k")])
-
-
-if __name__ == "__main__":
-    unittest.main()

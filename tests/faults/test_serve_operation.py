@@ -5,18 +5,16 @@ import hashlib
 import http.client
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
-import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, ROOT, run, wait_for
+from bascule_run import PROGRAM, ROOT, SharedFolderTest, run, run_ok, wait_for
 from serving import KEYWORDS, Served, has_parser, write_models
 
 NGINX = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
@@ -33,17 +31,12 @@ def is_open(port):
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
-class ServeOperation(unittest.TestCase):
+class ServeOperation(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         write_models(cls.folder)
         cls.texts = [" ".join(row["text"].split()[:8]) for row in map(json.loads, (KEYWORDS / "train.jsonl").read_text().splitlines()[:40])]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def test_an_answer_can_be_computed_again_from_its_line_of_the_log(self):
         """Kept requests and brought ones, refusals among them; each lie is one line, with exit code 7."""
@@ -86,8 +79,7 @@ class ServeOperation(unittest.TestCase):
         toml = self.folder / "serve.toml"
         text = '[model]\nmodel_name_or_path = "vectors"\n[serve]\nlisten = "LISTEN"\naccess_log = "/var/lib/bascule-vectors/log.jsonl"\n'
         toml.write_text(text.replace("LISTEN", "localhost:3999"))
-        done = run("plan", toml, "--json", "--inputs", "--unit", self.folder / "u.service", "--svg", self.folder / "a.svg")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", toml, "--json", "--inputs", "--unit", self.folder / "u.service", "--svg", self.folder / "a.svg")
         plan, unit = json.loads(done.stdout), (self.folder / "u.service").read_text()
         self.assertEqual(int(re.search(r"^MemoryMax=(\d+)$", unit, re.M)[1]), int(1.03 * plan["peak_bytes"] + (64 << 20)))
         for line in (f'ExecStart="{PROGRAM}" serve "{toml}"', "Requires=u.socket", "PrivateNetwork=yes", "TimeoutStopSec=41"):
@@ -172,7 +164,3 @@ class ServeOperation(unittest.TestCase):
             finally:
                 nginx.terminate()
                 nginx.communicate()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bascule serve` with several workers: the same bytes, one copy of the weights, one queue; and how they end together."""
 import json
-import pathlib
 import random
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import unittest
 
-from bascule_run import PROGRAM, run
+from bascule_run import PROGRAM, SharedFolderTest, run, run_ok
 from drawing import PIPELINES
 from serving import KEYWORDS, Served, Wire, has_parser, request_bytes, write_models, write_pictures, write_writer
 
@@ -20,24 +18,18 @@ FOUR = "machine.threads=4"
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
-class ServeWorkers(unittest.TestCase):
+class ServeWorkers(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         write_models(cls.folder)
         write_writer(cls.folder)
         cls.texts = [" ".join(row["text"].split()[:8]) for row in map(json.loads, (KEYWORDS / "train.jsonl").read_text().splitlines()[:60])]
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
     def plan(self, folder, *keys):
         toml = self.folder / "plan.toml"
         toml.write_text(f'[model]\nmodel_name_or_path = "{folder}"\n[serve]\n')
-        done = run("plan", toml, "--json", *keys)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", toml, "--json", *keys)
         return json.loads(done.stdout)
 
     def loaded(self, server, requests, clients=8):
@@ -137,8 +129,7 @@ class ServeWorkers(unittest.TestCase):
             self.assertRegex(out, "Memory +kept")
         self.plan(vectors)
         unit = self.folder / "many.service"
-        done = run("plan", self.folder / "plan.toml", "machine.threads=1024", "serve.workers=64", "--unit", unit)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("plan", self.folder / "plan.toml", "machine.threads=1024", "serve.workers=64", "--unit", unit)
         self.assertIn("\nTasksMax=1280\n", unit.read_text())
 
     def test_each_takes_the_next_batch_when_it_is_free(self):
@@ -222,7 +213,3 @@ class ServeWorkers(unittest.TestCase):
         with Served(self.folder / "vectors", FOUR, "serve.workers=4", f"serve.access_log={log}", "serve.access_log_requests=true") as server:
             self.assertEqual(server.ask("/embed", {"inputs": self.texts[:9]})[0], 200)
         self.assertEqual(run("reproduce", self.folder / "vectors", "machine.threads=1", "serve.workers=4", "--answer", log, 1).returncode, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

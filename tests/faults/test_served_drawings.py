@@ -4,13 +4,11 @@ import base64
 import http.client
 import importlib.util
 import json
-import pathlib
-import tempfile
 import threading
 import time
 import unittest
 
-from bascule_run import ROOT, run
+from bascule_run import ROOT, FolderTest, run_ok
 from drawing import PIPELINES, pixels
 from serving import Served, has_parser
 
@@ -18,17 +16,11 @@ KEYS = ("serve.num_inference_steps=3", "serve.max_batch_tokens=128")
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
-class ServedDrawings(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class ServedDrawings(FolderTest):
     def drawn(self, precision, prompt, negative, seed):
         """The file of `bascule draw`, behind its texts."""
         path = self.folder / "drawn.png"
-        done = run("draw", PIPELINES / "sd_v1", prompt, "-o", path, "--steps", 3, "--seed", seed, "--negative-prompt", negative, "--precision", precision)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("draw", PIPELINES / "sd_v1", prompt, "-o", path, "--steps", 3, "--seed", seed, "--negative-prompt", negative, "--precision", precision)
         return pixels(path)
 
     def served(self, body):
@@ -114,7 +106,3 @@ class ServedDrawings(unittest.TestCase):
             client.join()
             self.assertEqual((code, len(failed)), (0, 1), error)
             self.assertRegex(out, "Sealed +kept")
-
-
-if __name__ == "__main__":
-    unittest.main()

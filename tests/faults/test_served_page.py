@@ -75,7 +75,3 @@ class ServedPage(unittest.TestCase):
         self.assertEqual(self.answer("ok: true, blob: async () => new Blob()")["pictures"], ["a red fox"])
         self.open("vectors", "yes")
         self.assertEqual(self.browser.evaluate("document.forms[0].elements.picture.parentElement.innerText.trim()"), "Picture, in place of the text")
-
-
-if __name__ == "__main__":
-    unittest.main()

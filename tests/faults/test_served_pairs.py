@@ -2,28 +2,22 @@
 """`bascule serve` with a BridgeTower: vectors of texts, pictures and pairs, and whether a text fits a picture, as the run's own evaluation has them."""
 import base64
 import json
-import pathlib
 import struct
-import tempfile
 import threading
 import unittest
 
+from bascule_run import SharedFolderTest
 from run_files import tensors
 from serving import Served, has_parser, write_pairs
 from small_run import ROWS
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
-class ServedPairs(unittest.TestCase):
+class ServedPairs(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         cls.pictures = [picture for picture, _ in write_pairs(cls.folder)]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def answer(self, server, path, body, **options):
         status, _, text = server.ask(path, body, **options)
@@ -89,7 +83,3 @@ class ServedPairs(unittest.TestCase):
             self.assertEqual(server.ask("/predict", self.pictures[0], headers={"Content-Type": "image/jpeg"})[0], 422)
             status, _, text = server.ask("/predict", {"inputs": {"image": base64.b64encode(b"no picture").decode(), "text": "a"}})
             self.assertEqual((status, "cannot be read" in text.decode()), (422, True), text)
-
-
-if __name__ == "__main__":
-    unittest.main()

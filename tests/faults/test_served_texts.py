@@ -3,31 +3,24 @@
 import hashlib
 import importlib.util
 import json
-import pathlib
 import random
 import shutil
-import tempfile
 import threading
 import time
 import unittest
 
-from bascule_run import run
+from bascule_run import SharedFolderTest, run
 from serving import KEYWORDS, Served, has_parser, write_writer
 
 
 @unittest.skipUnless(has_parser(), "this program was built without Boost.Beast")
-class ServedTexts(unittest.TestCase):
+class ServedTexts(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         write_writer(cls.folder)
         cls.model, cls.beams = cls.folder / "texts", cls.folder / "beams"
         cls.texts = [json.loads(line)["text"] for line in (KEYWORDS / "train.jsonl").read_text().splitlines()[:12]]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def answer(self, server, path, body):
         status, _, text = server.ask(path, body)
@@ -125,7 +118,3 @@ class ServedTexts(unittest.TestCase):
             self.assertEqual(server.end()[0], 0)
         done = run("serve", endless, "serve.max_new_tokens=100")
         self.assertEqual((done.returncode, "less than the texts of the model have" in done.stderr), (2, True), done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

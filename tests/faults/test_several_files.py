@@ -3,12 +3,9 @@
 import csv
 import json
 import os
-import pathlib
 import resource
-import tempfile
-import unittest
 
-from bascule_run import digest, run, settings
+from bascule_run import FolderTest, run, settings
 from rank_runs import some_rows
 from small_run import DATA, ROWS, outcome, small_settings
 from test_going_on import tree
@@ -19,11 +16,9 @@ LIST = '["part-0.jsonl", "part-1.csv", "part-2.json"]'
 FOLDERS = '["part-0.jsonl", "below/part-1.csv", "below/folder"]'
 
 
-class SeveralFiles(unittest.TestCase):
+class SeveralFiles(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name).resolve()
+        super().setUp()
         self.assertEqual(sum(COUNTS), len(ROWS))
 
     def place(self, name):
@@ -161,7 +156,3 @@ class SeveralFiles(unittest.TestCase):
         done = run("run", small_settings(place, data__train_file='"many-*.jsonl"', data__dataloader_num_workers="2"),
                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
         self.assertEqual(done.returncode, 0, done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,15 +3,12 @@
 import io
 import json
 import os
-import pathlib
 import resource
 import signal
 import subprocess
 import tarfile
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, FolderTest, digest, run, settings, run_ok
 
 
 def samples(count):
@@ -45,11 +42,9 @@ def losses(folder):
     return [entry["loss"] for entry in json.loads((folder / "trainer_state.json").read_text())["log_history"] if "loss" in entry]
 
 
-class Shards(unittest.TestCase):
+class Shards(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         rows = samples(90)
         write_manifest(self.folder / "train.jsonl", rows)
         write_manifest(self.folder / "test.jsonl", rows[:20])
@@ -64,23 +59,20 @@ class Shards(unittest.TestCase):
 
     def test_give_the_bits_of_the_same_rows_in_a_manifest_also_when_resumed(self):
         folder, toml = self.run_settings("lines", self.folder / "train.jsonl", self.folder / "test.jsonl")
-        lines = run("run", toml)
-        self.assertEqual(lines.returncode, 0, lines.stderr)
+        run_ok("run", toml)
         model = digest(folder / "model.safetensors")
         expected = losses(folder)
         self.assertEqual(len(expected), 20)
 
         folder, toml = self.run_settings("shards", self.shards, self.test_shards)
-        shards = run("run", toml)
-        self.assertEqual(shards.returncode, 0, shards.stderr)
+        run_ok("run", toml)
         self.assertEqual(losses(folder), expected)
         self.assertEqual(digest(folder / "model.safetensors"), model)
         self.assertIn("data:image/jpeg;base64,", (folder / "report.html").read_text())
 
         folder, toml = self.run_settings("resumed", self.shards, self.test_shards)
         self.stop_early(toml)
-        resumed = run("run", toml)
-        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        resumed = run_ok("run", toml)
         self.assertIn("resume: from checkpoint-", resumed.stderr)
         self.assertEqual(digest(folder / "model.safetensors"), model)
         self.assertEqual(losses(folder), expected)
@@ -138,8 +130,7 @@ class Shards(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr, r"shard-001\.tar: 000001\.jpg: .*; repair it, remove the row, or set data\.on_bad_sample")
         (self.folder / "skipped").mkdir()
-        done = run("run", settings(self.folder / "skipped", data__train_file=f'"{shards}"', data__on_bad_sample='"skip"'))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", settings(self.folder / "skipped", data__train_file=f'"{shards}"', data__on_bad_sample='"skip"'))
 
     def test_more_than_the_system_opens_are_refused_in_one_line(self):
         shards = write_shards(self.folder, samples(60), 60)
@@ -153,8 +144,7 @@ class Shards(unittest.TestCase):
             folder = self.folder / name
             folder.mkdir()
             write_shards(folder, samples(16), 2)
-            done = run("plan", settings(folder, data__train_file='"shard-{000..001}.tar"'))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("plan", settings(folder, data__train_file='"shard-{000..001}.tar"'))
 
     def test_that_are_pipes_are_refused_and_not_waited_for(self):
         for name in ("pipe.tar", "pipe.jsonl"):
@@ -166,12 +156,7 @@ class Shards(unittest.TestCase):
     def test_are_found_beside_the_settings_file(self):
         for written in ("shard-{000..002}.tar", "shard-000.tar,shard-{001,002}.tar"):
             toml = settings(self.folder, data__train_file=f'"{written}"', data__test_file=None)
-            done = run("plan", toml)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("plan", toml)
         done = run("plan", settings(self.folder, data__train_file='"shard-{000..003}.tar"'))
         self.assertEqual(done.returncode, 3)
         self.assertIn("shard-003.tar: cannot be read: No such file", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -11,7 +11,7 @@ import time
 import unittest
 
 import slurm_nodes
-from bascule_run import PROGRAM, ROOT, digest, has_mpi, patient, run, wait_for
+from bascule_run import PROGRAM, ROOT, digest, has_mpi, patient, run, wait_for, run_ok
 from rank_runs import processes_of, ranks_settings
 
 SETTINGS, RANK, KILLED, TERMINATED = 2, 5, 137, 143
@@ -88,8 +88,7 @@ class RealSlurm(unittest.TestCase):
         wait_for(lambda: self.state(job) == "")
         own = self.folder / "own"
         own.mkdir()
-        done = run("run", ranks_settings(own, 2, **CHANGES))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", ranks_settings(own, 2, **CHANGES))
         self.assertEqual(digest(self.folder / "run" / "model.safetensors"), digest(own / "run" / "model.safetensors"))
 
     def test_a_rank_that_is_killed_ends_the_step_and_is_named(self):
@@ -101,7 +100,3 @@ class RealSlurm(unittest.TestCase):
         errors = process.communicate(timeout=patient(120))[1]
         self.assertIn(process.returncode, (RANK, KILLED), errors)
         self.assertEqual(len([line for line in errors.splitlines() if line.startswith("bascule: rank 1 ")]), 1, errors)
-
-
-if __name__ == "__main__":
-    unittest.main()

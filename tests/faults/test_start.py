@@ -6,11 +6,9 @@ import json
 import pathlib
 import re
 import resource
-import tempfile
 import time
-import unittest
 
-from bascule_run import ROOT, digest, patient, run, settings
+from bascule_run import ROOT, FolderTest, digest, patient, run, settings, run_ok
 
 LARGE = {
     "model_type": "bridgetower", "contrastive_hidden_size": 512, "logit_scale_init_value": 2.6592, "hidden_size": 1024, "num_hidden_layers": 6, "num_attention_heads": 16,
@@ -36,17 +34,11 @@ def seconds(function):
     return min(times)
 
 
-class Start(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class Start(FolderTest):
     def train(self, name="run", preexec_fn=None, **changes):
         folder = self.folder / name
         folder.mkdir()
-        done = run("run", settings(folder, training__max_steps="1", **changes), preexec_fn=preexec_fn)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings(folder, training__max_steps="1", **changes), preexec_fn=preexec_fn)
         return done.stderr.splitlines(), digest(folder / "run" / "model.safetensors")
 
     def test_the_phases_before_the_first_step_are_printed_and_add_up(self):
@@ -100,7 +92,3 @@ class Start(unittest.TestCase):
         large = settings(self.folder, model__model_name_or_path=f'"{self.folder}/model"', machine__memory_limit_gib="1000.0")
         self.assertEqual(run("plan", large).returncode, 0)
         self.assertLess(seconds(lambda: run("plan", large)), patient(2.0))  # with what recomputation could save
-
-
-if __name__ == "__main__":
-    unittest.main()

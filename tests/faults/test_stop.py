@@ -8,9 +8,8 @@ import signal
 import subprocess
 import tempfile
 import time
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, has_mpi, patient, run, settings, wait_for
+from bascule_run import EMOJI, PROGRAM, FolderTest, digest, has_mpi, patient, run, settings, wait_for, run_ok
 from rank_runs import preloaded, processes_of, ranks_and_launcher
 
 SMALL = {"training__max_steps": "3", "training__save_steps": "1", "data__train_file": f'"{EMOJI}/validation.jsonl"'}
@@ -27,11 +26,9 @@ def newest_checkpoint(output):
     return max((int(path.name.partition("-")[2]) for path in output.glob("checkpoint-*")), default=0)
 
 
-class Stop(unittest.TestCase):
+class Stop(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.output = self.folder / "run"
 
     def expect_nothing_left(self, toml, but=""):
@@ -127,8 +124,7 @@ class Stop(unittest.TestCase):
                 half = next(self.output.glob(".tmp-bascule-checkpoint-*"))  # goes at the next start
                 self.expect_nothing_left(toml, but=half.name)
                 self.assertEqual([path.name for path in self.output.glob("checkpoint-*")], [])
-                done = run("run", settings(folder, distributed__world_size=ranks, **SMALL))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                run_ok("run", settings(folder, distributed__world_size=ranks, **SMALL))
                 self.assertEqual([path.name for path in self.output.glob(".tmp*")], [])
 
     def test_the_launchers_folder_goes_when_ranks_cannot_be_started(self):
@@ -137,7 +133,3 @@ class Stop(unittest.TestCase):
         self.expect_nothing_left(toml)
         self.assertEqual(run("run", toml).returncode, 0)
         self.expect_nothing_left(toml)
-
-
-if __name__ == "__main__":
-    unittest.main()

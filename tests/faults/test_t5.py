@@ -9,7 +9,7 @@ import struct
 import tempfile
 import unittest
 
-from bascule_run import ROOT, digest, has_mpi, instruction_sets, run, settings
+from bascule_run import ROOT, FolderTest, digest, has_mpi, instruction_sets, run, settings, run_ok
 from run_files import rewrite, tensors
 from serving import has_parser
 
@@ -18,12 +18,7 @@ KEYWORDS = ROOT / "tests" / "data" / "emoji-keywords"
 PADDED = {"data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"}
 
 
-class T5(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class T5(FolderTest):
     def model_with(self, **members):
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         for file in UNIGRAM.iterdir():
@@ -43,8 +38,7 @@ class T5(unittest.TestCase):
             "training__max_steps": "9", "training__save_steps": "3", **changes})
 
     def weights(self, name="one", **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(name, **changes))
         return digest(self.folder / name / "run/model.safetensors")
 
     def refusal(self, code, **changes):
@@ -67,8 +61,7 @@ class T5(unittest.TestCase):
         weights.write_bytes(struct.pack("<Q", len(text)) + text + data[start:] + head)
         toml, served = self.settings("two", model=weights.parent, model__from_scratch="false"), self.folder / "serve.toml"
         toml.write_text(toml.read_text() + "[serve]\n")
-        plan = run("plan", toml, "--json", "machine.threads=1")
-        self.assertEqual(plan.returncode, 0, plan.stderr)
+        plan = run_ok("plan", toml, "--json", "machine.threads=1")
         self.assertEqual(run("run", toml).returncode, 0)
         self.assertIn("lm_head.weight", tensors(self.folder / "two" / "run" / "model.safetensors"))
         served.write_text(f'[model]\nmodel_name_or_path = "{self.folder}/two/run"\n[serve]\n')
@@ -120,8 +113,7 @@ class T5(unittest.TestCase):
         copies = {name: "shared.weight" for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")}
         copies["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         rewrite(start / "model.safetensors", old / "model.safetensors", lambda name: name, copies)
-        done = run("run", self.settings("old", model=old, model__from_scratch="false"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings("old", model=old, model__from_scratch="false"))
         self.assertNotIn("weights: not used", done.stderr)
         self.assertEqual(digest(self.folder / "old/run/model.safetensors"), plain)
         self.assertEqual(set(tensors(self.folder / "old/run/model.safetensors")), set(tensors(start / "model.safetensors")))
@@ -135,8 +127,7 @@ class T5(unittest.TestCase):
                 model = self.model_with(tie_word_embeddings=tie, scale_decoder_outputs=scale)
                 rewrite(start / "model.safetensors", model / "model.safetensors", lambda name: name, {"lm_head.weight": "shared.weight"}, {"lm_head.weight": 0.5})
                 still = {"model__from_scratch": "false", "training__max_steps": "1", "training__learning_rate": "0.0", "data__validation_file": f'"{KEYWORDS}/validation.jsonl"'}
-                done = run("run", self.settings(name, model=model, **still))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                done = run_ok("run", self.settings(name, model=model, **still))
                 self.assertEqual("lm_head differs from the word table" in done.stderr, tie is not False, done.stderr)
                 saved = self.folder / name / "run"
                 self.weights(f"{name}-again", model=saved, **still)
@@ -165,7 +156,3 @@ class T5(unittest.TestCase):
         other = self.model_with(d_model=32)
         shutil.copy(self.folder / "start/run/model.safetensors", other)
         self.assertIn("has shape", self.refusal(3, model=other, model__from_scratch="false"))
-
-
-if __name__ == "__main__":
-    unittest.main()

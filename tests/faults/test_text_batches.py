@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training sentence embeddings: batches without duplicates whatever loads them, ranks that share their negatives, what a plan and the doctor say, and rows that are refused."""
 import json
-import pathlib
-import tempfile
-import unittest
 
-from bascule_run import ROOT, digest, run, settings
+from bascule_run import ROOT, FolderTest, digest, run, settings, run_ok
 
 DATA = ROOT / "tests" / "data"
 BASE = {"model__model_name_or_path": f'"{DATA}/text-corpus/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "model__head": '"sentence_embedding"',
@@ -22,17 +19,14 @@ def write_rows(folder, rows=90):
     return lines
 
 
-class TextBatches(unittest.TestCase):
+class TextBatches(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.rows = write_rows(self.folder)
 
     def trained(self, name, *keys, **changes):
         toml = settings(self.folder, **{**BASE, "training__output_dir": f'"{self.folder}/{name}"', **changes})
-        done = run("run", toml, *keys)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml, *keys)
         history = json.loads((self.folder / name / "trainer_state.json").read_text())["log_history"]
         return digest(self.folder / name / "model.safetensors"), [line["loss"] for line in history if "loss" in line], done.stderr
 
@@ -69,8 +63,7 @@ class TextBatches(unittest.TestCase):
 
     def test_a_run_reproduces_itself(self):
         self.trained("one", **NEGATIVES, training__gradient_accumulation_steps="2", data__validation_file='"rows.jsonl"')
-        done = run("reproduce", self.folder / "one")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        run_ok("reproduce", self.folder / "one")
 
     def test_the_doctor_counts_texts_that_rows_share(self):
         self.rows[4]["positive"] = self.rows[4]["anchor"]
@@ -94,7 +87,3 @@ class TextBatches(unittest.TestCase):
             (self.folder / "rows.jsonl").write_text(good + json.dumps(row) + "\n")
             changes = {"training__loss": '"cosent"', "data__label_column": '"score"'} if "score" in change else NEGATIVES
             self.assertIn(said, self.refusal(**changes))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,21 +5,18 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-import unittest
 
-from bascule_run import PROGRAM, run, settings
+from bascule_run import PROGRAM, SharedFolderTest, run, settings
 from relatives import DATA, SETTINGS, write_relatives
 
 KEYWORDS = DATA / "emoji-keywords"
 TEXTS = ["a cat with tears", "two dogs", "", "red car", "two dogs", "an old house"]
 
 
-class TextSearch(unittest.TestCase):
+class TextSearch(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         write_relatives(cls.folder)
         names = {f"model__{key}": value.replace('"bert"', f'"{cls.folder}/bert"') for key, value in SETTINGS["bert"].items()}
         (cls.folder / "made").mkdir()

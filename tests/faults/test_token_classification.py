@@ -6,9 +6,8 @@ import random
 import shutil
 import subprocess
 import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, instruction_sets, patient, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, instruction_sets, patient, run, settings, run_ok
 from run_files import tensors
 
 DATA = ROOT / "tests" / "data"
@@ -39,11 +38,9 @@ def write_rows(path, rows, seed, **changes):
             file.write(json.dumps({"tokens": words, "ner_tags": tags, **changes}) + "\n")
 
 
-class TokenClassification(unittest.TestCase):
+class TokenClassification(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         for split, rows, seed in (("train", 200, 1), ("validation", 37, 2), ("test", 20, 3)):
             write_rows(self.folder / f"{split}.jsonl", rows, seed)
 
@@ -63,8 +60,7 @@ class TokenClassification(unittest.TestCase):
             "data__text_column": '"tokens"', "data__label_column": '"ner_tags"', "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "6", **changes})
 
     def finished(self, name="one", **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(name, **changes))
         return self.folder / name / "run", done
 
     def rows_of(self, split):
@@ -234,16 +230,12 @@ class TokenClassification(unittest.TestCase):
         self.assertIn("train.jsonl", json.dumps(plan["inputs"]))
         self.assertIn("token_classification", run("settings", toml).stdout)
         for use in ([], ["--use", "evaluate"]):
-            done = run("bench", toml, "--steps", "2", *use)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("bench", toml, "--steps", "2", *use)
         # The evaluation alone, where the tags are those of the training data.
-        done = run("bench", self.settings("unnamed", data__validation_share="0.2"), "--steps", "1", "--use", "evaluate")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("bench", self.settings("unnamed", data__validation_share="0.2"), "--steps", "1", "--use", "evaluate")
         self.assertIn("using the 4 tags of the training data", done.stderr)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        again = run("reproduce", self.folder / "one" / "run", "--output", self.folder / "repeated")
-        self.assertEqual(again.returncode, 0, again.stderr)
+        run_ok("run", toml)
+        run_ok("reproduce", self.folder / "one" / "run", "--output", self.folder / "repeated")
 
     def test_what_does_not_fit_is_refused(self):
         rows = self.rows_of("train")
@@ -273,7 +265,3 @@ class TokenClassification(unittest.TestCase):
                 done = run("run", self.settings("refused", **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)
                 self.assertIn(said, done.stderr.splitlines()[-1])
-
-
-if __name__ == "__main__":
-    unittest.main()

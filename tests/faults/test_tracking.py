@@ -1,16 +1,11 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """report.tracking = "mlflow": the store holds what log.jsonl holds, whatever kills the run, and several runs share it."""
 import collections
 import json
-import os
-import pathlib
 import signal
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, run, settings, wait_for
+from bascule_run import EMOJI, PROGRAM, FolderTest, run, settings, wait_for, run_ok
 
 TRACKED = {"report__tracking": '"mlflow"', "data__validation_file": f'"{EMOJI}/validation.jsonl"', "data__max_eval_samples": "8", "training__eval_steps": "3"}
 
@@ -24,11 +19,9 @@ def points_of_log(folder):
     return points
 
 
-class Tracking(unittest.TestCase):
+class Tracking(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name).resolve()
+        super().setUp()
         self.store = self.folder / "mlruns"
 
     def tracked(self, folder):
@@ -43,8 +36,7 @@ class Tracking(unittest.TestCase):
         return dict(line.split(": ", 1) for line in (self.tracked(folder) / "meta.yaml").read_text().splitlines())
 
     def finished(self, *arguments):
-        done = run(*arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok(*arguments)
         return done
 
     def test_a_run_that_is_killed_and_stopped_has_each_point_once(self):
@@ -114,7 +106,3 @@ class Tracking(unittest.TestCase):
         lines = toml.read_text().splitlines()
         number = next(i for i, line in enumerate(lines) if line.startswith(key + " "))
         return f"{number + 1}:{lines[number].index('=') + 3}"
-
-
-if __name__ == "__main__":
-    unittest.main()

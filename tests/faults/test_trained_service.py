@@ -4,7 +4,6 @@ and killed in every phase; failures of the training, after which nothing is serv
 import hashlib
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -12,7 +11,7 @@ import subprocess
 import unittest
 
 import test_sealed_settings
-from bascule_run import PROGRAM, ROOT, digest, has_mpi, is_sanitized, patient, run
+from bascule_run import PROGRAM, ROOT, digest, has_mpi, is_sanitized, patient, run, run_ok
 from serving import Served, has_parser
 
 FILE = ROOT / "tools" / "packaging" / "small_serve.toml"
@@ -121,8 +120,7 @@ class TrainedService(test_sealed_settings.SealedTree):
 
     def test_a_signal_that_came_before_the_service_ends_it(self):
         """The program takes its own place with the signal pending."""
-        done = run("run", self.file)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.file)
         blocks = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); os.kill(os.getpid(), signal.SIGTERM); os.execv(sys.argv[1], sys.argv[1:])"
         done = subprocess.run(["python3", "-c", blocks, PROGRAM, "serve", self.file, "serve.listen=127.0.0.1:0"], capture_output=True, text=True, timeout=patient(120))
         self.assertEqual((done.returncode, "0 requests answered" in done.stderr), (0, True), done.stderr)
@@ -136,14 +134,12 @@ class TrainedService(test_sealed_settings.SealedTree):
     @unittest.skipUnless(has_mpi(), "this program or machine has no MPI")
     def test_ranks_train_for_a_service_that_keys_describe(self):
         self.file.write_text(self.file.read_text().replace("max_concurrent_requests = 64", "max_concurrent_requests = 8"))
-        done = run("run", self.file, "distributed.world_size=2", "serve.max_client_batch_size=4", "training.max_steps=2", "training.save_steps=0")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.file, "distributed.world_size=2", "serve.max_client_batch_size=4", "training.max_steps=2", "training.save_steps=0")
 
     def test_plans_both_and_lists_the_files_of_both(self):
         (self.folder / "key").write_text("secret\n")
         key = f"serve.api_key_file={self.folder}/key"
-        plan = run("plan", self.file, "--json", "--inputs", key)
-        self.assertEqual(plan.returncode, 0, plan.stderr)
+        plan = run_ok("plan", self.file, "--json", "--inputs", key)
         plan = json.loads(plan.stdout)
         self.assertIn({"folder": str(self.folder), "files": ["key"]}, plan["inputs"])
         self.assertIn("[serve]", test_sealed_settings.sealed(self.program, "settings").stdout)
@@ -186,8 +182,7 @@ class TrainedService(test_sealed_settings.SealedTree):
         of_ranks = ("distributed.world_size=2", "serve.payload_limit=10000000")  # the service plans more, and two ranks may use more
         for keys, larger in (((), "service"), (("serve.payload_limit=4096", "training.per_device_train_batch_size=1000"), "training"), *([(of_ranks, "training")] if has_mpi() else [])):
             ranks = {"training": 2 if keys == of_ranks else 1, "service": 1}
-            done = run("plan", self.file, "--json", "--unit", self.folder / "x.service", log, *keys)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("plan", self.file, "--json", "--unit", self.folder / "x.service", log, *keys)
             plan, unit = json.loads(done.stdout), (self.folder / "x.service").read_text()
             bytes_of = {"training": plan["peak_bytes"], "service": plan["service"]["peak_bytes"]}
             bytes_of = {name: int(1.03 * count + (ranks[name] << 26)) for name, count in bytes_of.items()}
@@ -197,7 +192,3 @@ class TrainedService(test_sealed_settings.SealedTree):
                 self.assertIn(f"\n{line}\n", unit)
             self.assertIn(f'ExecStart="{PROGRAM}" serve "{self.file}"', unit)
             self.assertIn("ListenStream=", (self.folder / "x.socket").read_text())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,7 +7,7 @@ import struct
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, run, settings
+from bascule_run import EMOJI, run, settings, run_ok
 from run_files import scalars, tensors, weights
 from small_run import DATA, ROWS, small_settings, write_rows
 
@@ -139,8 +139,7 @@ class Training(unittest.TestCase):
         """The output folder of a run on a model of tests/data/goldens."""
         place = pathlib.Path(self.folder) / name
         place.mkdir()
-        done = run("run", small_settings(place, model, model__head='"image_text_matching"', **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", small_settings(place, model, model__head='"image_text_matching"', **changes))
         return place / "run"
 
     def test_takes_each_row_once_an_epoch_in_an_order_of_the_seed_and_the_epoch(self):
@@ -300,7 +299,3 @@ class Metrics(unittest.TestCase):
         self.assertGreater(whole["eval_accuracy"], 0.0)
         self.assertAlmostEqual(whole["eval_perplexity"], math.exp(whole["eval_loss"]), delta=1e-6 * whole["eval_perplexity"])
         self.assertNotAlmostEqual(whole["eval_loss"], fewer["eval_loss"], delta=1e-4)
-
-
-if __name__ == "__main__":
-    unittest.main()

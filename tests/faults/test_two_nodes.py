@@ -148,7 +148,3 @@ class TwoNodes(unittest.TestCase):
 
     def parameters(self):
         return int(re.search(r"([\d,]+) parameters", self.said)[1].replace(",", ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

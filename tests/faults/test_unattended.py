@@ -12,7 +12,7 @@ import tempfile
 import threading
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, run
+from bascule_run import PROGRAM, FolderTest, run, run_ok
 from drawing import drawing
 from rank_runs import preloaded
 from small_run import DATA, ROWS, small_settings, write_rows
@@ -40,12 +40,7 @@ class Listener:
         return self.told
 
 
-class Unattended(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class Unattended(FolderTest):
     def service(self, toml, address, watchdog_seconds=None, **environment):
         listener = Listener(address.replace("@", "\0"))
         environment = {**os.environ, "NOTIFY_SOCKET": address, **environment}
@@ -141,23 +136,21 @@ class Unattended(unittest.TestCase):
         self.assertEqual((status["loss"], status["grad_norm"], status["epoch"]), (trained["loss"], trained["grad_norm"], trained["epoch"]))
 
     def test_a_finished_run_has_the_last_update_in_its_status_however_seldom_that_is_written(self):
-        done = run("run", small_settings(self.folder, report__status_seconds="3600"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", small_settings(self.folder, report__status_seconds="3600"))
         status = json.loads((self.folder / "run" / "status.json").read_text())
         last = json.loads((self.folder / "run" / "log.jsonl").read_text().splitlines()[-1])
         self.assertEqual((status["state"], status["update"], status["updates"], status["done"], status["total"]), ("finished", 3, 3, 3, 3))
         self.assertEqual((status["loss"], status["grad_norm"], status["seconds_left"]), (last["loss"], last["grad_norm"], 0))
 
     def test_status_files_are_whole_and_agree_with_the_run(self):
-        done = run("run", small_settings(self.folder, report__status_seconds="0.001"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", small_settings(self.folder, report__status_seconds="0.001"))
         status = json.loads((self.folder / "run" / "status.json").read_text())
         self.assertEqual((status["state"], status["update"], status["updates"]), ("finished", 3, 3))
         last = json.loads((self.folder / "run" / "log.jsonl").read_text().splitlines()[-1])
         self.assertEqual((status["loss"], status["grad_norm"]), (last["loss"], last["grad_norm"]))
         metrics = (self.folder / "run" / "bascule.prom").read_text()
         self.assertIn("\nbascule_updates_total 3\n", metrics)
-        self.assertIn(f"\nbascule_running 0\n", metrics)
+        self.assertIn("\nbascule_running 0\n", metrics)
         self.assertEqual([name for name in os.listdir(self.folder / "run") if name.startswith(".tmp")], [])
         if shutil.which("promtool") is None:
             self.skipTest("promtool is not installed (Debian's package prometheus)")
@@ -187,8 +180,7 @@ class Unattended(unittest.TestCase):
 
     def unit(self, **changes):
         toml = small_settings(self.folder, **changes)
-        done = run("plan", "--json", "--unit", self.folder / "bascule.service", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", "--json", "--unit", self.folder / "bascule.service", toml)
         return json.loads(done.stdout), (self.folder / "bascule.service").read_text()
 
     def test_the_unit_is_made_from_the_plan(self):
@@ -218,8 +210,7 @@ class Unattended(unittest.TestCase):
         for folder_mode, file_mode in ((0o755, 0o644), (0o700, 0o644), (0o755, 0o600)):
             self.folder.chmod(folder_mode)
             toml.chmod(file_mode)
-            done = run("plan", "--unit", self.folder / "bascule.service", toml)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("plan", "--unit", self.folder / "bascule.service", toml)
             warned.append([path for path in re.findall(r"^bascule: warning: --unit: (\S+): ", done.stderr, re.M) if path.startswith(str(self.folder))])
         self.assertEqual(warned, [[], [str(self.folder)], [str(toml)]])
 
@@ -233,7 +224,3 @@ class Unattended(unittest.TestCase):
                 security = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", str(self.folder / "bascule.service")], capture_output=True, text=True, check=False)
                 level = re.search(r"Overall exposure level for \S+: ([0-9.]+)", security.stdout)
                 self.assertLessEqual(float(level[1]), most, security.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,9 +9,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, FolderTest, digest, run, run_ok, settings
 from rank_runs import SEED, preloaded
 from test_foreign_folders import tree
 
@@ -24,13 +23,12 @@ def small(folder, **changes):
                                "data__train_file": f'"{EMOJI}/validation.jsonl"', **changes})
 
 
-class UnreadableCheckpoints(unittest.TestCase):
+class UnreadableCheckpoints(FolderTest):
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.whole = pathlib.Path(cls.temporary.name) / "run"
-        done = run("run", small(cls.temporary.name))
-        assert done.returncode == 0, done.stderr
+        run_ok("run", small(cls.temporary.name))
         cls.bits = digest(cls.whole / "model.safetensors")
 
     @classmethod
@@ -38,9 +36,7 @@ class UnreadableCheckpoints(unittest.TestCase):
         cls.temporary.cleanup()
 
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.output = self.folder / "run"
         self.begin_again()
 
@@ -63,8 +59,7 @@ class UnreadableCheckpoints(unittest.TestCase):
         self.assertEqual(tree(self.output), before)
 
     def goes_on(self, *words, **changes):
-        done = run("run", small(self.folder, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", small(self.folder, **changes))
         for word in words:
             self.assertIn(word, done.stderr)
         self.assertEqual(digest(self.output / "model.safetensors"), self.bits)
@@ -146,8 +141,7 @@ class UnreadableCheckpoints(unittest.TestCase):
     def test_a_named_checkpoint_is_where_the_run_begins(self):
         self.goes_on("resume: restarting from update 2", "resume: from run/checkpoint-2", training__resume='"run/checkpoint-2"')
         self.refused_by_settings("holds a finished run, which did not begin from", training__resume='"run/checkpoint-1"')
-        done = run("run", small(self.folder, training__resume='"run/checkpoint-2"'))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", small(self.folder, training__resume='"run/checkpoint-2"'))
         self.assertIn("already finished", done.stderr)
 
     def refused_by_settings(self, word, **changes):
@@ -175,8 +169,7 @@ class UnreadableCheckpoints(unittest.TestCase):
         lines += process.communicate()[1].splitlines()
         self.assertEqual(process.returncode, 143, "".join(lines))
         self.assertIn("resume: from ./best", "".join(lines))
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml)
         self.assertRegex(done.stderr, "resume: from checkpoint-[234]")
         self.assertEqual(digest(self.output / "model.safetensors"), bits)
         self.assertEqual(tree(self.folder / "best"), elsewhere)
@@ -185,7 +178,3 @@ class UnreadableCheckpoints(unittest.TestCase):
         for name in ("nowhere", "run"):
             self.refused(f"{name}: is not a checkpoint", "it has no bascule_state.json", training__resume=f'"./{name}"')
         self.refused_by_settings('"auto", "never" or "older"', training__resume='"checkpoint-2"')
-
-
-if __name__ == "__main__":
-    unittest.main()

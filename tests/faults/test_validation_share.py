@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """data.validation_share with every form of data of every family: rows are divided once, all of them, and the run says how many."""
 import csv
@@ -8,10 +7,8 @@ import re
 import shutil
 import subprocess
 import tarfile
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, digest, run, settings, wait_for
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, run, settings, wait_for, run_ok
 
 DATA = ROOT / "tests" / "data"
 ROWS = [json.loads(line) for line in (EMOJI / "train.jsonl").read_text().splitlines()][:120]
@@ -26,12 +23,7 @@ TARGETS = {**COMMON, "model__model_name_or_path": f'"{DATA}/emoji-keywords/model
 CAPTIONS = {"data__validation_share": "0.25", "training__max_steps": "2", "training__save_steps": "0", "training__logging_steps": "1"}
 
 
-class ValidationShare(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name).resolve()
-
+class ValidationShare(FolderTest):
     def manifest(self, rows, name="rows.jsonl"):
         (self.folder / name).write_text("".join(json.dumps({**row, "image": str(EMOJI / row["image"])}) + "\n" for row in rows))
         return f'"{self.folder}/{name}"'
@@ -77,8 +69,7 @@ class ValidationShare(unittest.TestCase):
         return f'"{self.folder}/shard.tar"'
 
     def finished(self, *arguments):
-        done = run(*arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok(*arguments)
         return done
 
     def forms(self):
@@ -138,9 +129,9 @@ class ValidationShare(unittest.TestCase):
 
     def test_bad_shares_are_one_line(self):
         toml = settings(self.folder, data__train_file=self.manifest(ROWS[:3]), training__max_steps="1")
-        self.refused(toml, f"command line: data.validation_share and data.validation_file are both set; remove one", "data.validation_share=0.5", f"data.validation_file={EMOJI}/validation.jsonl")
+        self.refused(toml, "command line: data.validation_share and data.validation_file are both set; remove one", "data.validation_share=0.5", f"data.validation_file={EMOJI}/validation.jsonl")
         self.refused(toml, "command line: data.validation_share = 1 is out of range; write a number from 0.0 to less than 1.0", "data.validation_share=1")
-        self.refused(toml, f"command line: data.validation_share is set, but data.train_file is missing; set it, or name a data.validation_file", "data.validation_share=0.5", "data.train_file=", f"data.test_file={EMOJI}/test.jsonl")
+        self.refused(toml, "command line: data.validation_share is set, but data.train_file is missing; set it, or name a data.validation_file", "data.validation_share=0.5", "data.train_file=", f"data.test_file={EMOJI}/test.jsonl")
         for share, words in (("1e-09", "none"), ("0.999999999", "all")):
             self.refused(toml, f"command line: data.validation_share = {share} holds out {words} of the 3 rows of {self.folder}/rows.jsonl; set another share, or name a data.validation_file", f"data.validation_share={share}")
 
@@ -184,7 +175,3 @@ class ValidationShare(unittest.TestCase):
         self.assertIn("are held out", measured.stderr)
         self.assertEqual(self.finished("plan", toml, "--json", "--inputs").stdout.count("train.jsonl"), 0)
         self.assertEqual(self.finished("plan", toml, "--json", "--inputs").stdout.count("rows.jsonl"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -79,7 +79,3 @@ class Verify(unittest.TestCase):
                     result = json.loads(done.stdout)
                     self.assertEqual((done.returncode, result.pop("digest")), (0, result.pop("expected")))
                     self.assertEqual(result, {"passed": True, "isa": best, "threads": threads})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,9 +5,8 @@ import math
 import pathlib
 import shutil
 import tempfile
-import unittest
 
-from bascule_run import ROOT, digest, instruction_sets, run, settings
+from bascule_run import ROOT, FolderTest, digest, instruction_sets, run, settings, run_ok
 from run_files import rewrite, tensors
 
 CLASSES = ROOT / "tests" / "data" / "emoji-classes"
@@ -23,12 +22,7 @@ def cubic_taps(i, old, new):
         yield min(max(j, 0), old - 1), weight
 
 
-class ViT(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class ViT(FolderTest):
     def settings(self, name="one", **changes):
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -37,8 +31,7 @@ class ViT(unittest.TestCase):
             "data__label_column": '"label"', "data__preprocessing": '"training"', "training__max_steps": "9", "training__label_smoothing_factor": "0.1", **changes})
 
     def weights(self, name="one", **changes):
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(name, **changes))
         return digest(self.folder / name / "run/model.safetensors")
 
     def model_with(self, **members):
@@ -131,8 +124,7 @@ class ViT(unittest.TestCase):
         changes = {"model__model_name_or_path": self.model_with(classifier_type="pooled"), "training__max_steps": "6", "training__lr_schedule_steps": "6",
                    "data__validation_file": f'"{CLASSES}/test.jsonl"', "training__eval_strategy": '"steps"', "training__eval_steps": "3",
                    "training__load_best_model_at_end": "true", "training__metric_for_best_model": '"eval_loss"'}
-        done = run("run", self.settings(**changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(**changes))
         self.assertEqual(done.stderr.count("AutoModelForImageClassification.from_pretrained(folder, trust_remote_code=True)"), 1, done.stderr)
         folder = self.folder / "one/run"
         self.assertIn("AutoModelForImageClassification.from_pretrained(folder, trust_remote_code=True)", (folder / "README.md").read_text())
@@ -179,8 +171,7 @@ class ViT(unittest.TestCase):
         self.weights("token")
         token, table = self.folder / "token/run", "vit.embeddings.position_embeddings"
         begun = {"model__model_name_or_path": f'"{token}"', "model__from_scratch": "false", "model__image_size": "100"}
-        done = run("run", self.settings("larger", **begun, training__max_steps="1", training__learning_rate="0.0"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings("larger", **begun, training__max_steps="1", training__learning_rate="0.0"))
         self.assertEqual(done.stderr.count("model: position table resized from 8 x 8 to 12 x 12 patches, for pictures of 100 x 100 pixels"), 1, done.stderr)
         folder = self.folder / "larger/run"
         before, after = tensors(token / "model.safetensors"), tensors(folder / "model.safetensors")
@@ -252,8 +243,7 @@ class ViT(unittest.TestCase):
             self.assertEqual((saved["size"], saved.get("crop_size", square), saved.get("do_resize", True), saved["image_processor_type"]), (square, square, True, "ViTImageProcessor"))
 
     def test_settings_that_it_does_not_read_are_named(self):
-        done = run("plan", self.settings(data__max_seq_length="32", data__masking='"bernoulli"', data__negative_fraction="0.1"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("plan", self.settings(data__max_seq_length="32", data__masking='"bernoulli"', data__negative_fraction="0.1"))
         self.assertEqual(done.stderr.count("settings: ignored: data.max_seq_length, data.masking (the model reads no text); data.negative_fraction (no captions are exchanged)\n"), 1, done.stderr)
         plain = run("plan", self.settings("plain"))
         self.assertNotIn("settings: ignored", plain.stderr)
@@ -262,14 +252,12 @@ class ViT(unittest.TestCase):
 
     def test_decode_prepares_pictures_for_it(self):
         picture = CLASSES / json.loads((CLASSES / "test.jsonl").read_text().splitlines()[0])["image"]
-        done = run("decode", "--model", CLASSES / "model", "--output", self.folder / "pixels.safetensors", picture)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("decode", "--model", CLASSES / "model", "--output", self.folder / "pixels.safetensors", picture)
         (pixels,) = tensors(self.folder / "pixels.safetensors").values()
         self.assertEqual(len(pixels), 3 * 64 * 64)
 
     def test_patches_that_do_not_fit_are_cut_off_and_said(self):
-        done = run("run", self.settings(model__model_name_or_path=self.model_with(patch_size=9)))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(model__model_name_or_path=self.model_with(patch_size=9)))
         self.assertEqual(done.stderr.count("model: the image size 64 is not a multiple of the patch size 9: ignoring the last pixel at the right and bottom"), 1, done.stderr)
 
     def test_a_frozen_body_leaves_the_classifier(self):
@@ -287,8 +275,7 @@ class ViT(unittest.TestCase):
         folder = self.folder / "one/run"
         self.assertEqual((folder / "preprocessor_config.json").read_text(), (CLASSES / "model/preprocessor_config.json").read_text())
         line = json.loads((folder / "predictions.jsonl").read_text().splitlines()[0])
-        done = run("classify", folder, CLASSES / line["image"], "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("classify", folder, CLASSES / line["image"], "--json")
         (said,) = json.loads(done.stdout)
         for told, kept in zip(said["labels"], line["predicted"]):
             self.assertAlmostEqual(told["probability"], kept["probability"], delta=1e-6)
@@ -315,7 +302,3 @@ class ViT(unittest.TestCase):
                 done = run("run", self.settings("refused", **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)
                 self.assertIn(said, done.stderr.splitlines()[-1].replace(str(self.folder), ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A test file without labels gets predictions: of every head whose rows have labels, and in every form that says that there are none."""
 import json
-import pathlib
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, ROOT, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, run, settings, run_ok
 from relatives import write_relatives, write_values, write_words
 
 DATA = ROOT / "tests" / "data"
 RUN_FIGURES = {"epoch", "eval_runtime", "eval_samples", "eval_samples_per_second", "eval_steps_per_second", "memory_allocated (GB)", "max_memory_allocated (GB)", "total_memory_available (GB)"}
 
 
-class WithoutLabels(unittest.TestCase):
+class WithoutLabels(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         write_relatives(self.folder)
         self.runs, self.known = 0, None
 
@@ -37,8 +32,7 @@ class WithoutLabels(unittest.TestCase):
         self.runs += 1
         folder = self.folder / f"run-{self.runs}"
         toml = self.settings(data__train_file='"train.jsonl"', data__test_file=f'"{test}"', training__output_dir=f'"{folder}"', **changes)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", toml)
         return folder, done, toml
 
     def lines_and_figures(self, folder):
@@ -61,8 +55,7 @@ class WithoutLabels(unittest.TestCase):
         for file in ("report.html", "README.md", "all_results.json", "log.jsonl"):
             self.assertNotIn("nan", (folder / file).read_text().replace("nance", ""), file)
         for command in (["reproduce", folder, "--check"], ["doctor", toml]):
-            done = run(*command)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            done = run_ok(*command)
             self.assertNotIn("different labels", done.stdout)
             self.assertNotIn("have no words", done.stdout)
         for one, other in zip(whole, bare, strict=True):
@@ -126,8 +119,7 @@ class WithoutLabels(unittest.TestCase):
         pairs = {"model__head": '"pretraining"', "data__text_column": '"first"', "data__text_pair_column": '"second"', "data__label_column": '"label"'}
         bare = self.write("test.jsonl", [{"first": row["first"], "second": row["second"]} for row in rows])
         toml = self.settings(data__train_file=f'"{self.write("train.jsonl", rows)}"', data__test_file=f'"{bare}"', training__learning_rate="0.01", **pairs)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", toml)
         line = self.rows_of("run/predictions.jsonl")[0]
         self.assertEqual(set(line["next_sentence"]), {"predicted", "probability"})
         self.assertEqual(line["next_sentence"]["predicted"], 1)
@@ -144,7 +136,3 @@ class WithoutLabels(unittest.TestCase):
         self.assertEqual(set(lines[0]), {"row", "text", "generated", "tokens", "score"})
         said = self.predict("test.jsonl", **{**texts, "training__predict_with_generate": None})[1].stderr
         self.assertIn("test.jsonl has no targets: set training.predict_with_generate = true to write texts for it\n", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from bascule_run import has_mpi, run
+from bascule_run import has_mpi, run, run_ok
 from rank_runs import ranks_settings
 
 
@@ -36,9 +36,4 @@ class WithoutMpi(unittest.TestCase):
 
     def test_ranks_of_one_machine_train(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run("run", ranks_settings(folder, 2, training__max_steps="2"))
-            self.assertEqual(done.returncode, 0, done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()
+            run_ok("run", ranks_settings(folder, 2, training__max_steps="2"))

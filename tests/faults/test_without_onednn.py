@@ -16,7 +16,3 @@ class WithoutOnednn(unittest.TestCase):
                 if code != 0:
                     self.assertEqual(done.stderr.count("\n"), 1)
                     self.assertIn("machine.products: this program was built without oneDNN", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,14 +3,11 @@
 import copy
 import json
 import os
-import pathlib
 import random
 import shutil
 import subprocess
-import tempfile
-import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, patient, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, patient, settings, run_ok
 
 OTHER = [None, True, 7, 1.5, "x", [], [1], ["x"], {}, {"a": 1}]
 CASES = 25  # of each file
@@ -35,11 +32,9 @@ def put(document, at, value):
     return changed
 
 
-class WrongTypes(unittest.TestCase):
+class WrongTypes(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         seed = int(os.environ.get("BASCULE_TEST_SEED", random.randrange(1 << 30)))
         print(f"BASCULE_TEST_SEED={seed}")
         self.draw = random.Random(seed)
@@ -71,8 +66,7 @@ class WrongTypes(unittest.TestCase):
         self.attack(model / "vocab.json", "tokenize", "--model", model, read_from='["a cat"]')
 
     def test_of_a_finished_run(self):
-        done = run("run", settings(self.folder, training__max_steps="1", data__validation_file=f'"{EMOJI}/validation.jsonl"'))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", settings(self.folder, training__max_steps="1", data__validation_file=f'"{EMOJI}/validation.jsonl"'))
         for name in ("bascule.json", "config.json"):
             self.attack(self.folder / "run" / name, "search", self.folder / "run", "a cat")
         self.attack(self.folder / "run/bascule.json", "run", settings(self.folder, training__max_steps="1", data__validation_file=f'"{EMOJI}/validation.jsonl"'))
@@ -82,7 +76,3 @@ class WrongTypes(unittest.TestCase):
         shutil.copytree(ROOT / "tests/data/goldens/itc_add", case)
         for name in ("case.json", "float32_error.json"):
             self.attack(case / name, "verify", case)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -11,6 +11,7 @@
 #include "src/index/manifest.h"
 #include "src/index/open_manifest.h"
 #include "tests/index/tar_writer.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -39,13 +40,7 @@ Texts classes_of(const Manifest& manifest) {
 }
 
 std::string refusal_of(const std::string& path, const ManifestColumns& columns) {
-  try {
-    Manifest::load(path, columns);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { Manifest::load(path, columns); });
 }
 
 TEST(ClassNames, AreReadFromEveryKindOfManifest) {

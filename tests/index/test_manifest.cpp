@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/index/picture_folder.h"
+#include "tests/support/files.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/seeded.h"
 #include "tests/support/temporary_folder.h"
@@ -120,24 +121,15 @@ TEST(Manifest, GivesTheTextsBehindAPair) {
     EXPECT_EQ(manifest.row(0).second_text, "an answer");
   }
   const auto error_of = [&](const std::string& text) {
-    try {
-      Manifest::load(folder.write("bad.jsonl", one + "\n" + text + "\n"), columns);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of([&] { Manifest::load(folder.write("bad.jsonl", one + "\n" + text + "\n"), columns); });
   };
   const std::string null = error_of(R"({"a": "x", "p": "y", "n1": "z", "n2": null})");
   EXPECT_NE(null.find("bad.jsonl:2: column \"n2\" is null, not a string"), std::string::npos) << null;
   const std::string missing = error_of(R"({"a": "x", "p": "y", "n1": "z"})");
   EXPECT_NE(missing.find("bad.jsonl:2: no column \"n2\" among"), std::string::npos) << missing;
   EXPECT_NE(missing.find("correct data.negative_columns"), std::string::npos) << missing;
-  try {
-    Manifest::load(folder.write("bad.csv", "a,p,n1,n2\nx,y,\xff,z\n"), columns);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("byte 0 of text 3 is not UTF-8"), std::string::npos) << error.what();
-  }
+  EXPECT_TRUE(test::fails([&] { Manifest::load(folder.write("bad.csv", "a,p,n1,n2\nx,y,\xff,z\n"), columns); },
+                          "byte 0 of text 3 is not UTF-8"));
 }
 
 TEST(Manifest, GivesPairsOfCaptions) {
@@ -160,21 +152,15 @@ TEST(Manifest, GivesPairsOfCaptions) {
     EXPECT_EQ(manifest.longest_text_bytes(), 9u);
     EXPECT_NE(manifest.texts_digest(), Manifest::load(file, {"", "a", ""}).texts_digest());
     EXPECT_EQ(Manifest::load(file, {"", "a", ""}).row(0).second_text, std::nullopt);
-    try {
-      Manifest::load(file, {"", "a", "", 2, "none"});
-      ADD_FAILURE() << file;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("; add it, or correct data.text_pair_column"), std::string::npos)
-          << error.what();
-    }
+    EXPECT_TRUE(test::fails(
+        [&] {
+          Manifest::load(file, {"", "a", "", 2, "none"});
+        },
+        "; add it, or correct data.text_pair_column"))
+        << file;
   }
   const std::string bad = folder.write("bad.csv", "a,b\none,\xFF\n");
-  try {
-    Manifest::load(bad, columns);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(":2: byte 0 of the second text is not UTF-8"), std::string::npos);
-  }
+  EXPECT_TRUE(test::fails([&] { Manifest::load(bad, columns); }, ":2: byte 0 of the second text is not UTF-8"));
 }
 
 TEST(Manifest, KeepsACarriageReturnInsideQuotes) {

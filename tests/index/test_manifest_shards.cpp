@@ -11,6 +11,7 @@
 #include "src/index/manifest.h"
 #include "src/index/picture_folder.h"
 #include "tests/index/tar_writer.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test_manifest_shards {
@@ -223,12 +224,7 @@ TEST(ManifestShards, NameALabelThatIsNone) {
     add_member(&tar, "0.jpg", "p");
     add_member(&tar, "0.json", json);
     const std::string file = folder.write("s.tar", with_end(tar));
-    try {
-      Manifest::load(file, labelled("match"));
-      ADD_FAILURE();
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
-    }
+    EXPECT_TRUE(test::fails([&] { Manifest::load(file, labelled("match")); }, message));
   }
 }
 

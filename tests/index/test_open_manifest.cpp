@@ -19,6 +19,7 @@
 #include "src/loader/label_count.h"
 #include "tests/index/tar_writer.h"
 #include "tests/loader/loader_run.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test_open_manifest {
@@ -385,12 +386,7 @@ TEST(OpenManifest, KeepsNoIndexWithMissingPictures) {
     lines += std::string(R"({"image": ")") + name + "\", \"caption\": \"x\"}\n";
   const std::string file = data.write("rows.jsonl", lines);
   const auto refusal = [&](MissingPictures missing) {
-    try {
-      (void)open_manifest(file, {}, cache, missing);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of([&] { (void)open_manifest(file, {}, cache, missing); });
   };
   EXPECT_EQ(refusal(MissingPictures::kAreSkipped),
             file + ":1: " + data.path() +

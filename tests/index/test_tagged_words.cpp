@@ -10,6 +10,7 @@
 #include "src/index/manifest.h"
 #include "src/index/open_manifest.h"
 #include "src/index/row_digests.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -56,12 +57,7 @@ TEST(TaggedWords, AreInEveryRowOrInNone) {
   columns.optional_labels = true;
   const std::string rows = std::string(kRows) + "{\"tokens\": [\"Bob\"]}\n";
   const auto said = [&](const std::string& all) {
-    try {
-      Manifest::load(folder.write("rows.jsonl", all), columns);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of([&] { Manifest::load(folder.write("rows.jsonl", all), columns); });
   };
   EXPECT_NE(said(rows).find(":3: has no tags, but the rows before have; give every row tags, or none"),
             std::string::npos)
@@ -158,21 +154,14 @@ TEST(TaggedWords, ThatAreWrongAreRefused) {
       {"{\"tokens\": [\"a\", \"b\"], \"ner_tags\": [\"O\", 1]}", "label 1 is a number, but \"O\" of "},
   };
   for (const auto& one : kWrong) {
-    try {
-      Manifest::load(folder.write("rows.jsonl", std::string(one.row) + "\n"), word_columns(9));
-      ADD_FAILURE() << one.row;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(one.said), std::string::npos) << error.what();
-      EXPECT_EQ(error.kind(), ErrorKind::kData);
-    }
+    EXPECT_TRUE(test::fails(
+        [&] { Manifest::load(folder.write("rows.jsonl", std::string(one.row) + "\n"), word_columns(9)); }, one.said))
+        << one.row;
   }
   for (const char* const name : {"rows.csv", "rows.tsv"}) {
-    try {
-      Manifest::load(folder.write(name, "tokens,ner_tags\na,O\n"), word_columns());
-      ADD_FAILURE() << name;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("use .jsonl or .json"), std::string::npos) << error.what();
-    }
+    EXPECT_TRUE(test::fails([&] { Manifest::load(folder.write(name, "tokens,ner_tags\na,O\n"), word_columns()); },
+                            "use .jsonl or .json"))
+        << name;
   }
 }
 

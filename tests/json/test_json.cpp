@@ -8,21 +8,13 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/error.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
-  return "no error";
-}
+using test::error_of;
 
 std::string parse_error(const std::string& text) {
   return error_of([&] { parse_json(text, "a.json"); });

@@ -66,9 +66,7 @@ class Picture {
   std::int64_t side_;
 };
 
-std::string digest(const void* data, std::size_t bytes) {
-  return test::sha256_hex(static_cast<const std::uint8_t*>(data), bytes).substr(0, 16);
-}
+std::string digest(const void* data, std::size_t bytes) { return test::sha256_hex(data, bytes).substr(0, 16); }
 
 constexpr const char* kNames[kPictureOperations] = {
     "Identity", "ShearX",   "ShearY",    "TranslateX", "TranslateY", "Rotate",       "Brightness",

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/error.h"
 #include "tests/loader/loader_run.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test_tagged_words {
@@ -61,13 +61,8 @@ class TaggedWords : public testing::Test {
     return found;
   }
 
-  static std::string refusal(const LoaderSettings& settings) {
-    try {
-      plan_loader(settings);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "planned";
+  static std::string refusal(const LoaderSettings& settings, ErrorKind kind = ErrorKind::kData) {
+    return test::error_of([&] { plan_loader(settings); }, kind);
   }
 
   test::TemporaryFolder folder_;
@@ -115,7 +110,7 @@ TEST_F(TaggedWords, NeedATokenInEachRow) {
   EXPECT_NE(refusal(settings(rows)).find("rows.jsonl:2: no word of column \"tokens\" has a token"), std::string::npos)
       << refusal(settings(rows));
   const Manifest good = manifest();
-  EXPECT_NE(refusal(settings(good, 2)).find("a sample has 2 special tokens"), std::string::npos);
+  EXPECT_NE(refusal(settings(good, 2), ErrorKind::kSettings).find("a sample has 2 special tokens"), std::string::npos);
 }
 
 }  // namespace

@@ -203,7 +203,7 @@ TEST_F(Targets, AreNotRefusedForATokenThatIsCut) {
   const std::int32_t greatest = *std::max_element(kept.begin(), kept.end());
   ASSERT_GT(*std::max_element(whole.begin(), whole.end()), greatest);
   settings.texts[0].vocabulary_size = greatest + 1;
-  EXPECT_EQ(refusal(settings), "planned");
+  EXPECT_EQ(refusal(settings), "no error");
   settings.texts[0].vocabulary_size = greatest;
   EXPECT_NE(refusal(settings).find("the tokenizer gives token"), std::string::npos);
 }
@@ -248,7 +248,7 @@ TEST_F(Targets, HaveTargetsOfAnEvaluationWithALimitOfTheirOwn) {
   EXPECT_EQ(plan.streams[0].texts[1].longest, kTargetLength);
   EXPECT_EQ(plan.streams[1].texts[1].longest, 10);
   settings.texts[1].max_positions = 9;
-  EXPECT_EQ(refusal(settings),
+  EXPECT_EQ(refusal(settings, ErrorKind::kSettings),
             "data.val_max_target_length: 10: the model has positions for at most 9 tokens; lower it, or begin with a "
             "model that has more positions");
 }

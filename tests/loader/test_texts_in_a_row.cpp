@@ -125,7 +125,7 @@ TEST_F(TextsInARow, HaveRandomKeysForSoManyTokens) {
   LoaderSettings settings = this->settings(rows);
   settings.texts[0].max_positions = 0;
   settings.texts[0].max_length = 30000;
-  const std::string refused = refusal(settings);
+  const std::string refused = refusal(settings, ErrorKind::kSettings);
   EXPECT_NE(refused.find("the 3 texts of a row may have 90000 tokens together"), std::string::npos) << refused;
 }
 

@@ -193,7 +193,7 @@ TEST_F(TwoTexts, AreRefusedWhereTheModelLacksOneOfTheirTokens) {
   const std::vector<std::int32_t> ids = test::emoji_tokenizer().encode("a b", kSourceLength);
   const std::int32_t greatest = *std::max_element(ids.begin(), ids.end());
   settings.texts[0].vocabulary_size = greatest + 1;
-  EXPECT_EQ(refusal(settings), "planned");
+  EXPECT_EQ(refusal(settings), "no error");
   settings.texts[0].vocabulary_size = greatest;
   EXPECT_EQ(refusal(settings), folder_.path() + "/pairs.csv:2: the tokenizer gives token " + std::to_string(greatest) +
                                    ", the model's vocabulary has " + std::to_string(greatest) +
@@ -204,19 +204,20 @@ TEST_F(TwoTexts, AreRefusedWhereTheModelHasNoRoomForThem) {
   const Manifest pairs = manifest(rows());
   LoaderSettings settings = this->settings(pairs);
   settings.texts[1].max_positions = 5;
-  EXPECT_EQ(refusal(settings),
+  EXPECT_EQ(refusal(settings, ErrorKind::kSettings),
             "data.max_target_length: 6: the model has positions for at most 5 tokens; lower it, or begin "
             "with a model that has more positions");
   settings.texts[1].max_positions = 0;
   settings.texts[1].max_length = 2;
-  EXPECT_EQ(refusal(settings), "data.max_target_length: 2: a sample has 2 special tokens; set it to 3 or more");
+  EXPECT_EQ(refusal(settings, ErrorKind::kSettings),
+            "data.max_target_length: 2: a sample has 2 special tokens; set it to 3 or more");
   settings.texts[1].max_length = 3;
-  EXPECT_EQ(refusal(settings), "planned");
+  EXPECT_EQ(refusal(settings), "no error");
   settings.texts[1].max_length = 65536 - kSourceLength;
-  EXPECT_EQ(refusal(settings), "planned");
+  EXPECT_EQ(refusal(settings), "no error");
   settings.texts[1].max_length += 1;
   EXPECT_EQ(
-      refusal(settings),
+      refusal(settings, ErrorKind::kSettings),
       "data.max_source_length: a source and its target may have 65537 tokens together; lower it: they may have at "
       "most 65536");
   settings.texts[1].max_length = kTargetLength;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/loader/loader_parts.h"
 #include "tests/loader/loader_run.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
@@ -72,13 +72,8 @@ class TwoTexts : public testing::Test {
     EXPECT_EQ(status.code, StatusCode::kEndOfEpoch);
   }
 
-  static std::string refusal(const LoaderSettings& settings) {
-    try {
-      plan_loader(settings);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "planned";
+  static std::string refusal(const LoaderSettings& settings, ErrorKind kind = ErrorKind::kData) {
+    return test::error_of([&] { plan_loader(settings); }, kind);
   }
 
   TemporaryFolder folder_;

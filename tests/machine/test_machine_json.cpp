@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/error.h"
 #include "src/json/json.h"
+#include "tests/support/files.h"
 
 namespace bascule {
 namespace {
@@ -27,13 +27,7 @@ Machine some_machine() {
 }
 
 std::string refusal_of(const Json& json) {
-  try {
-    machine_from(json, "profile.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { machine_from(json, "profile.json"); });
 }
 
 TEST(MachineJson, ComesBackAsItWas) {

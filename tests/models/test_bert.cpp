@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/models/bert_body.h"
 #include "src/models/families.h"
 #include "tests/graph/graph_run.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
@@ -27,12 +27,7 @@ std::string text_with(const std::string& members) {
 
 std::string refusal_of_text(const std::string& text) {
   const TemporaryFolder folder;
-  try {
-    read_bert_config(folder.write("config.json", text));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { read_bert_config(folder.write("config.json", text)); });
 }
 
 std::string refusal(const std::string& members) { return refusal_of_text(text_with(members)); }
@@ -130,12 +125,9 @@ Json completed(const std::string& members, ModelSource source = {}) {
 
 std::string refusal_of_labels(const std::string& members) {
   const TemporaryFolder folder;
-  try {
+  return test::error_of([&] {
     open_model({folder.write("config.json", text_with(members)), {}}, "sequence_classification");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(BertSequences, HaveAPoolerAndAClassifierWithoutAnyPartOfTheMaskedHead) {
@@ -177,7 +169,7 @@ TEST(BertSequences, RefuseProblemsTheyCannotSolveByName) {
             std::string::npos);
   EXPECT_NE(refusal_of_labels(R"("problem_type": "single_label_classification", "num_labels": 1)").find("one class"),
             std::string::npos);
-  EXPECT_EQ(refusal_of_labels(R"("problem_type": "regression", "num_labels": 1)"), "");
+  EXPECT_EQ(refusal_of_labels(R"("problem_type": "regression", "num_labels": 1)"), "no error");
 }
 
 TEST(BertSequences, ConfigJsonNamesTheLabelsAndTheirKind) {

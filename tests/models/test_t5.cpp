@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/models/families.h"
 #include "src/models/t5_layers.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test::test_t5 {
@@ -34,12 +34,7 @@ T5Config config_with(const std::string& members) {
 
 std::string refusal_of_text(const std::string& text) {
   const TemporaryFolder folder;
-  try {
-    read_t5_config(folder.write("config.json", text));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { read_t5_config(folder.write("config.json", text)); });
 }
 
 TEST(T5Config, HasTransformersDefaults) {
@@ -126,13 +121,12 @@ TEST(T5Config, ItsRelativesAreRefusedByName) {
     const TemporaryFolder folder;
     std::string text = text_with("");
     text.replace(text.find("\"t5\""), 4, "\"" + std::string(type) + "\"");
-    try {
-      open_model({folder.write("config.json", text), {}}, "conditional_generation");
-      ADD_FAILURE() << type;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("model_type = \"" + std::string(type) + "\""), std::string::npos);
-      EXPECT_EQ(error.kind(), ErrorKind::kData);
-    }
+    EXPECT_TRUE(test::fails(
+        [&] {
+          open_model({folder.write("config.json", text), {}}, "conditional_generation");
+        },
+        "model_type = \"" + std::string(type) + "\""))
+        << type;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "src/graph/backward.h"
 #include "src/models/families.h"
 #include "src/models/vit_config.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test::test_vit {
@@ -27,12 +28,7 @@ ViTConfig read(const std::string& members) {
 }
 
 std::string refusal(const std::string& members) {
-  try {
-    read(members);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { read(members); });
 }
 
 TEST(ViTConfig, ReadsWhatTransformersWritesAndItsDefaults) {

@@ -35,8 +35,7 @@ std::string digest_of(const std::string& folder, const std::string& picture, std
     std::vector<float> pixels(static_cast<std::size_t>(3 * side * side));
     *refusal = decoder.decode(picture, pixels.data(), nullptr);
     if (!refusal->empty()) return "";
-    return test::sha256_hex(static_cast<const std::uint8_t*>(static_cast<const void*>(pixels.data())),
-                            pixels.size() * sizeof(float));
+    return test::sha256_hex(pixels.data(), pixels.size() * sizeof(float));
   } catch (const Error& error) {
     EXPECT_EQ(exit_code(error.kind()), 3);
     *refusal = error.problem();

@@ -14,6 +14,7 @@
 #include "src/base/span.h"
 #include "src/runtime/guard.h"
 #include "src/runtime/start_work.h"
+#include "tests/support/files.h"
 
 namespace bascule::test {
 namespace {
@@ -52,13 +53,7 @@ TEST(Arena, EveryPageIsResidentBeforeTheFirstStep) {
 
 TEST(Arena, RefusesWhatTheSystemDoesNotGive) {
   const MemoryPlan plan = make_memory_plan({{"all", std::size_t{1} << 60}}, 0);
-  try {
-    const Arena arena(plan, HugePages::kTransparent);
-    FAIL() << "an exbibyte";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kMemory);
-    EXPECT_NE(std::string(error.what()).find("MiB"), std::string::npos);
-  }
+  EXPECT_TRUE(test::fails([&] { const Arena arena(plan, HugePages::kTransparent); }, "MiB", ErrorKind::kMemory));
 }
 
 bool forms_huge_pages() {

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -95,6 +97,22 @@ TEST(InputQueue, EveryInputIsTakenOnceInOrderWithinTheRoom) {
 TEST(InputQueue, WhatIsAheadIsSharedOutAmongWorkersAndARequestIsNot) {
   EXPECT_EQ(rows_until_answered(100, 8, 1), 108.0);
   EXPECT_EQ(rows_until_answered(100, 8, 4), 33.0);
+}
+
+TEST(TurnToMeasure, EveryWorkerHasInputsThatNobodyElseMeasuresWithMeanwhile) {
+  for (const std::size_t workers : {1, 2, 5, 64}) {
+    for (const std::size_t inputs : {1, 2, 7, 64, 512}) {
+      std::map<std::size_t, std::vector<int>> taken;  // by round
+      for (std::size_t worker = 0; worker < workers; ++worker) {
+        const MeasuringTurn turn = turn_to_measure(worker, workers, inputs);
+        EXPECT_GE(turn.count, 1u) << worker << " of " << workers << ", " << inputs << " inputs";
+        std::vector<int>& of_round = taken[turn.round];
+        of_round.resize(inputs);
+        for (std::size_t i = turn.first; i < turn.first + turn.count; ++i) EXPECT_EQ(of_round.at(i)++, 0);
+      }
+      EXPECT_EQ(taken.size(), (workers + std::min(workers, inputs) - 1) / std::min(workers, inputs));
+    }
+  }
 }
 
 }  // namespace

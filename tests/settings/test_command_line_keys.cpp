@@ -9,6 +9,7 @@
 
 #include "src/settings/keys.h"
 #include "tests/settings/read_text.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -271,12 +272,8 @@ TEST(CommandLineKeys, AreThePlaceOfContradictions) {
 }
 
 TEST(CommandLineKeys, AKeyInPlaceOfTheFileIsToldApart) {
-  try {
-    read_settings("training.seed=7", {}, test_words);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("name the TOML file before keys of its settings"), std::string::npos);
-  }
+  EXPECT_TRUE(test::fails([&] { read_settings("training.seed=7", {}, test_words); },
+                          "name the TOML file before keys of its settings", ErrorKind::kSettings));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iterator>
 #include <string>
+#include <string_view>
 
 #include "src/base/error.h"
 
@@ -27,6 +28,18 @@ inline std::string error_of(const std::function<void()>& action, ErrorKind kind 
     return error.what();
   }
   return "no error";
+}
+
+// `action` throws an Error of this kind, whose line has `part`.
+inline testing::AssertionResult fails(const std::function<void()>& action, std::string_view part = "",
+                                      ErrorKind kind = ErrorKind::kData) {
+  try {
+    action();
+  } catch (const Error& error) {
+    const bool is_asked = error.kind() == kind && std::string_view(error.what()).find(part) != std::string_view::npos;
+    return testing::AssertionResult(is_asked) << error.what() << ", with exit code " << exit_code(error.kind());
+  }
+  return testing::AssertionFailure() << "no error";
 }
 
 }  // namespace bascule::test

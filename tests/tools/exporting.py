@@ -4,23 +4,16 @@ import contextlib
 import importlib.util
 import io
 import json
-import pathlib
 import sys
-import tempfile
 import types
-import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tool_modules import ROOT, FolderTest
+import export_dataset as tool
+
 PICTURES = ROOT / "tests/data/emoji-captions/images"
 PNGS = ROOT / "tests/data/images/png"
 WEBPS = ROOT / "tests/data/images/webp"
-
-sys.path.insert(0, str(ROOT / "tools"))  # for what the tool imports
-spec = importlib.util.spec_from_file_location("export_dataset", ROOT / "tools/export_dataset.py")
-tool = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tool)
-
 HAS_PILLOW = importlib.util.find_spec("PIL") is not None
 HAS_DATASETS = HAS_PILLOW and importlib.util.find_spec("datasets") is not None
 COLUMNS = {"image": "image", "caption": "caption"}
@@ -84,11 +77,9 @@ def library(loaded, asked=None):
         yield
 
 
-class InAFolder(unittest.TestCase):
+class InAFolder(FolderTest):
     def setUp(self):
-        self.holder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.holder.cleanup)
-        self.folder = pathlib.Path(self.holder.name)
+        super().setUp()
         self.output = self.folder / "out"
 
     def export_rows(self, rows, columns=None, skip_bad=False):

@@ -2,34 +2,19 @@
 """tools/bench: every entry names settings that exist, a run writes one JSON and one page, disturbed entries are measured again, and an interrupted run goes on."""
 import contextlib
 import html.parser
-import importlib.machinery
-import importlib.util
 import io
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
+from tool_modules import PROGRAM, ROOT, FolderTest, load
 import bench_files
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build"), "bascule")
-
-
-def load():
-    with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
-        loader = importlib.machinery.SourceFileLoader("bench", str(ROOT / "tools/bench"))
-        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench", loader))
-        loader.exec_module(module)
-    return module
-
-
-tool = load()
+tool = load("bench")
 STEPS = {"samples_per_second": {"median": 100.0}, "ceiling_samples_per_second": 200.0, "planned_bytes": 2**28, "resident_bytes": 2**27, "step_seconds": [0.1, 0.1],
          "operations": [{"name": "linear", "seconds": 0.06}, {"name": "add", "seconds": 0.04}], "precision": "float32"}
 ONE = {"place": "all cores", "median": 1.0, "taken": {"others": 0.0}}
@@ -59,11 +44,9 @@ class Tags(html.parser.HTMLParser):
             raise AssertionError(f"</{tag}> where none was open")
 
 
-class Bench(unittest.TestCase):
+class Bench(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.ran, self.off = [], []  # names of entries in the order of their commands; what each bring-up but the first says
         self.code = None
 
@@ -271,7 +254,3 @@ class Side:
 
     def __init__(self, program):
         self.program = program
-
-
-if __name__ == "__main__":
-    unittest.main()

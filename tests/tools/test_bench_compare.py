@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/bench_compare: equal builds do not differ, a kernel slowed by 10 % is named, and what cannot be compared is said."""
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import json
 import os
@@ -13,22 +11,14 @@ import tempfile
 import unittest
 from unittest import mock
 
+from tool_modules import ROOT, load
 import bench_files
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SLOWER, USAGE = 7, 2
 SLOWED = {"entry-1": {"layer_norm_backward": 1.1}}
 
 
-def load():
-    with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
-        loader = importlib.machinery.SourceFileLoader("bench_compare", str(ROOT / "tools/bench_compare"))
-        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_compare", loader))
-        loader.exec_module(module)
-    return module
-
-
-tool = load()
+tool = load("bench_compare")
 
 
 def pair(seed, **changes):
@@ -186,7 +176,3 @@ class BenchCompare(unittest.TestCase):
     def test_the_quantiles_are_those_of_student(self):
         for probability, degrees, expected in ((0.05, 1, 12.706), (0.05, 3, 3.1824), (0.05, 4, 2.7764), (0.01, 10, 3.1693), (0.001, 15, 4.0728)):
             self.assertAlmostEqual(tool.bench_noise.quantile(probability, degrees), expected, places=3)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,13 +4,11 @@ import json
 import math
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import bm25  # pylint: disable=wrong-import-position
+from tool_modules import ROOT
+import bm25
 
 
 class Terms(unittest.TestCase):
@@ -61,7 +59,3 @@ class Output(unittest.TestCase):
                 self.assertEqual(lines[0], ["1", "queries", "over", "2", "documents"])
                 self.assertEqual(lines[5], ["NDCG@10", f"{ndcg:.4f}", "0.6309", "1.0000"])
                 self.assertEqual(out.splitlines()[-1], f"NDCG@10 of the model: {words}")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,9 +6,8 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import check_layers  # noqa: E402
+from tool_modules import ROOT
+import check_layers
 
 
 def check(files):
@@ -101,7 +100,3 @@ class CheckLayers(unittest.TestCase):
 
     def test_a_room_that_the_table_lacks_is_refused(self):
         self.assert_refused("src/utils/span.h", '"src/base/span.h"')
-
-
-if __name__ == "__main__":
-    unittest.main()

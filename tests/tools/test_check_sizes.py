@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/check_sizes.py: the budget of lines, of the mean of lines a file, and of rooms."""
-import pathlib
-import sys
 import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import check_sizes  # noqa: E402: the path first
+import tool_modules  # noqa: F401: the path
+import check_sizes
 
 
 class Budget(unittest.TestCase):
@@ -27,7 +24,3 @@ class Budget(unittest.TestCase):
             faults = self.with_(change)
             self.assertRegex(faults[0], words)
             self.assertEqual(len(faults), 1, faults)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -34,7 +34,3 @@ class CheckTypeNames(unittest.TestCase):
                        "namespace bascule {\nclass Table {\n  struct Row {\n  };\n};\n}", "namespace bascule {\nvoid f() {\n  struct Row {\n  };\n}\n}",
                        "namespace bascule {\n// struct Row {\nconst char* text = R\"(struct Row {)\";\nstruct Row::Part {\n};\n}"):
             self.assertEqual(check(first, second)[0], 0, second)
-
-
-if __name__ == "__main__":
-    unittest.main()

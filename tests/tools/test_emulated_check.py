@@ -18,7 +18,3 @@ class EmulatedCheck(unittest.TestCase):
         for machine, line in zip(("aarch64", "Haswell", "EPYC-Rome", "max"), lines):
             self.assertRegex(line, f"^{machine}: skipped, not installed: qemu-.*; run tools/install_packages emulation$")
         self.assertEqual(lines[4:], ["0 passed, 0 failed, 4 skipped"])
-
-
-if __name__ == "__main__":
-    unittest.main()

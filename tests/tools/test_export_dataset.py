@@ -201,7 +201,3 @@ class DataSets(InAFolder):
         with mock.patch.object(tool, "write_whole", side_effect=OSError(28, "No space left on device", "x")):
             code, said = run(source, *self.flags)
         self.assertEqual((code, len(said)), (6, 1))
-
-
-if __name__ == "__main__":
-    unittest.main()

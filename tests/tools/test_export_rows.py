@@ -250,7 +250,3 @@ class Rows(InAFolder):
             with self.assertRaises(OSError):
                 tool.write_whole(self.folder / "deep" / "x", b"data")
         self.assertEqual(list((self.folder / "deep").iterdir()), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of tools/figures/README.md: comparisons write their figures into rows; rows of tools/figures say machine, commit and day; a file of tools/bench becomes rows with its machine and commit."""
-import importlib.machinery
-import importlib.util
 import json
 import pathlib
 import re
@@ -11,17 +9,8 @@ import types
 import unittest
 from unittest import mock
 
+from tool_modules import ROOT, load
 import bench_files
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def load(tool):
-    loader = importlib.machinery.SourceFileLoader(tool, str(ROOT / "tools" / tool))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(tool, loader))
-    loader.exec_module(module)
-    return module
-
 
 with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
     import figure_rows
@@ -172,7 +161,3 @@ class FigureTables(unittest.TestCase):
 
     def test_a_row_with_a_cell_too_few_is_refused(self):
         self.assertRaises(ValueError, figure_tables.markdown, ["a", "b"], [["c"]])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -186,7 +186,3 @@ class InstalledFiles(unittest.TestCase):
                                                 "share/zsh/site-functions/_bascule", "lib/sysusers.d/bascule.conf", *(f"lib/systemd/system/bascule{unit}" for unit in ("@.service", "-serve@.service", "-serve@.socket"))})
             self.assertIn(f'ExecStart="{prefix}/bin/bascule" run', (root / "lib/systemd/system/bascule@.service").read_text())
             self.assertNotIn("PATH", output_of("readelf", "-d", root / "bin/bascule"))
-
-
-if __name__ == "__main__":
-    unittest.main()

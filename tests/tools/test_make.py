@@ -46,7 +46,3 @@ class Make(unittest.TestCase):
             output_of("meson", "configure", "-Dtests=true", folder)  # as `make setup` does
             output_of("ninja", "-C", folder, "build.ninja")
             self.assertNotEqual(json.loads(output_of("meson", "introspect", "--tests", folder)), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

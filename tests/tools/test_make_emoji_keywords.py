@@ -30,7 +30,3 @@ class MakeEmojiKeywords(unittest.TestCase):
             captions = [row["caption"] for row in rows_of(DATA / "emoji-captions" / f"{split}.jsonl")]
             self.assertEqual([list(row) for row in rows], [["text", "summary"]] * count)
             self.assertEqual([f"{row['text']} | {row['summary']}" for row in rows], [caption for caption in captions if " | " in caption])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,43 +3,26 @@
 import contextlib
 import errno
 import fcntl
-import importlib.machinery
-import importlib.util
 import io
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "packaging"))
-import boot  # noqa: E402
-import emulated  # noqa: E402
-import packages  # noqa: E402
-
-
-def load(path):
-    loader = importlib.machinery.SourceFileLoader(path.name, str(path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.name, loader))
-    loader.exec_module(module)
-    return module
-
+from tool_modules import ROOT, FolderTest, load
+import boot
+import emulated
+import packages
 
 LOCALE = os.environ.get("LC_ALL")  # loading it sets another
-make_image = load(ROOT / "tools/packaging/make_image")
+make_image = load("packaging/make_image")
 
 
-class InAFolder(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name).resolve()
-
+class InAFolder(FolderTest):
     @contextlib.contextmanager
     def refused(self, pattern):
         with self.assertRaisesRegex(packages.ImageError, pattern) as raised:
@@ -243,7 +226,3 @@ class Emulated(InAFolder):
         starved, ended = f"echo \"[    0.048000] Kernel panic - not syncing: {emulated.STARVED}!\"", "echo bascule: init: exit code 0"
         self.assertEqual(self.boot(starved, ended, ended), (emulated.Booted(code=0), 1))
         self.assertEqual(self.boot(*[starved] * emulated.STARTS, ended), (emulated.Booted(), 1))
-
-
-if __name__ == "__main__":
-    unittest.main()

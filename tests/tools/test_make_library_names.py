@@ -9,14 +9,13 @@ import tempfile
 import tomllib
 import unittest
 
+from tool_modules import ROOT
 from test_make_module_sentences import VERSION, installed_version
+import make_library_names as tool
+from make_module_sentences import key_of
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "library-names"
 SETTINGS = ROOT / "config" / "bert_embeddings_demo.toml"
-sys.path.insert(0, str(ROOT / "tools"))
-import make_library_names as tool  # pylint: disable=wrong-import-position
-from make_module_sentences import key_of  # pylint: disable=wrong-import-position
 
 ITEM = '<dl class="py {kind}"><dt class="sig sig-object py" id="{name}"><p>signature</p></dt><dd>{body}</dd></dl>'
 
@@ -76,7 +75,3 @@ class Definitions(unittest.TestCase):
             items = [("a", "Return the first 3 bytes."), ("b", "Return the first 4 bytes."), ("c", "Return the whole file."), ("d", "Read a line once."), ("d", "Read a line again."), ("e", "Too short.")]
             (pathlib.Path(folder) / "page.html").write_text("".join(ITEM.format(kind="function", name=name, body=f"<p>{text}</p>") for name, text in items))
             self.assertEqual(tool.read_definitions(pathlib.Path(folder)), [("c", "Return the whole file.")])
-
-
-if __name__ == "__main__":
-    unittest.main()

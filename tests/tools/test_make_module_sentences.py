@@ -10,13 +10,13 @@ import tempfile
 import tomllib
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tool_modules import ROOT
+import make_module_sentences as tool
+
 DATA = ROOT / "tests" / "data" / "module-sentences"
 SETTINGS = ROOT / "config" / "bert_sentences_demo.toml"
 VERSION = "3.11.2-6+deb12u9"  # of Debian's package python3.11-doc, from which the files were made
 SPLITS = ("train", "validation")
-sys.path.insert(0, str(ROOT / "tools"))
-import make_module_sentences as tool  # pylint: disable=wrong-import-position
 
 
 def rows_of(split, folder=DATA):
@@ -94,7 +94,3 @@ class Sentences(unittest.TestCase):
         self.assertLess(max(map(tool.hash_of, validation)), min(map(tool.hash_of, train)))
         for part in (train, validation):
             self.assertEqual(part, sorted(part, key=sentences.index))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/make_published_model: models of published size, and rows whose lengths in tokens are exact."""
 import json
-import os
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build"), "bascule")
+from tool_modules import PROGRAM, ROOT, FolderTest
+
 PARAMETERS = {"t5-small": 60_506_624, "t5-base": 222_903_552, "t5-large": 737_668_096, "t5-3b": 2_851_598_336, "t5-v1_1-small": 76_961_152,
               "flan-t5-xl": 2_849_757_184}
 
@@ -24,11 +21,10 @@ def parameters_of(config):
     return stacks + tables + (1 if config.get("tie_word_embeddings", True) else 2) * config["vocab_size"] * width
 
 
-class MakePublishedModel(unittest.TestCase):
+class MakePublishedModel(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name) / "model"
+        super().setUp()
+        self.folder /= "model"
 
     def make(self, *arguments):
         return subprocess.run([sys.executable, ROOT / "tools/make_published_model", *map(str, arguments)], capture_output=True, text=True, check=False)
@@ -108,7 +104,3 @@ class MakePublishedModel(unittest.TestCase):
                           ("t5-small", other, "--rows", 2, "--source-tokens", 9, "--target-tokens", 1)):
             self.assertEqual(self.make(*arguments).returncode, 2, arguments)
             self.assertFalse(other.exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,13 +2,12 @@
 """tools/measure_many_cores: parts are kept, a call that runs out of time is gone on with, and the table sets measured beside simulated threads."""
 import json
 import os
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tool_modules import ROOT, FolderTest
+
 TOOL = ROOT / "tools" / "measure_many_cores"
 # A program that takes a while for the part that the file SLOW names, notes each call, and is as fast as its threads; simulated ones are faster.
 PROGRAM = """#!{python}
@@ -34,11 +33,9 @@ else:
 
 
 @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores")
-class ManyCores(unittest.TestCase):
+class ManyCores(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.program = self.folder / "bascule"
         self.program.write_text(PROGRAM.format(python=sys.executable))
         self.program.chmod(0o755)
@@ -92,7 +89,3 @@ class ManyCores(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("bridgetower-demo-float32-2-measured: not measured: bascule: not on this machine", done.stdout)
         self.assertEqual(json.loads((self.folder / "out" / "many_cores.json").read_text())["rows"], [])
-
-
-if __name__ == "__main__":
-    unittest.main()

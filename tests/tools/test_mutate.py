@@ -2,8 +2,6 @@
 """tools/mutate puts every fault behind its number, and refuses one that the code has no single place for."""
 import collections
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import json
 import pathlib
@@ -13,21 +11,11 @@ import time
 import unittest
 import unittest.mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import generated_faults  # the path first
+from tool_modules import ROOT, load
+import generated_faults
 import placed_faults
 
-
-def load():
-    loader = importlib.machinery.SourceFileLoader("mutate", str(ROOT / "tools/mutate"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutate", loader))
-    sys.modules["mutate"] = module
-    loader.exec_module(module)
-    return module
-
-
-mutate = load()
+mutate = load("mutate")
 
 
 def fault(number, old, new, after=""):
@@ -392,7 +380,3 @@ class Generated(unittest.TestCase):
 
     def test_waivers_are_few(self):
         self.assertLessEqual(len(generated_faults.waivers()), 0.03 * mutate.GENERATED)
-
-
-if __name__ == "__main__":
-    unittest.main()

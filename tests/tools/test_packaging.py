@@ -7,18 +7,15 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "packaging"))
-import archives  # noqa: E402
-import oci  # noqa: E402
-import packages  # noqa: E402
-import sbom  # noqa: E402
-import tree as trees  # noqa: E402
+from tool_modules import ROOT, FolderTest
+import archives
+import oci
+import packages
+import sbom
+import tree as trees
 
 
 def names_in_cpio(content):
@@ -34,12 +31,7 @@ def names_in_cpio(content):
     return names
 
 
-class Packaging(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
-
+class Packaging(FolderTest):
     def tree(self, name, umask, order):
         before = os.umask(umask)
         for file in order:
@@ -180,7 +172,3 @@ class Packaging(unittest.TestCase):
         self.assertRegex(said, "^bascule: the results in .* stay, and so does the user bascule, .*\n$")
         left = [path.relative_to(self.folder).as_posix() for top in ("etc", "var/lib/bascule") for path in (self.folder / top).rglob("*")]
         self.assertEqual(sorted(left), ["etc/systemd", "etc/systemd/system", "var/lib/bascule/faces", "var/lib/bascule/faces/empty"])
-
-
-if __name__ == "__main__":
-    unittest.main()

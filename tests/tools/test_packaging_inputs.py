@@ -3,25 +3,18 @@
 import csv
 import io
 import json
-import os
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
-import tempfile
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "packaging"))
-import boot  # noqa: E402
-import inputs  # noqa: E402
-import packages  # noqa: E402
-import small_forms  # noqa: E402
-import small_images  # noqa: E402
+from tool_modules import PROGRAM, ROOT, FolderTest
+import boot
+import inputs
+import packages
+import small_forms
+import small_images
 
-PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build")).resolve() / "bascule"
 DATA = ROOT / "tests" / "data"
 DATA_ERROR = 3  # exit code
 # Folders of the model and its tokenizer, settings of the model, and of its data.
@@ -42,11 +35,9 @@ def row(number, folder="pictures"):
     return {"image": f"{folder}/{number}.jpg", "caption": f"caption {number}", "label": number % 2, "first": f"one {number}", "second": f"two {number}"}
 
 
-class Inputs(unittest.TestCase):
+class Inputs(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name).resolve()
+        super().setUp()
         self.data = self.folder / "host" / "data"
         (self.data / "pictures").mkdir(parents=True)
         for number, picture in enumerate(sorted((DATA / "emoji-captions/images").iterdir())[:8]):
@@ -293,13 +284,11 @@ class Inputs(unittest.TestCase):
             self.assertEqual(files[f"{self.data}/{name}".lstrip("/")], self.data / name)
 
 
-class Places(unittest.TestCase):
+class Places(FolderTest):
     """Of files in the tree."""
 
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name).resolve()
+        super().setUp()
         for name in ("config/run.toml", "data/rows.jsonl", "elsewhere/1.jpg", "config/data/rows.jsonl"):
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(name)
@@ -336,7 +325,3 @@ class Places(unittest.TestCase):
                 boot.folder_on_disk({**settings, "serve": serve}, [])
         with self.assertRaisesRegex(packages.ImageError, "draw.output_dir: write it into a folder of its own"):
             boot.folder_on_disk({"draw": {"output_dir": "../two"}}, [])
-
-
-if __name__ == "__main__":
-    unittest.main()

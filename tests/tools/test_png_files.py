@@ -31,7 +31,3 @@ class PngFiles(unittest.TestCase):
                     self.assertEqual("{}x{}".format(*picture.size), path.stem)
                     self.assertEqual(picture.tobytes(), path.with_suffix(".rgb").read_bytes())
                     self.assertEqual({key: str(value) for key, value in picture.info.items()}, TEXTS)
-
-
-if __name__ == "__main__":
-    unittest.main()

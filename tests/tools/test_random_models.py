@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/random_models.py: a seed always draws the same model, and the draws of T5 cover what decides its arithmetic."""
-import pathlib
-import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import random_models  # noqa: E402
+import tool_modules  # noqa: F401: the path
+import random_models
 
 SPECS = [random_models.draw_t5(seed, with_run=seed % 3 == 0) for seed in range(400)]
 
@@ -39,7 +36,3 @@ class RandomModels(unittest.TestCase):
     def test_both_kinds_of_labels_are_drawn(self):
         for wanted in (lambda spec: spec["batch"].get("holes"), lambda spec: "ignore_pad_token_for_loss" in spec, lambda spec: spec["label_smoothing"]):
             self.assertGreater(sum(bool(wanted(spec)) for spec in SPECS), 40)
-
-
-if __name__ == "__main__":
-    unittest.main()

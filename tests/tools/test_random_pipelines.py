@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/random_pipelines.py: a seed always draws the same pipeline, and the draws cover what decides a picture."""
-import pathlib
-import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import random_pipelines  # noqa: E402
+import tool_modules  # noqa: F401: the path
+import random_pipelines
 
 SPECS = [random_pipelines.draw_pipeline(seed, False) for seed in range(400)]
 
@@ -52,7 +49,3 @@ class RandomPipelines(unittest.TestCase):
         for part in random_pipelines.PARTS:
             drawn = {(spec["files"][part]["dtype"], spec["files"][part]["form"], spec["files"][part]["half_name"]) for spec in SPECS}
             self.assertEqual(len(drawn), 3 * 3 + 2, part)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -129,7 +129,3 @@ class PagesAndDemo(unittest.TestCase):
         shown = (ROOT / "src/answer/README.md").read_text()
         for line in done.stdout.splitlines()[:6]:
             self.assertIn(line + "\n", shown)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,33 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/release_check keeps what is done, goes on behind it, and says what failed or was skipped."""
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import os
-import pathlib
 import sys
-import tempfile
-import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tool_modules import ROOT, FolderTest, load
 
 
-def load():
-    loader = importlib.machinery.SourceFileLoader("release_check", str(ROOT / "tools/release_check"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("release_check", loader))
-    sys.modules["release_check"] = module
-    loader.exec_module(module)
-    return module
-
-
-class ReleaseCheck(unittest.TestCase):
+class ReleaseCheck(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.tool = load()
+        super().setUp()
+        self.tool = load("release_check")
         self.parts = [self.part("first", "echo 3 passed, 0 failed"), self.part("second", "echo 2 of 3 passed; exit 4"),
                       self.part("third", "echo none", needs=("no-such-program",)), self.part("fourth", "echo 1 passed")]
 
@@ -112,10 +97,6 @@ class ReleaseCheck(unittest.TestCase):
         self.assertEqual(self.times("first"), 1)
 
     def test_every_stage_of_make_check_and_every_long_check_is_a_part(self):
-        names = {part.name for part in load().parts()}
+        names = {part.name for part in load("release_check").parts()}
         self.assertLessEqual({"format", "gcc", "clang", "tidy", "address", "thread", "cases", "fuzz", "mutate", "emulated", "image",
                               "power-cuts", "reproducible", "deb", "fresh-debian"}, names)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -79,7 +79,3 @@ class RunTests(unittest.TestCase):
 
     def test_a_run_in_which_nothing_passes_is_a_failure(self):
         self.assertEqual(run([("a", "exitcode", "sh", "-c", "exit 77")]), (1, "0 passed, 0 failed, 1 skipped"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/same_bits: what differs and what one of two programs lacks; every head, optimizer, scheduler and command that answers is among its runs."""
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import json
 import pathlib
@@ -13,21 +11,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/faults"))
-from bascule_run import PROGRAM  # noqa: E402: the path first
+from tool_modules import PROGRAM, ROOT, load
 
-
-def load():
-    loader = importlib.machinery.SourceFileLoader("same_bits", str(ROOT / "tools/same_bits"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("same_bits", loader))
-    with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
-        sys.modules["same_bits"] = module
-        loader.exec_module(module)
-    return module
-
-
-same_bits = load()
+same_bits = load("same_bits")
 ROWS = [{"row": 0, "entities": [{"text": "x"}], "seconds": 1.0}, {"row": 1, "entities": [], "seconds": 2.0}]
 
 
@@ -95,7 +81,3 @@ class SameBits(unittest.TestCase):
         self.assertEqual({name.partition(", ")[2] for name in same_bits.HEADS if name.startswith("drawing")}, {"PNDM", "DDIM", "Euler"})
         for family in ("BERT", "RoBERTa", "DistilBERT"):
             self.assertLessEqual({f"{family} {head}" for head in ("masked_lm", "classes", "values", "tags")}, set(same_bits.HEADS))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -359,7 +359,3 @@ class SettingsFromCommandLine(unittest.TestCase):
             done = subprocess.run(["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, TOOL, LEAST], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (6, 1), done.stderr)
             self.assertIn("standard output: ", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

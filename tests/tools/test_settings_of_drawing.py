@@ -117,7 +117,3 @@ class SettingsOfDrawing(unittest.TestCase):
         for flags, words in (("--prompts", "at least one prompt"), ("--seed x", "an integer"), ("--guidance_scale nan", "a number"), ("--height 1.5", "an integer"),
                              ("--eta x", "a number"), ("--image_save_dir ''", "one value"), ("--scheduler", "one value")):
             self.refused(SCRIPT + flags, words)
-
-
-if __name__ == "__main__":
-    unittest.main()

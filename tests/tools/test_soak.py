@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/soak: its runs are decided by a seed, cover every family and fault, are made once, and do not pass with other bits, a wrong exit code or leftovers."""
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
@@ -12,7 +10,8 @@ import types
 import unittest
 import unittest.mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tool_modules import ROOT, load
+
 SEED = 20261126
 # Arguments: the test's folder, and one in it. Prints which of its files are left when a file system was mounted over that one.
 MOUNTS = """import os, pathlib, sys
@@ -24,16 +23,7 @@ os.environ["BASCULE_BUILD_DIR"] = str(folder / "built elsewhere")
 test_soak.soak.mount(folder, 1)
 print(*sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()), sep=", ")
 """
-
-
-def load():
-    loader = importlib.machinery.SourceFileLoader("soak", str(ROOT / "tools/soak"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("soak", loader))
-    loader.exec_module(module)
-    return module
-
-
-soak = load()
+soak = load("soak")
 NAMES = sorted(soak.families())
 
 
@@ -118,7 +108,3 @@ class Soak(unittest.TestCase):
         document = json.loads(done.stdout)
         self.assertEqual((document["runs"], document["passed"]), (1, 1))
         self.assertEqual([one["faults"][0] for one in document["results"]], ["lost rank"])
-
-
-if __name__ == "__main__":
-    unittest.main()

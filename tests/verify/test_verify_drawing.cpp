@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/verify/verify.h"
+#include "tests/support/files.h"
 #include "tests/verify/changed_case.h"
 
 namespace bascule::test {
@@ -130,12 +131,7 @@ TEST(VerifyDrawing, NumbersThatDoNotFitAreRefused) {
   const auto refusal = [](const std::string& key, const Json& value) {
     ChangedCase changed(drawing_case("sd_v1"));
     changed.describe([&](Json* description) { (*description)[key] = value; });
-    try {
-      changed.failed();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    return test::error_of([&] { changed.failed(); });
   };
   EXPECT_NE(refusal("height", 20).find("height = 20 is not a multiple of 8"), std::string::npos);
   EXPECT_NE(refusal("height", 24).find("latents"), std::string::npos);
