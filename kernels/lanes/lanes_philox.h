@@ -32,10 +32,19 @@ struct PhiloxWords {
   }
 }
 
-[[gnu::always_inline]] inline PhiloxWords philox(u32x16 counter0, u32x16 counter1, u32x16 counter2,
-                                                 std::uint32_t counter3, const std::uint32_t* key) {
-  u32x16 even[4] = {counter0, counter1, counter2, set_bits(counter3)};
-  u32x16 odd[4] = {odd_to_even(counter0), odd_to_even(counter1), odd_to_even(counter2), even[3]};
+// A word of sixteen counters as philox_even() takes it. Counters that have it in common take the same steps for it in
+// the even and the odd lanes, which the compiler makes once.
+struct CounterWord {
+  u32x16 even, odd;
+  CounterWord(std::uint32_t of_all) : even(set_bits(of_all)), odd(even) {}
+  CounterWord(u32x16 of_each) : even(of_each), odd(odd_to_even(of_each)) {}
+};
+
+[[gnu::always_inline]] inline PhiloxWords philox(const CounterWord& counter0, const CounterWord& counter1,
+                                                 const CounterWord& counter2, const CounterWord& counter3,
+                                                 const std::uint32_t* key) {
+  u32x16 even[4] = {counter0.even, counter1.even, counter2.even, counter3.even};
+  u32x16 odd[4] = {counter0.odd, counter1.odd, counter2.odd, counter3.odd};
   philox_even(even, key[0], key[1]);
   philox_even(odd, key[0], key[1]);
   return {{interleave_even(even[0], odd[0]), interleave_even(even[1], odd[1]), interleave_even(even[2], odd[2]),
@@ -46,8 +55,8 @@ struct PhiloxWords {
 struct KeptColumns {
   Mask16 mask[4];
 };
-[[gnu::always_inline]] inline KeptColumns kept(const DropoutStream& stream, u32x16 counter0, u32x16 row_low,
-                                               u32x16 row_high) {
+[[gnu::always_inline]] inline KeptColumns kept(const DropoutStream& stream, const CounterWord& counter0,
+                                               const CounterWord& row_low, const CounterWord& row_high) {
   const PhiloxWords random = philox(counter0, row_low, row_high, stream.operation, stream.key);
   const u32x16 threshold = set_bits(stream.threshold);
   return {{at_least(random.word[0], threshold), at_least(random.word[1], threshold),
@@ -60,12 +69,12 @@ inline std::uint32_t row_key_high(std::uint64_t row_key) { return static_cast<st
 [[gnu::always_inline]] inline KeptColumns kept_columns(const DropoutStream& stream, std::uint64_t row_key,
                                                        std::int64_t block) {
   const u32x16 counter0 = set_bits(static_cast<std::uint32_t>(block * 16)) + lane_numbers();
-  return kept(stream, counter0, set_bits(row_key_low(row_key)), set_bits(row_key_high(row_key)));
+  return kept(stream, counter0, row_key_low(row_key), row_key_high(row_key));
 }
 // Of sixteen rows, whose keys' halves are given, the columns 64 block + 16 w + i: mask[w] is that of one column.
 [[gnu::always_inline]] inline KeptColumns kept_of_rows(const DropoutStream& stream, u32x16 row_low, u32x16 row_high,
                                                        std::int64_t block, std::int64_t i) {
-  return kept(stream, set_bits(static_cast<std::uint32_t>(block * 16 + i)), row_low, row_high);
+  return kept(stream, static_cast<std::uint32_t>(block * 16 + i), row_low, row_high);
 }
 
 // x / (1 - p) where kept, 0 elsewhere.

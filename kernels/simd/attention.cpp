@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "kernels/simd/attention_blocks.h"
+#include "kernels/simd/attention_over_keys.h"
 #include "kernels/simd/column_product.h"
 #include "kernels/simd/kernels.h"
-#include "kernels/simd/streamed_attention.h"
 
 namespace bascule::BASCULE_ISA {
 namespace {
@@ -81,9 +81,8 @@ void pack_lanes(float* packed, std::int64_t pitch, const KeyRows& x, std::int64_
 void pack(const AttentionForward& a, const KeyBlock& keys, const Places& at) {
   for (std::int64_t first = 0; first < keys.count; first += kLanes) {
     const std::int64_t key = keys.first + first, count = keys.count - first < kLanes ? keys.count - first : kLanes;
-    const KeyRows rows = a.key_index == nullptr ? KeyRows{a.key + key * a.key_stride, a.key_stride, nullptr, count}
-                                                : KeyRows{a.key, a.key_stride, a.key_index + key, count};
-    pack_lanes(at.keys + first * a.head_size, kLanes, rows, a.head_size, a.scale, at);
+    pack_lanes(at.keys + first * a.head_size, kLanes, keys_of(a, a.key, a.key_stride, {key, count}), a.head_size,
+               a.scale, at);
   }
   for (std::int64_t k = 0; k < keys.count; ++k) {
     const std::int64_t row = a.key_index == nullptr ? keys.first + k : a.key_index[keys.first + k];
@@ -250,7 +249,7 @@ void add_values(const AttentionForward& a, const QueryBlock& block, std::int64_t
 
 // Adds a block of keys to the sums of a block of query rows, whose top and sum are these.
 void attend(const AttentionForward& a, const QueryBlock& block, const Places& at, float* out, float* top, float* sum) {
-  const std::int64_t keys = block.keys(block.rows - 1), columns = (block.rows + kLanes - 1) / kLanes * kLanes;
+  const std::int64_t keys = block.keys(block.rows - 1), columns = whole_vectors(block.rows);
   const bool is_first = block.first_key == 0;
   const f32x16 lowest = set(-__builtin_inff());
   f32x16 own[kQueryBlock / kLanes] = {lowest, lowest, lowest};
@@ -304,13 +303,7 @@ void attend(const AttentionForward& a, const QueryBlock& block, const Places& at
 void finish(const AttentionForward& a, const QueryBlock& block, const float* out, const float* top, const float* sum) {
   const std::int64_t first = block.first, rows = block.rows;
   float factors[kQueryBlock];
-  const f32x16 factor = set(a.dropout.threshold != 0 ? a.dropout.scale : 1.0f);
-  for_lanes(
-      rows, [&](auto lanes, std::int64_t r) __attribute__((always_inline)) {
-        const f32x16 all = load(sum + r, lanes, 1.0f);
-        store(a.logsumexp + first + r, lanes, load(top + r, lanes) + log(all));
-        store(factors + r, lanes, factor / all);
-      });
+  finish_softmax(a, first, rows, top, sum, factors);
   const f32x16 zero = set(added_zero(a.causal));
   for (std::int64_t r = 0; r < rows; r += 4) {
     for_lanes(
@@ -334,15 +327,15 @@ std::int64_t block_rows(std::int64_t left) {
 }  // namespace
 
 void attention_forward(const AttentionForward& a) {
-  if (has_few_queries(a)) return attend_few_queries(a);
+  if (has_lanes_over_keys(a)) return attend_over_keys(a);
   const std::int64_t key_rows = seen_keys(a);
   const bool is_one_block = key_rows <= kAttentionKeyBlock;
   const std::int64_t block_keys = is_one_block ? key_rows : kAttentionKeyBlock;
   const std::int64_t group_rows = is_one_block ? a.query_rows : kAttentionQueryGroup;
-  const std::int64_t whole_keys = (block_keys + kLanes - 1) / kLanes * kLanes;
+  const std::int64_t whole_keys = whole_vectors(block_keys);
   Places at{};
   at.block_keys = block_keys;
-  at.width = (a.head_size + kLanes - 1) / kLanes * kLanes;
+  at.width = whole_vectors(a.head_size);
   at.keys = a.scratch;
   at.values = at.keys + whole_keys * a.head_size;
   at.scores = at.values + at.width * block_keys;

@@ -23,17 +23,15 @@ namespace {
 constexpr std::int64_t kQueryBlock = kAttentionQueryBlock;
 
 // Extents of packed matrices, in floats. Rows over keys have an odd number of vectors: rows of a power of two bytes
-// would all fall into the same few cache sets. So have the values of wide heads, which products read in parts.
+// would all fall into the same few cache sets.
 struct Packing {
   std::int64_t key_vectors, key_stride;
   std::int64_t width_vectors, width;
-  std::int64_t value_stride;
 };
 inline Packing packing(std::int64_t key_rows, std::int64_t head_size) {
   const std::int64_t key_vectors = (key_rows + kLanes - 1) / kLanes;
   const std::int64_t width_vectors = (head_size + kLanes - 1) / kLanes;
-  return {key_vectors, (key_vectors | 1) * kLanes, width_vectors, width_vectors * kLanes,
-          (width_vectors > 4 ? width_vectors | 1 : width_vectors) * kLanes};
+  return {key_vectors, (key_vectors | 1) * kLanes, width_vectors, width_vectors * kLanes};
 }
 
 // Keys that are packed together.
@@ -111,6 +109,11 @@ struct KeyRows {
   std::int64_t count;
 };
 
+inline KeyRows keys_of(const AttentionForward& a, ConstElements x, std::int64_t stride, const KeyBlock& keys) {
+  if (a.key_index != nullptr) return {x, stride, a.key_index + keys.first, keys.count};
+  return {x + keys.first * stride, stride, nullptr, keys.count};
+}
+
 // (count, width)
 inline void pack_key_rows(float* packed, std::int64_t packed_stride, const KeyRows& rows, std::int64_t head_size) {
   if (rows.index == nullptr) return pack_rows(packed, packed_stride, rows.x, rows.stride, rows.count, head_size);
@@ -167,6 +170,18 @@ template <typename Arguments>
 inline void add_bias(float* scores, const Arguments& a, const QueryBlock& block, std::int64_t r) {
   if (a.bias != nullptr)
     add_to_row(scores, a.bias + block.first_key - (a.query_position + block.first + r), block.keys(r));
+}
+
+// logsumexp of rows, from the largest scores and the sums over all keys, and the factors that make outputs of sums.
+inline void finish_softmax(const AttentionForward& a, std::int64_t first, std::int64_t rows, const float* top,
+                           const float* sum, float* factors) {
+  const f32x16 factor = set(a.dropout.threshold != 0 ? a.dropout.scale : 1.0f);
+  for_lanes(
+      rows, [&](auto lanes, std::int64_t r) __attribute__((always_inline)) {
+        const f32x16 all = load(sum + r, lanes, 1.0f);
+        store(a.logsumexp + first + r, lanes, load(top + r, lanes) + log(all));
+        store(factors + r, lanes, factor / all);
+      });
 }
 
 // Zeros behind the keys that the row sees, for products of several rows.

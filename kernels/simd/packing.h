@@ -9,6 +9,9 @@
 namespace bascule::BASCULE_ISA {
 namespace {
 
+// The end of the last vector of so many numbers.
+inline std::int64_t whole_vectors(std::int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
+
 // packed[r,c] = x[r,c]; c runs to the next multiple of 16.
 inline void pack_rows(float* packed, std::int64_t packed_stride, ConstElements x, std::int64_t x_stride,
                       std::int64_t rows, std::int64_t cols) {
@@ -24,20 +27,24 @@ template <bool kScaled = true>
 inline void pack_transposed(float* packed, std::int64_t packed_stride, const float* x, std::int64_t x_stride,
                             std::int64_t rows, std::int64_t cols, float factor = 1.0f) {
   const auto scaled = [factor](float element) { return kScaled ? factor * element : element; };
-  const std::int64_t rows_end = (rows + kLanes - 1) / kLanes * kLanes;
-  const std::int64_t whole_rows = rows / 8 * 8;
   const std::int64_t whole_cols = cols / 8 * 8;
-  for (std::int64_t r = 0; r < whole_rows; r += 8) {
+  for (std::int64_t r = 0; r < whole_vectors(rows); r += 8) {
+    float eight[8 * 8] = {};  // the last rows where there are fewer, and zeros
     for (std::int64_t c = 0; c < whole_cols; c += 8) {
-      transpose_eight<kScaled>(packed + c * packed_stride + r, packed_stride, x + r * x_stride + c, x_stride, factor);
+      float* const out = packed + c * packed_stride + r;
+      if (r + 8 <= rows) {
+        transpose_eight<kScaled>(out, packed_stride, x + r * x_stride + c, x_stride, factor);
+        continue;
+      }
+      for (std::int64_t i = 0; r + i < rows; ++i) {
+        for (std::int64_t j = 0; j < 8; ++j) eight[i * 8 + j] = x[(r + i) * x_stride + c + j];
+      }
+      transpose_eight<kScaled>(out, packed_stride, eight, 8, factor);
     }
     for (std::int64_t c = whole_cols; c < cols; ++c) {
-      for (std::int64_t i = r; i < r + 8; ++i) packed[c * packed_stride + i] = scaled(x[i * x_stride + c]);
+      for (std::int64_t i = r; i < r + 8; ++i)
+        packed[c * packed_stride + i] = i < rows ? scaled(x[i * x_stride + c]) : 0.0f;
     }
-  }
-  for (std::int64_t c = 0; c < cols; ++c) {
-    float* const out = packed + c * packed_stride;
-    for (std::int64_t r = whole_rows; r < rows_end; ++r) out[r] = r < rows ? scaled(x[r * x_stride + c]) : 0.0f;
   }
 }
 

@@ -85,7 +85,7 @@ void everything(float* out, const float* a, const float* b, std::int64_t count) 
   store_bf16(halves, x);
   rows.add_bits(bits_of(load_bf16(halves)));
   const std::uint32_t key[2] = {0x12345678, 0x9abcdef0};
-  const PhiloxWords random = philox(p, set_bits(5), set_bits(6), 7, key);
+  const PhiloxWords random = philox(p, 5, 6, 7, key);
   for (const u32x16 word : random.word) rows.add_bits(word);
   rows.add(set(first_lane(x)));
   rows.add(set(square_root(first_lane(y))));

@@ -64,20 +64,27 @@ Row row_of(const Inputs& in) {
   return row;
 }
 
+// Lanes run over the keys of one query, and over sixteen queries, which are all the same here.
 void expect_exact(const std::string& what, const std::vector<float>& scores) {
   SCOPED_TRACE(what);
   Seeded random;
-  const Inputs in = inputs_of(scores, random);
-  const Shape s{1, static_cast<std::int64_t>(scores.size()), 1};
-  const std::vector<float> result = same_on_every_isa([&](const KernelTable& kernels) {
-    AttentionForward a = forward_call(s);
-    a.scale = 1.0f;
-    return run_forward(kernels, in, s, a);
-  });
+  Inputs in = inputs_of(scores, random);
   const Row row = row_of(in);
-  EXPECT_LE(std::abs(static_cast<double>(result[0]) - row.out), row.bound) << result[0] << ", truth " << row.out;
-  EXPECT_LE(std::abs(static_cast<double>(result[1]) - row.logsumexp), row.logsumexp_bound)
-      << result[1] << ", truth " << row.logsumexp;
+  for (const std::int64_t queries : {1, 16}) {
+    in.query.assign(static_cast<std::size_t>(queries), 1.0f);
+    const Shape s{queries, static_cast<std::int64_t>(scores.size()), 1};
+    const std::vector<float> result = same_on_every_isa([&](const KernelTable& kernels) {
+      AttentionForward a = forward_call(s);
+      a.scale = 1.0f;
+      return run_forward(kernels, in, s, a);
+    });
+    for (std::size_t q = 0; q < in.query.size(); ++q) {
+      const float out = result[q], logsumexp = result[in.query.size() + q];
+      EXPECT_LE(std::abs(static_cast<double>(out) - row.out), row.bound) << out << ", truth " << row.out;
+      EXPECT_LE(std::abs(static_cast<double>(logsumexp) - row.logsumexp), row.logsumexp_bound)
+          << logsumexp << ", truth " << row.logsumexp;
+    }
+  }
 }
 
 TEST(AttentionBlocks, TheMaximumMayMoveFromBlockToBlock) {
@@ -201,29 +208,31 @@ TEST(AttentionBlocks, KeysThatNoQuerySeesAreNotRead) {
 
 TEST(AttentionBlocks, IndexedKeysHaveTheBitsOfTheSameKeysInOrder) {
   Seeded random;
-  const Shape s{5, 2 * kBlock + 3, 24, 0, true, true, true};
-  const Inputs in = random_inputs(s, random);
-  // Key k lies at row 11 k modulo a number that 11 does not divide.
-  const std::int64_t rows = s.key_rows + (s.key_rows % 11 == 0 ? 1 : 0);
-  std::vector<std::int32_t> index;
-  Inputs spread = in;
-  spread.key = normal(random, rows * s.stride());
-  spread.value = normal(random, rows * s.stride());
-  for (std::int64_t k = 0; k < s.key_rows; ++k) {
-    const std::int64_t row = 11 * k % rows;
-    index.push_back(static_cast<std::int32_t>(row));
-    std::copy_n(in.key.begin() + k * s.stride(), s.head_size, spread.key.begin() + row * s.stride());
-    std::copy_n(in.value.begin() + k * s.stride(), s.head_size, spread.value.begin() + row * s.stride());
-  }
-  for (const Isa isa : isas()) {
-    AttentionForward a = forward_call(s);
-    a.query_position = s.key_rows - s.query_rows;
-    a.bias = nullptr;
-    Shape plain = s;
-    plain.biased = false;
-    const std::vector<float> in_order = run_forward(kernels_for(isa), in, plain, a);
-    a.key_index = index.data();
-    EXPECT_EQ(first_different_bit(run_forward(kernels_for(isa), spread, plain, a), in_order), -1) << isa_name(isa);
+  for (const std::int64_t queries : {5, 48}) {
+    const Shape s{queries, 2 * kBlock + 3, 24, 0, true, true, true};
+    const Inputs in = random_inputs(s, random);
+    // Key k lies at row 11 k modulo a number that 11 does not divide.
+    const std::int64_t rows = s.key_rows + (s.key_rows % 11 == 0 ? 1 : 0);
+    std::vector<std::int32_t> index;
+    Inputs spread = in;
+    spread.key = normal(random, rows * s.stride());
+    spread.value = normal(random, rows * s.stride());
+    for (std::int64_t k = 0; k < s.key_rows; ++k) {
+      const std::int64_t row = 11 * k % rows;
+      index.push_back(static_cast<std::int32_t>(row));
+      std::copy_n(in.key.begin() + k * s.stride(), s.head_size, spread.key.begin() + row * s.stride());
+      std::copy_n(in.value.begin() + k * s.stride(), s.head_size, spread.value.begin() + row * s.stride());
+    }
+    for (const Isa isa : isas()) {
+      AttentionForward a = forward_call(s);
+      a.query_position = s.key_rows - s.query_rows;
+      a.bias = nullptr;
+      Shape plain = s;
+      plain.biased = false;
+      const std::vector<float> in_order = run_forward(kernels_for(isa), in, plain, a);
+      a.key_index = index.data();
+      EXPECT_EQ(first_different_bit(run_forward(kernels_for(isa), spread, plain, a), in_order), -1) << isa_name(isa);
+    }
   }
 }
 
