@@ -141,18 +141,29 @@ class LimitsByThreads {
   LimitsByThreads(const Settings& settings, Isa isa) : settings_(settings), isa_(isa) {}
   MachineLimits with(int threads, bool simulates) {
     if (!simulates || threads <= usable_cores()) return limits_with(threads, settings_, isa_);
-    if (!one_thread_) one_thread_ = limits_with(1, settings_, isa_);
-    return limits_of_server(*one_thread_, threads);
+    return limits_of_server(one_thread(), threads);
+  }
+  // Of simulated threads with these limits.
+  MemoryRate memory(int threads, const MachineLimits& limits) {
+    if (threads > usable_cores()) return {limits.gigabytes_per_second};
+    return {limits.gigabytes_per_second,
+            threads == 1 ? limits.gigabytes_per_second : one_thread().gigabytes_per_second};
   }
 
  private:
+  const MachineLimits& one_thread() {
+    if (!one_thread_) one_thread_ = limits_with(1, settings_, isa_);
+    return *one_thread_;
+  }
+
   const Settings& settings_;
   const Isa isa_;
-  std::optional<MachineLimits> one_thread_;  // of all columns with more threads than there are cores
+  std::optional<MachineLimits> one_thread_;  // of all columns
 };
 
-BenchColumn measure(const ColumnSettings& column, const BenchArguments& arguments, Isa isa,
-                    const MachineLimits& limits) {
+// memory: of threads that are simulated.
+BenchColumn measure(const ColumnSettings& column, const BenchArguments& arguments, Isa isa, const MachineLimits& limits,
+                    const MemoryRate& memory) {
   const std::unique_ptr<RecordedRun> run = record_column(column);
   const std::int64_t batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
   const bool varies_batch = arguments.axis == BenchAxis::kBatch && !arguments.values.empty();
@@ -173,7 +184,7 @@ BenchColumn measure(const ColumnSettings& column, const BenchArguments& argument
     const double update_bytes = trains ? update_bytes_of_parameter(training.optimizer) *
                                              static_cast<double>(run->session.layout().trained_elements)
                                        : 0.0;
-    limit_by_memory(&steps, batches, update_bytes, limits.gigabytes_per_second);
+    limit_by_memory(&steps, batches, update_bytes, run->threads, memory);
     if (run->threads >= usable_cores()) share_cores_with_loader(&steps, run->threads);
     lost = lost_time(steps.nodes, static_cast<double>(steps.micro_batches), run->threads);
   }
@@ -261,6 +272,7 @@ BenchDrawing bench_drawing(const BenchArguments& arguments, const Settings& sett
   }
   BenchDrawing bench;
   LimitsByThreads limits(settings, isa);
+  MemoryRate memory;
   begin(settings, isa, &bench);
   for (const Settings& own : columns) {
     const std::unique_ptr<RecordedDrawRun> run = record_draw_run(own);
@@ -269,11 +281,12 @@ BenchDrawing bench_drawing(const BenchArguments& arguments, const Settings& sett
     if (bench.columns.empty() || arguments.axis == BenchAxis::kThreads) {
       bench.threads = run->threads;
       bench.limits = limits.with(run->threads, simulates);
+      if (simulates) memory = limits.memory(run->threads, bench.limits);
     }
     say("bench: " + std::to_string(arguments.warmup) + " + " + std::to_string(arguments.steps) +
         " replays of each stage, " + name);
     const MeasuredDrawing measured = measure_drawing(*run, isa, arguments.warmup, arguments.steps, simulates);
-    bench.columns.push_back(drawing_figures_of(measured, *run, bench.limits, simulates));
+    bench.columns.push_back(drawing_figures_of(measured, *run, bench.limits, simulates ? &memory : nullptr));
     bench.columns.back().name = name;
   }
   return bench;
@@ -288,12 +301,15 @@ Bench bench_steps(const BenchArguments& arguments, const Settings& settings) {
   bench.trains = columns.front().settings.training.do_train;
   bench.generates = columns.front().settings.training.predict_with_generate && !bench.trains;
   LimitsByThreads limits(settings, isa);
+  MemoryRate memory;
   for (const ColumnSettings& column : columns) {
     if (bench.columns.empty() || arguments.axis == BenchAxis::kThreads) {
       bench.threads = compute_threads(column.settings.machine, RankPlace{});
-      bench.limits = limits.with(bench.threads, is_simulated(arguments, bench.threads));
+      const bool simulates = is_simulated(arguments, bench.threads);
+      bench.limits = limits.with(bench.threads, simulates);
+      if (simulates) memory = limits.memory(bench.threads, bench.limits);
     }
-    bench.columns.push_back(measure(column, arguments, isa, bench.limits));
+    bench.columns.push_back(measure(column, arguments, isa, bench.limits, memory));
   }
   return bench;
 }

@@ -9,13 +9,13 @@
 namespace bascule {
 namespace {
 
-// simulated: so many threads; 0: they are real.
-BenchStage stage_of(MeasuredStage measured, const MachineLimits& limits, int simulated) {
+// memory: of the threads, where they are simulated; else null.
+BenchStage stage_of(MeasuredStage measured, const MachineLimits& limits, int threads, const MemoryRate* memory) {
   const double replays = static_cast<double>(measured.replays);
-  if (simulated > 0) limit_by_memory(&measured, limits.gigabytes_per_second);
+  if (memory != nullptr) limit_by_memory(&measured, *memory);
   const std::vector<NodeTime> nodes = of_one_replay(measured.nodes, replays);
   return {measured.seconds, times_by_kind(nodes, 1.0, &limits), layers_of(nodes, limits),
-          simulated > 0 ? lost_time(measured.nodes, replays, simulated) : std::vector<LostTime>()};
+          memory != nullptr ? lost_time(measured.nodes, replays, threads) : std::vector<LostTime>()};
 }
 
 // Pictures/s of a batch whose call and whose decoding take so long.
@@ -84,17 +84,16 @@ double BenchDrawingColumn::pictures_per_second() const { return rate(*this, call
 double BenchDrawingColumn::ceiling() const { return rate(*this, call.limit_seconds(), decode.limit_seconds()); }
 
 BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const RecordedDrawRun& run,
-                                      const MachineLimits& limits, bool simulates) {
-  const int simulated = simulates ? run.threads : 0;
+                                      const MachineLimits& limits, const MemoryRate* memory) {
   BenchDrawingColumn column;
   column.threads = run.threads;
   column.batch = run.options.batch;
   column.height = run.options.height;
   column.width = run.options.width;
   column.calls = static_cast<std::int64_t>(run.program.calls.size());
-  column.encode = stage_of(measured.encode, limits, simulated);
-  column.call = stage_of(measured.call, limits, simulated);
-  column.decode = stage_of(measured.decode, limits, simulated);
+  column.encode = stage_of(measured.encode, limits, run.threads, memory);
+  column.call = stage_of(measured.call, limits, run.threads, memory);
+  column.decode = stage_of(measured.decode, limits, run.threads, memory);
   column.planned_bytes = run.plan.peak_bytes();
   column.resident_bytes = measured.resident_bytes;
   return column;

@@ -43,9 +43,9 @@ struct BenchDrawing : BenchSubject {
   std::vector<BenchDrawingColumn> columns;
 };
 
-// simulates: the run's threads were simulated; the stages become as slow as the limits of memory.
+// memory: of the run's threads, where they were simulated: the stages become as slow as it is.
 BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const RecordedDrawRun& run,
-                                      const MachineLimits& limits, bool simulates = false);
+                                      const MachineLimits& limits, const MemoryRate* memory = nullptr);
 std::string bench_drawing_text(const BenchDrawing& bench);
 std::string bench_drawing_json(const BenchDrawing& bench);
 // As of bench_figures.h.

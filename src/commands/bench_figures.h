@@ -102,10 +102,18 @@ struct LostTime {
   double memory = 0.0;  // all threads together would read and write faster than memory
 };
 
+// How fast simulated threads read and write memory together.
+struct MemoryRate {
+  double gigabytes_per_second = 0.0;
+  // What one thread does, where it was measured for both: an operation that one thread does faster has some of its
+  // bytes in caches, and takes only the others from memory. 0: of an assumed machine, where all bytes are memory's.
+  double one_thread = 0.0;
+};
+
 // Makes operations, and the update, as slow as memory is, where it is slower than they are. batches: of a step;
 // update_bytes: that an update reads and writes, 0 where nothing is trained.
-void limit_by_memory(MeasuredSteps* steps, double batches, double update_bytes, double gigabytes_per_second);
-void limit_by_memory(MeasuredStage* stage, double gigabytes_per_second);
+void limit_by_memory(MeasuredSteps* steps, double batches, double update_bytes, int threads, const MemoryRate& memory);
+void limit_by_memory(MeasuredStage* stage, const MemoryRate& memory);
 // Where compute threads have all cores, the loader's workers take their share of each from them.
 void share_cores_with_loader(MeasuredSteps* steps, int threads);
 // By kind, the largest first. nodes: their seconds are sums over so many replays, after limit_by_memory().

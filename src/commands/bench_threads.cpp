@@ -26,11 +26,20 @@ double outside_operations(const MeasuredSteps& steps, double batches) {
   return seconds;
 }
 
+// For so many bytes, which one thread reads and writes in so long.
+double seconds_of_memory(double bytes, double one_thread_seconds, const MemoryRate& memory) {
+  const double seconds = bytes * 1e-9 / memory.gigabytes_per_second;
+  if (memory.one_thread == 0.0 || bytes == 0.0) return seconds;
+  // So many times as fast as memory: caches have the rest.
+  return seconds / std::max(1.0, bytes * 1e-9 / (one_thread_seconds * memory.one_thread));
+}
+
 // Returns how much longer this makes one replay.
-double limit_nodes(std::vector<NodeTime>* nodes, double replays, double gigabytes_per_second) {
+double limit_nodes(std::vector<NodeTime>* nodes, double replays, const MemoryRate& memory) {
   double more = 0.0;
   for (NodeTime& node : *nodes) {
-    const double waits = std::max(0.0, node.bytes * 1e-9 / gigabytes_per_second - node.seconds / replays);
+    const double waits =
+        std::max(0.0, seconds_of_memory(node.bytes, node.work_seconds / replays, memory) - node.seconds / replays);
     node.memory_seconds = waits * replays;
     node.seconds += node.memory_seconds;
     more += waits;
@@ -51,16 +60,18 @@ MachineLimits limits_of_server(const MachineLimits& one_thread, int threads) {
   return limits;
 }
 
-void limit_by_memory(MeasuredSteps* steps, double batches, double update_bytes, double gigabytes_per_second) {
+void limit_by_memory(MeasuredSteps* steps, double batches, double update_bytes, int threads, const MemoryRate& memory) {
   double more = 0.0;  // of a step
-  if (update_bytes > 0.0)
-    more += std::max(0.0, update_bytes * 1e-9 / gigabytes_per_second - outside_operations(*steps, batches));
-  more += batches * limit_nodes(&steps->nodes, static_cast<double>(steps->micro_batches), gigabytes_per_second);
+  if (update_bytes > 0.0) {
+    const double update = outside_operations(*steps, batches);  // whose tasks are as many as the threads, or far more
+    more += std::max(0.0, seconds_of_memory(update_bytes, update * threads, memory) - update);
+  }
+  more += batches * limit_nodes(&steps->nodes, static_cast<double>(steps->micro_batches), memory);
   for (double& seconds : steps->seconds) seconds += more;
 }
 
-void limit_by_memory(MeasuredStage* stage, double gigabytes_per_second) {
-  const double more = limit_nodes(&stage->nodes, static_cast<double>(stage->replays), gigabytes_per_second);
+void limit_by_memory(MeasuredStage* stage, const MemoryRate& memory) {
+  const double more = limit_nodes(&stage->nodes, static_cast<double>(stage->replays), memory);
   for (double& seconds : stage->seconds) seconds += more;
 }
 
@@ -90,8 +101,8 @@ std::vector<LostTime> lost_time(const std::vector<NodeTime>& nodes, double repla
 }
 
 std::string simulated_speed_text(int threads, double rate, double ceiling, const char* unit) {
-  return "\n" + count_of(threads, "thread") +
-         formatted(", simulated: %.4g %s, %.1f %% of the ceiling, %.4g\n", rate, unit, 100.0 * rate / ceiling, ceiling);
+  return "\n" + count_of(threads, "thread") + ", simulated: " + readable_number(rate) + " " + unit + ", " +
+         readable_percent(rate / ceiling) + " of the ceiling, " + readable_number(ceiling) + "\n";
 }
 
 std::string lost_text(const std::vector<LostTime>& lost, const char* replay, int threads) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/commands.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "src/ask/ask.h"
 #include "src/base/error.h"
@@ -118,6 +121,14 @@ void add_verify(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });
 }
 
+// Columns are told apart by their numbers.
+void refuse_twice(const char* option, std::vector<std::int64_t> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  const auto twice = std::adjacent_find(numbers.begin(), numbers.end());
+  if (twice != numbers.end())
+    throw Error(ErrorKind::kSettings, option, std::to_string(*twice) + " is given twice", "give each number once");
+}
+
 void add_bench(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("bench", "Measure training, evaluation or drawing beside this machine's limits");
@@ -171,6 +182,7 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       chosen_axis = &axis;
       arguments->axis = axis.axis;
       arguments->values = numbers_of<std::int64_t>(axis.option, *axis.values, 0);
+      refuse_twice(axis.option, arguments->values);
     }
     *chosen = [=] { return bench_command(*arguments); };
   });

@@ -72,7 +72,7 @@ void Simulation::replay(Span<const Step> steps, const Replay& replay, StepTimes 
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::int64_t began = monotonic_ns(), tasks = steps[i].tasks(steps[i].arguments, replay);
     StepTime* const sums = times.steps == nullptr ? nullptr : times.steps + i;
-    Known* const known = this->known(sums, tasks);
+    Known* const known = threads_.are_undisturbed ? this->known(sums, tasks) : nullptr;
     const StepTime time = simulate(steps[i], replay, tasks, known == nullptr ? nullptr : known->least);
     gained_ns_ += (monotonic_ns() - began) - static_cast<std::int64_t>(time.nanoseconds);
     if (known != nullptr) {

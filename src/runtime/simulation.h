@@ -24,15 +24,18 @@ struct StepTimes {
 // to whom the tasks are dealt in order, the next one to whoever is free first. No thread slows another down.
 struct SimulatedThreads {
   int count = 0;  // 0: none
+  // On a machine on which nothing else runs; else on this one, as it is.
+  bool are_undisturbed = true;
   // Assumed: until all threads have noticed the end of a step, and between two tasks that a group (core_groups.h)
   // deals.
   std::uint64_t barrier_ns() const;
   static constexpr std::uint64_t kDealNs = 33;  // 30 million a second
 };
 
-// Among 64 tasks one is often held up by another program, and a step is as long as its longest task. So a task takes
-// the least that it took in any replay, as long as all have as many tasks, and the sums of a step are those of as many
-// replays as its last one. Nothing allocates after the constructor.
+// A task takes as long as it does now: other programs hold up real threads as well, and the others wait for them. Of 64
+// threads that are undisturbed, however, one nearly always has a task that another program held up here. So there a
+// task takes the least that it took in any replay, as long as all have as many tasks, and the sums of a step are those
+// of as many replays as its last one. Nothing allocates after the constructor.
 class Simulation {
  public:
   explicit Simulation(const SimulatedThreads& threads);

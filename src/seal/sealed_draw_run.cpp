@@ -47,7 +47,7 @@ SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const st
       alone_(group == nullptr ? std::make_unique<Group>(RankPlace{}, GroupOptions{}) : nullptr),
       group_(group == nullptr ? *alone_ : *group),
       memory_(run.plan, run.settings.machine.huge_pages, group_),
-      threads_(simulates ? Threads(SimulatedThreads{run.threads})
+      threads_(simulates ? Threads(SimulatedThreads{run.threads, run.threads > usable_cores()})
                          : Threads(run.threads, run.threads == usable_cores(), &group_.heart(), &group_.position())),
       drawer_(run) {
   run_.session.seal(memory_.arena(), run_.plan, kernels_for(isa, run.settings.machine), threads_.count(), &group_);

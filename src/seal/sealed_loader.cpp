@@ -77,7 +77,7 @@ void SealedLoader::resume_digests(const ResumePoint& point) {
 }
 
 SealedTapes::SealedTapes(RecordedRun& run, Isa isa, const Arena& arena, Group& group, bool simulates)
-    : threads_(simulates ? Threads(SimulatedThreads{run.threads})
+    : threads_(simulates ? Threads(SimulatedThreads{run.threads, run.threads > usable_cores()})
                          : Threads(run.threads, run.threads == usable_cores(), &group.heart(), &group.position())) {
   run.session.seal(arena, run.plan, kernels_for(isa, run.settings.machine), run.threads, &group);
   if (!run.graphs.trains()) return;

@@ -28,7 +28,7 @@ MeasuredSteps steps_of() {
 
 TEST(BenchThreads, AnOperationIsAsSlowAsMemoryAndAStepAsItsOperations) {
   MeasuredSteps steps = steps_of();
-  limit_by_memory(&steps, 2.0, 0.0, 10.0);
+  limit_by_memory(&steps, 2.0, 0.0, 8, {10.0});
   // "linear" takes 0.5 s of a batch, and 3 s to read and write 30 GB; "dropout" takes 0.25 s and needs 0.1.
   EXPECT_DOUBLE_EQ(steps.nodes[0].memory_seconds, 4 * 2.5);
   EXPECT_DOUBLE_EQ(steps.nodes[0].seconds, 2.0 + 4 * 2.5);
@@ -41,12 +41,32 @@ TEST(BenchThreads, AnOperationIsAsSlowAsMemoryAndAStepAsItsOperations) {
 TEST(BenchThreads, AnUpdateIsAsSlowAsMemory) {
   // A mean step of 2 s has operations of 2 * 0.75 s, so that 0.5 s are left for the update.
   MeasuredSteps slow = steps_of();
-  limit_by_memory(&slow, 2.0, 60e9, 100.0);
+  limit_by_memory(&slow, 2.0, 60e9, 8, {100.0});
   EXPECT_DOUBLE_EQ(slow.seconds[0], 1.0 + 0.1);
   EXPECT_DOUBLE_EQ(slow.seconds[1], 3.0 + 0.1);
   MeasuredSteps fast = steps_of();
-  limit_by_memory(&fast, 2.0, 40e9, 100.0);
+  limit_by_memory(&fast, 2.0, 40e9, 8, {100.0});
   EXPECT_EQ(fast.seconds, (std::vector<double>{1.0, 3.0}));
+}
+
+// What one thread does faster than memory has the rest of its bytes from caches, with more threads as well.
+TEST(BenchThreads, MemoryOfThisMachineLimitsOnlyWhatOneThreadTakesFromIt) {
+  MeasuredSteps steps = steps_of();
+  steps.nodes[0].work_seconds = 4 * 1.0;   // 30 GB in a second, three times as fast as one thread's memory
+  steps.nodes[1].work_seconds = 4 * 0.25;  // 1 GB, less than its memory would do
+  limit_by_memory(&steps, 2.0, 0.0, 2, {12.0, 10.0});
+  EXPECT_DOUBLE_EQ(steps.nodes[0].memory_seconds, 4 * (30.0 / (3 * 12.0) - 0.5));
+  EXPECT_DOUBLE_EQ(steps.nodes[1].memory_seconds, 0.0);
+  // One thread alone takes as long as it was measured.
+  MeasuredSteps alone = steps_of();
+  for (NodeTime& node : alone.nodes) node.work_seconds = node.seconds;
+  limit_by_memory(&alone, 2.0, 60e9, 1, {10.0, 10.0});
+  EXPECT_EQ(alone.seconds, (std::vector<double>{1.0, 3.0}));
+  // An update of 60 GB that two threads do in 0.5 s: one thread does it in a second, six times as fast as its memory.
+  MeasuredSteps update = steps_of();
+  for (NodeTime& node : update.nodes) node.bytes = 0.0;
+  limit_by_memory(&update, 2.0, 60e9, 2, {12.0, 10.0});
+  EXPECT_DOUBLE_EQ(update.seconds[0], 1.0 + 60.0 / (6 * 12.0) - 0.5);
 }
 
 TEST(BenchThreads, TheLoaderTakesItsShareOfEachCore) {
@@ -76,6 +96,13 @@ TEST(BenchThreads, LostTimeIsWhatWorkDividedByTheThreadsDoesNotExplain) {
   EXPECT_EQ(text.rfind("\nlost by call, ms ", 0), 0u) << text;
   EXPECT_NE(text.find("       15.000         8.000         4.000         2.000         1.000\n"), std::string::npos)
       << text;
+}
+
+TEST(BenchThreads, SpeedIsSaidWithoutExponents) {
+  EXPECT_EQ(simulated_speed_text(64, 123456.7, 250000.0, "samples/s"),
+            "\n64 threads, simulated: 123,457 samples/s, 49.4 % of the ceiling, 250,000\n");
+  EXPECT_EQ(simulated_speed_text(1, 0.0423, 0.05, "pictures/s"),
+            "\n1 thread, simulated: 0.0423 pictures/s, 84.6 % of the ceiling, 0.0500\n");
 }
 
 }  // namespace

@@ -128,6 +128,10 @@ class Bench(FolderTest):
             done = run("bench", settings(self.folder, **changes), option)
             self.assertIn(done.returncode, (SETTINGS, 3), done.stderr)
             self.assertIn(said, done.stderr.splitlines()[-1])
+        for option in ("--threads=1,2,1", "--batch=4,4"):
+            done = run("bench", settings(self.folder, **pictures), option)
+            name, number = option.split("=")[0], option[-1]
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (SETTINGS, "", f"bascule: {name}: {number} is given twice; give each number once\n"))
         done = run("bench", settings(self.folder, **pictures), "--batch=1", "--workers=1")
         self.assertEqual((done.returncode, done.stderr), (SETTINGS, "bascule: --batch: is given beside --workers; give one of them\n"))
 
@@ -172,7 +176,7 @@ class Bench(FolderTest):
             self.assertEqual(planned["simulated"][member], benched[member], member)
         self.assertEqual({kind["name"] for kind in planned["simulated"]["lost"]}, {kind["name"] for kind in benched["lost"]})
         done = run("plan", toml, "--threads", threads)
-        self.assertRegex(done.stdout, rf"\n{threads} threads, simulated: [0-9.e+]+ samples/s, [0-9.]+ % of the ceiling, [0-9.e+]+\n")
+        self.assertRegex(done.stdout, rf"\n{threads} threads, simulated: [0-9.,]+ samples/s, [0-9.]+ % of the ceiling, [0-9.,]+\n")
         self.assertIn("lost by batch, ms", done.stdout)
         self.assertNotIn("slower", done.stderr)
         refused = run("plan", toml, "--threads", threads, "--memory-gib", "0.01", "--json")

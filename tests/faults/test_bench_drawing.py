@@ -64,7 +64,7 @@ class BenchDrawing(FolderTest):
             self.assertEqual({kind["name"] for kind in simulated[stage]["lost"]}, {operation["name"] for operation in real[stage]["operations"]})
         self.assertIn("lost by call, ms", run("bench", toml, "--steps", 1, "--threads", threads).stdout)
         done = run("plan", toml, "--threads", threads)
-        self.assertRegex(done.stdout, rf"\n{threads} threads, simulated: [0-9.e+]+ pictures/s, ")
+        self.assertRegex(done.stdout, rf"\n{threads} threads, simulated: [0-9.,]+ pictures/s, ")
         self.assertIn("lost by call, ms", done.stdout)
 
     def test_weights_are_those_of_the_folder_or_fresh(self):
