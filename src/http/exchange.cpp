@@ -161,7 +161,6 @@ void HttpServer::State::hand_over(Connection* c) noexcept {
   if (head.is_chunked) pool.shrink(c->request_run.data(), std::max<std::size_t>(1, body.size()));
   c->state = ConnectionState::kAsked;
   c->deadline_ns = drain_deadline_ns;  // a handler takes the time that it takes
-  next_deadline_ns = std::min(next_deadline_ns, c->deadline_ns);
   if (++c->generation == 0) c->generation = 1;
   c->open.store(c->generation, std::memory_order_relaxed);
   HttpRequest request;

@@ -27,7 +27,7 @@ class Histogram {
 };
 
 enum class RefusedFor : std::uint8_t { kQueue, kWait, kMemory, kProtocol };
-inline constexpr std::size_t kRefusedFor = 5;
+inline constexpr std::size_t kRefusedFor = 4;
 
 struct ServiceFigures {
   std::size_t waiting_inputs = 0;

@@ -72,6 +72,13 @@ TEST(MappedMemory, TouchingNothingTouchesNoPage) {
   EXPECT_EQ(touch_memory(closed.begin + 1, 0, true), 0);
 }
 
+// The small page from which a large one would be formed may lie behind it.
+TEST(MappedMemory, NoPageBehindTheMemoryIsTouched) {
+  const Addresses closed(kHugePage, PROT_NONE);
+  ASSERT_EQ(mprotect(closed.begin, kPage, PROT_READ | PROT_WRITE), 0);
+  EXPECT_EQ(touch_memory(closed.begin, kPage, true), 0);
+}
+
 TEST(MappedMemory, MemoryThatTheSystemDoesNotHaveIsRefusedBeforeItIsUsed) {
   const Addresses own(kPage, PROT_READ | PROT_WRITE);
   if (madvise(own.begin, kPage, kPopulateWrite) != 0) GTEST_SKIP() << "this system would end the process";

@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import json
 import random
+import re
 import shutil
 import signal
 import socket
@@ -342,7 +343,8 @@ class Serve(SharedFolderTest):
                 status, headers, text = server.ask("/embed", body)
                 self.assertEqual((status, json.loads(text)["error_type"]), (429, "Overloaded") if body != b"{" else (400, "Validation"))
             self.assertEqual(server.ask("/tokenize", {"inputs": "cat"})[0], 200)
-            self.assertIn('bascule_refused_total{reason="wait"} 1', server.ask("/metrics")[2].decode())
+            refused = re.findall(r'bascule_refused_total\{reason="(.*)"\} (.*)', server.ask("/metrics")[2].decode())
+            self.assertEqual(refused, [("queue", "0"), ("wait", "1"), ("memory", "0"), ("protocol", "0")])
 
     def test_the_log_is_a_chain(self):
         log = self.folder / "log.jsonl"
