@@ -11,7 +11,9 @@ std::int64_t whole_odd_vectors(std::int64_t count) { return ((count + 15) / 16 |
 
 }  // namespace
 
-// Room for the packed blocks and sums of attention_forward in simd/attention.cpp.
+// Room for the packed blocks and sums of attention_forward: of lanes over queries (simd/attention.cpp). Lanes over keys
+// (simd/attention_over_keys.h) need less: of at most 48 rows, with keys and width as here and stride below keys + 16,
+// stride (head_size + rows) + keys width + 3 rows width.
 std::int64_t attention_forward_scratch_floats(std::int64_t key_rows, std::int64_t head_size) {
   const std::int64_t keys = whole_vectors(std::min(key_rows, kAttentionKeyBlock)), width = whole_vectors(head_size);
   const std::int64_t blocks =

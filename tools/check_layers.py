@@ -92,18 +92,17 @@ OURS = [
     ("src/http/", BASE),
     # Measures with what a run computes with: kernels, threads, products (whose choice is a setting), the picture decoder.
     ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", *rooms("settings machine runtime logs answer")]),
-    ("src/pictures/", [*JSON, *SETTINGS, *ONE_PICTURE]),
+    ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
-    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", *rooms("text runtime index checkpoint answer")]),
+    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", *rooms("text runtime index checkpoint logs answer")]),
     ("src/update/", [*BASE, *SETTINGS, "kernels/", *rooms("graph plan runtime distributed")]),
     ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models loader checkpoint distributed update")]),
     # Writes texts with a model's tapes, and draws pictures with a pipeline's: what its folder says of that, the search for tokens, samplers.
     ("src/generate/", [*JSON, *SETTINGS, *rooms("graph runtime models session text")]),
-    # The phases of a run: it is recorded, sealed, replayed and finished. The seal makes what replays. What a phase reads of the run's model,
-    # plan and loader comes with the run that was recorded.
-    ("src/record/", [*MEDIA, *rooms("base files json machine settings graph plan models runtime index text corpus loader distributed checkpoint logs pictures judge "
-                                    "session generate")]),
-    ("src/replay/", rooms("base index loader runtime distributed checkpoint logs judge session generate record")),
+    # The phases of a run: it is recorded, sealed, replayed and finished. The seal makes what replays.
+    ("src/record/", ["kernels/isa.h", *MEDIA, *rooms("base files json machine settings graph plan models runtime index text corpus loader distributed checkpoint logs "
+                                                     "pictures judge update session generate")]),
+    ("src/replay/", rooms("base index loader runtime distributed checkpoint logs judge update session generate record")),
     ("src/seal/", ["kernels/", *rooms("base files json machine settings index text loader runtime distributed checkpoint logs pictures session generate record replay")]),
     # Results, contracts, and the record of a finished run: made of the sealed one or of the pictures, and whether it is there again.
     ("src/finish/", rooms("base files json machine settings plan index runtime distributed checkpoint pictures judge session bringup answer record seal")),

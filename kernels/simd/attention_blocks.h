@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of both directions of attention: blocks of query rows whose scores stay in the second-level cache.
-// Products of backward, and of forward's few queries, have lanes over keys, which are packed transposed, or over the
-// head where they sum over keys. Forward of more queries has lanes over queries (attention.cpp).
+// Products of backward, and of forward where lanes over queries would stand idle (attention_over_keys.h), have lanes
+// over keys, which are packed transposed, or over the head where they sum over keys. Forward of other rows has lanes
+// over queries (attention.cpp).
 //
 // In causal attention a block's scores are a rectangle whose corner no query sees. Products leave out the vectors of
 // scores that lie in it whole, and the steps over what a few rows together do not see; what is left of it is zeros,

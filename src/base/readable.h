@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and named texts for people.
+// Numbers for people, and texts with a name.
 #pragma once
 
 #include <cstdint>

@@ -105,8 +105,8 @@ struct LostTime {
 // How fast simulated threads read and write memory together.
 struct MemoryRate {
   double gigabytes_per_second = 0.0;
-  // What one thread does, where it was measured for both: an operation that one thread does faster has some of its
-  // bytes in caches, and takes only the others from memory. 0: of an assumed machine, where all bytes are memory's.
+  // The rate of one thread, if both rates were measured: an operation that one thread does faster has some of its bytes
+  // in caches, and takes only the others from memory. 0: an assumed machine, on which all bytes come from memory.
   double one_thread = 0.0;
 };
 
@@ -119,7 +119,7 @@ void share_cores_with_loader(MeasuredSteps* steps, int threads);
 // By kind, the largest first. nodes: their seconds are sums over so many replays, after limit_by_memory().
 std::vector<LostTime> lost_time(const std::vector<NodeTime>& nodes, double replays, int threads);
 
-// "64 threads, simulated: 12.3 samples/s, 85.0 % of the ceiling, 14.5". unit: "samples/s".
+// "64 threads, simulated: 12.30 samples/s, 85.0 % of the ceiling, 14.50". unit: "samples/s".
 std::string simulated_speed_text(int threads, double rate, double ceiling, const char* unit);
 // A table, and what is assumed; empty for none. replay: "batch".
 std::string lost_text(const std::vector<LostTime>& lost, const char* replay, int threads);

@@ -18,19 +18,20 @@ constexpr int kSocketCores = 32;
 constexpr double kSocketGigabytes = 300.0;  // a second
 constexpr std::size_t kShownKinds = 8;
 
-// Of all steps that were measured, a mean: without the operations.
+// Of all steps that were measured, a mean: without the operations. Not below 0, as operations were also measured in the
+// warm-up, whose first replays may take longer.
 double outside_operations(const MeasuredSteps& steps, double batches) {
   double seconds =
       std::accumulate(steps.seconds.begin(), steps.seconds.end(), 0.0) / static_cast<double>(steps.seconds.size());
   for (const NodeTime& node : steps.nodes) seconds -= batches * node.seconds / static_cast<double>(steps.micro_batches);
-  return seconds;
+  return std::max(0.0, seconds);
 }
 
 // For so many bytes, which one thread reads and writes in so long.
 double seconds_of_memory(double bytes, double one_thread_seconds, const MemoryRate& memory) {
   const double seconds = bytes * 1e-9 / memory.gigabytes_per_second;
   if (memory.one_thread == 0.0 || bytes == 0.0) return seconds;
-  // So many times as fast as memory: caches have the rest.
+  // How much faster than memory one thread is: caches supply the rest.
   return seconds / std::max(1.0, bytes * 1e-9 / (one_thread_seconds * memory.one_thread));
 }
 

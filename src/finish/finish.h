@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/answer/report.h"
+#include "src/base/batch.h"
 #include "src/finish/contracts.h"
 #include "src/record/recorded_run.h"
 #include "src/record/run_inputs.h"

@@ -14,6 +14,7 @@
 #include "src/answer/report.h"
 #include "src/base/span.h"
 #include "src/index/manifest.h"
+#include "src/logs/step_record.h"
 #include "src/runtime/threads.h"
 #include "src/text/tokenizer.h"
 

@@ -55,7 +55,7 @@ struct TextPlan {
   }
 };
 
-// Without the seed, rows and group of the dealing, which batch_dealing() knows.
+// batch_dealing() sets the seed, the rows and `dealt` of the dealing.
 struct StreamSettings : BatchDealing {
   const Manifest* manifest = nullptr;  // outlives the loader
   const Corpus* corpus = nullptr;      // whose samples the manifest's rows are; outlives the loader; null: none

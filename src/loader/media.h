@@ -37,9 +37,10 @@ struct MediaSettings {
   std::string options;            // such an engine's own, as in media_engine_config
   bool fallback = false;          // such an engine's jobs go on in the host engine when the device is gone
   std::int64_t queue_depth = 16;
-  std::size_t memory_bytes = std::size_t{256} << 20;  // the most that the engine may be given
+  // The most that the engine may be given. One picture may take half of it, whatever else is decoded.
+  std::size_t memory_bytes = std::size_t{256} << 20;
   std::int64_t image_side = 288;
-  std::uint32_t max_pixels = 178956970;
+  std::uint32_t max_pixels = 178956970;  // at which Pillow refuses a picture
   bool scale_in_decoder = false;
   Preprocessing preprocessing = Preprocessing::kTraining;
   double mean[3] = {0.0, 0.0, 0.0};

@@ -144,7 +144,10 @@ Recording BridgeTower::record(Graph& graph, Use use, const RecordOptions& option
         {"image_embeds", record_image_embeds(graph, config_, config_.vision.image_size, config_.vision.image_size)}};
     return recording;
   }
-  const BridgeTowerOptions own{options, head_, decoder_.is_tied(), use == Use::kReference};
+  BridgeTowerOptions own{options};
+  own.head = head_;
+  own.tie_word_embeddings = decoder_.is_tied();
+  own.every_output = use == Use::kReference;
   const BridgeTowerOutputs outputs = record_bridgetower(graph, config_, own);
   if (outputs.loss) recording.losses = {{"loss", outputs.loss, outputs.loss_stream}};
   if (graph.bounds()[kSamplesOfAllRanks] > 0) recording.gathered_cols = 3 * config_.contrastive_hidden_size;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "firmware_shims/media_engine.h"
 #include "src/base/picture_fit.h"
 #include "src/loader/media.h"
 #include "src/settings/settings.h"

@@ -13,7 +13,6 @@
 namespace bascule {
 
 // data.validation_share: which rows of the training file a split has. Before the seal.
-
 class HeldOut {
  public:
   HeldOut(const Settings& settings, const IndexCache& cache) : settings_(settings), cache_(cache) {}

@@ -142,9 +142,9 @@ void plan_memory(RecordedRun* run) {
   set_plan(run, std::move(ranges), index_bytes);
 }
 
-// Fills in run->plan and run->recomputation, and adds a note where `full` or `fit` recompute. The graphs, the
-// data and the pace are recorded. The bits of a run do not depend on what is chosen here.
-// Whether a choice fits depends on the whole plan, so the plan is made before and after it.
+// Fills in run->plan and run->recomputation, and adds a note where `full` or `fit` recompute. The graphs, the data and
+// the pace are recorded. The bits of a run do not depend on what is chosen here. Whether a choice fits depends on the
+// whole plan, so the plan is made before and after it.
 void plan_run_memory(RecordedRun* run) {
   const GradientCheckpointing asked = run->settings.training.gradient_checkpointing;
   const bool trains = run->graphs.trains();

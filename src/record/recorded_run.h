@@ -30,6 +30,7 @@
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
+#include "src/update/schedule.h"
 
 namespace bascule {
 

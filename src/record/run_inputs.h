@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/isa.h"
 #include "src/base/readable.h"
 #include "src/files/input_file.h"
 #include "src/graph/parameters.h"

@@ -29,6 +29,7 @@
 #include "src/session/batch_pieces.h"
 #include "src/session/shared_by_ranks.h"
 #include "src/session/tensor_hashes.h"
+#include "src/update/schedule.h"
 
 namespace bascule {
 

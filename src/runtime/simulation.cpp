@@ -24,8 +24,8 @@ Simulation::Simulation(const SimulatedThreads& threads)
     : threads_(threads),
       groups_(static_cast<std::int64_t>(groups_anywhere(threads.count).sizes.size())),
       free_at_(static_cast<std::size_t>(threads.count)),
-      known_(kMostSteps),
-      least_(kMostTasks, std::numeric_limits<std::uint32_t>::max()) {}
+      known_(threads.are_undisturbed ? kMostSteps : 0),
+      least_(threads.are_undisturbed ? kMostTasks : 0, std::numeric_limits<std::uint32_t>::max()) {}
 
 // Null for one that once had more or fewer tasks, and where there is no room.
 Simulation::Known* Simulation::known(const StepTime* step, std::int64_t tasks) noexcept {

@@ -24,7 +24,7 @@ struct StepTimes {
 // to whom the tasks are dealt in order, the next one to whoever is free first. No thread slows another down.
 struct SimulatedThreads {
   int count = 0;  // 0: none
-  // On a machine on which nothing else runs; else on this one, as it is.
+  // true: on a machine that runs nothing else; false: on this machine, with the other programs that run on it.
   bool are_undisturbed = true;
   // Assumed: until all threads have noticed the end of a step, and between two tasks that a group (core_groups.h)
   // deals.

@@ -103,7 +103,7 @@ class Threads {
 
 // The cores that this process may run on (its affinity mask); {} where the system does not say.
 std::vector<int> cores_of_process();
-// How many, at least one.
+// The number of these cores, at least one.
 int usable_cores();
 // Of so many threads. pin: on cores that this process may use, where there are enough.
 CoreGroups groups_of_threads(int count, bool pin);

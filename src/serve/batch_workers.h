@@ -89,7 +89,8 @@ inline double rows_until_answered(std::int64_t before, std::int64_t own, std::si
   return static_cast<double>(before) / static_cast<double>(workers) + static_cast<double>(own);
 }
 
-// When a worker measures, and with which inputs: all at the same time, unless there are fewer inputs than workers.
+// When a worker measures, and with which inputs, of which there is at least one: all at the same time, unless there are
+// fewer inputs than workers.
 struct MeasuringTurn {
   std::size_t round = 0, first = 0, count = 0;
 };

@@ -94,7 +94,7 @@ struct SideTokens {
   std::map<std::int32_t, AddedToken> listed;  // tokens that a file lists with their ids, by id
 };
 
-// The ids of a vocabulary's tokens; of one of them, or of an added one, -1 where there is none.
+// The ids of a vocabulary's tokens. id_in() returns the id of one of them, or of an added one; -1 if there is none.
 using TokenIds = std::unordered_map<std::string, std::int32_t>;
 std::int32_t id_in(const TokenIds& vocabulary, const std::string& token);
 std::int32_t id_in(const TokenIds& vocabulary, const std::vector<AddedToken>& added, const std::string& token);

@@ -109,14 +109,16 @@ TEST(Items, AWorkbenchThatTheSystemRefusesLeavesNothingMapped) {
   const std::vector<CoreFacts> cores = cores_of_two_nodes();
   constexpr std::size_t kBytes = std::size_t{32} << 20;
   const auto try_it = [&] { const Workbench bench(best_isa(), ".", kBytes, cores); };
-  try_it();  // the system keeps stacks of threads
+  // The system keeps stacks of threads. Arenas of nodes are made only where this process may use cores of several.
+  const int mappings_met = Workbench(best_isa(), ".", kBytes, cores).node_arenas().empty() ? 3 : 7;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
   std::size_t mapped_pages = 0;
   std::ifstream("/proc/self/statm") >> mapped_pages;
   const std::size_t resident = resident_bytes();
   int refused = 0;
-  for (rlim_t limit = mapped_pages * 4096; limit < before.rlim_max; limit += kBytes / 4) {
+  const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (rlim_t limit = mapped_pages * page_bytes; limit < before.rlim_max; limit += kBytes / 4) {
     const rlimit lower{limit, before.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_AS, &lower), 0);
     bool is_refused = false;
@@ -129,7 +131,7 @@ TEST(Items, AWorkbenchThatTheSystemRefusesLeavesNothingMapped) {
     if (!is_refused) break;
     ++refused;
   }
-  EXPECT_GT(refused, cores.size() < 2 ? 3 : 7);
+  EXPECT_GT(refused, mappings_met);
   EXPECT_LT(resident_bytes(), resident + kBytes);
 }
 

@@ -48,14 +48,14 @@ def settings(folder, **changes):
 
 
 class FolderTest(unittest.TestCase):
-    """Tests that have a folder of their own each, gone when they end."""
+    """Gives each test a temporary folder of its own."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
 
 
 class SharedFolderTest(unittest.TestCase):
-    """Tests that have one folder together."""
+    """Gives all tests of a class one temporary folder."""
 
     @classmethod
     def setUpClass(cls):
@@ -67,9 +67,10 @@ def run(*arguments, **options):
 
 
 def run_ok(*arguments, **options):
-    """The same, of what must succeed."""
+    """Runs the program and fails unless it exits with 0."""
     done = run(*arguments, **options)
-    assert done.returncode == 0, f"exit code {done.returncode}: {done.stdout}{done.stderr}"
+    if done.returncode != 0:
+        raise AssertionError(f"exit code {done.returncode}: {done.stdout}{done.stderr}")
     return done
 
 

@@ -120,6 +120,16 @@ class ServeWorkers(SharedFolderTest):
         with Served(vectors, FOUR, "serve.workers=2") as server:
             self.assertIn(", 2 workers, each ", server.lines[-1])
 
+    def test_more_workers_than_requests_measure_in_turn(self):
+        bodies = []
+        for workers in (1, 4):
+            with Served(self.folder / "vectors", FOUR, f"serve.workers={workers}", "serve.max_concurrent_requests=1", "serve.max_client_batch_size=1") as server:
+                status, _, body = server.ask("/embed", {"inputs": self.texts[0]})
+                self.assertEqual(status, 200, body)
+                bodies.append(body)
+                self.assertEqual(server.end()[0], 0)
+        self.assertEqual(bodies[0], bodies[1])
+
     def test_the_plan_holds_with_many(self):
         vectors = self.folder / "vectors"
         with Served(vectors, "machine.threads=16", "serve.workers=16") as server:

@@ -182,9 +182,9 @@ TEST(AttentionRows, RowsHaveTheSameBitsWhicheverRowsTheyComeWith) {
 // A decoder's keys and values lie where its earlier tokens were, those of beams in any order.
 TEST(AttentionRows, IndexedKeysHaveTheBitsOfTheSameKeysInOrder) {
   Seeded random;
-  for (const std::int64_t head : {7, 16, 64}) {
+  for (const auto& [rows, head] : {std::pair{3, 7}, {3, 16}, {17, 16}, {48, 16}, {3, 64}}) {
     for (const bool causal : {false, true}) {
-      const Shape s{head == 16 ? 48 : 3, 37, head, 0, false, causal, causal};
+      const Shape s{rows, 37, head, 0, false, causal, causal};
       const Inputs in = random_inputs(s, random);
       // Key k lies at row (11 k) % 41 of a table with other rows between.
       constexpr std::int64_t kRows = 41;

@@ -37,9 +37,10 @@ inline testing::AssertionResult fails(const std::function<void()>& action, std::
     action();
   } catch (const Error& error) {
     const bool is_asked = error.kind() == kind && std::string_view(error.what()).find(part) != std::string_view::npos;
-    return testing::AssertionResult(is_asked) << error.what() << ", with exit code " << exit_code(error.kind());
+    return testing::AssertionResult(is_asked) << error.what() << ", with exit code " << exit_code(error.kind())
+                                              << "; expected: \"" << part << "\", with exit code " << exit_code(kind);
   }
-  return testing::AssertionFailure() << "no error";
+  return testing::AssertionFailure() << "no error; expected: \"" << part << "\", with exit code " << exit_code(kind);
 }
 
 }  // namespace bascule::test

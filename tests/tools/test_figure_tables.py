@@ -12,11 +12,11 @@ from unittest import mock
 from tool_modules import ROOT, load
 import bench_files
 
-with mock.patch.object(sys, "path", [str(ROOT / "tools"), *sys.path]):
-    import figure_rows
-    import figure_tables
-    import measured_settings
-    compare_families, compare_with_transformers = load("compare_families"), load("compare_with_transformers")
+import figure_rows
+import figure_tables
+import measured_settings
+
+compare_families, compare_with_transformers = load("compare_families"), load("compare_with_transformers")
 
 BEFORE = {"machine": "an old one", "commit": "0123456789ab", "date": "2026-01-01"}
 TABLE = {"name": "t", "columns": ["subject", "measured", "comparison"],

@@ -183,7 +183,7 @@ class Mutate(unittest.TestCase):
     def test_cases_that_are_named_after_the_file_are_tried_before_all_of_a_program(self):
         one, tried = fault(1, "a", "b"), []
         one.file, one.tests = "src/sums/long_sums.cpp", ["kernels", "kernels: Add.Adds", "tests/faults/test_plan.py"]
-        jobs = {"kernels": unittest.mock.Mock(kind="gtest"), "tests/faults/test_plan.py": unittest.mock.Mock(kind="unittest")}
+        jobs = {"kernels": unittest.mock.Mock(kind="gtest", command=["test_kernels"]), "tests/faults/test_plan.py": unittest.mock.Mock(kind="unittest")}
         known = unittest.mock.Mock(**{"usual_seconds.return_value": 1.0, "case_of.return_value": None})
         with unittest.mock.patch.object(mutate, "run_test", lambda jobs, test, number, limit: (tried.append(test), 1.0, "passed", None)[1:]):
             self.assertIsNone(mutate.try_fault(jobs, one, known, 9.0)[0])

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of tools share: the tree, the program, a folder for each test, and tools as modules. An import behind this one may be of a file in tools/."""
+"""What the tests of tools share: the tree, the program, a folder for each test, and tools as modules. Import it before any module of tools/."""
 import importlib.machinery
 import importlib.util
 import pathlib
 import sys
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
-sys.path += [str(TREE / folder) for folder in ("tools", "tools/packaging", "tests/faults")]
+# Tools before installed packages, some of which have modules of the same names; tests/faults last, for it has a second test_bench.
+sys.path[:0] = [str(TREE / "tools"), str(TREE / "tools/packaging")]
+sys.path.append(str(TREE / "tests/faults"))
 from bascule_run import PROGRAM, ROOT, FolderTest  # noqa: E402, F401: the path first
 
 
