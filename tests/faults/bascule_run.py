@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -66,12 +67,28 @@ def run(*arguments, **options):
     return subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=patient(600), **options)
 
 
-def run_ok(*arguments, **options):
-    """Runs the program and fails unless it exits with 0."""
+def run_ends(code, *arguments, **options):
+    """Runs the program and fails unless it ends with this exit code."""
     done = run(*arguments, **options)
-    if done.returncode != 0:
-        raise AssertionError(f"exit code {done.returncode}: {done.stdout}{done.stderr}")
+    if done.returncode != code:
+        raise AssertionError(f"{' '.join(map(str, arguments))}: exit code {done.returncode}, not {code}: {done.stdout}{done.stderr}")
     return done
+
+
+def run_ok(*arguments, **options):
+    return run_ends(0, *arguments, **options)
+
+
+def run_until(pattern, number, *arguments):
+    """A program that gets this signal once a line of what it says matches; its exit code and all that it has said."""
+    lines = []
+    with subprocess.Popen([str(PROGRAM), *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            lines.append(line)
+            if pattern and re.search(pattern, line):
+                process.send_signal(number)
+                pattern = None
+    return process.returncode, "".join(lines)
 
 
 def has_onednn():

@@ -6,7 +6,7 @@ import shutil
 import struct
 import zlib
 
-from bascule_run import EMOJI, ROOT, FolderTest, run, settings
+from bascule_run import EMOJI, ROOT, FolderTest, run_ends, settings
 
 DATA = ROOT / "tests/data"
 SETTINGS_ERROR, DATA_ERROR, MEMORY = 2, 3, 4
@@ -37,8 +37,7 @@ def grey_16(width, height):
 
 class DoctorTest(FolderTest):
     def doctor(self, toml, *arguments, code=0, **options):
-        done = run("doctor", toml, "--json", *arguments, **options)
-        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        done = run_ends(code, "doctor", toml, "--json", *arguments, **options)
         return json.loads(done.stdout)
 
     def findings(self, document):

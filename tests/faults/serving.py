@@ -10,7 +10,7 @@ import socket
 import struct
 import subprocess
 
-from bascule_run import PROGRAM, patient, run, run_ok, settings
+from bascule_run import PROGRAM, patient, run_ok, settings
 from relatives import DATA, SETTINGS, write_relatives
 from small_run import ROWS, small_settings
 from test_generate import make_model, make_settings
@@ -50,18 +50,16 @@ def write_models(folder):
 def write_pictures(folder):
     """A folder of a ViT that classifies the emoji classes: "pictures". Returns the files of some pictures."""
     data = DATA / "emoji-classes"
-    done = run("run", settings(folder, **{"model__model_name_or_path": f'"{data}/model"', "model__tokenizer_name": None, "data__train_file": f'"{data}/test.jsonl"', "data__max_seq_length": None,
-                                          "data__label_column": '"label"', "training__max_steps": "1", "training__save_steps": "0", "training__output_dir": f'"{folder}/pictures"'}))
-    assert done.returncode == 0, done.stderr
+    run_ok("run", settings(folder, **{"model__model_name_or_path": f'"{data}/model"', "model__tokenizer_name": None, "data__train_file": f'"{data}/test.jsonl"', "data__max_seq_length": None,
+                                      "data__label_column": '"label"', "training__max_steps": "1", "training__save_steps": "0", "training__output_dir": f'"{folder}/pictures"'}))
     return [data / json.loads(line)["image"] for line in (data / "test.jsonl").read_text().splitlines()[:10]]
 
 
 def write_writer(folder):
     """A folder of a T5 that was trained on the emoji keywords: "texts". The same with three beams: "beams"."""
     folder = pathlib.Path(folder)
-    done = run("run", make_settings(folder / "texts-run", make_model(folder / "t5"), training__max_steps="60", training__predict_with_generate=None, data__test_file=None, data__validation_file=None,
-                                    data__max_eval_samples=None, data__max_predict_samples=None, training__save_steps="0"))
-    assert done.returncode == 0, done.stderr
+    run_ok("run", make_settings(folder / "texts-run", make_model(folder / "t5"), training__max_steps="60", training__predict_with_generate=None, data__test_file=None, data__validation_file=None,
+                                data__max_eval_samples=None, data__max_predict_samples=None, training__save_steps="0"))
     shutil.move(folder / "texts-run" / "run", folder / "texts")
     shutil.copytree(folder / "texts", folder / "beams")
     config = folder / "beams" / "generation_config.json"

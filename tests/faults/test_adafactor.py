@@ -3,7 +3,7 @@
 import json
 import math
 
-from bascule_run import digest, run, settings
+from bascule_run import digest, run, run_ends, settings
 from optimizer_runs import OptimizerRuns
 from run_files import tensors
 
@@ -18,8 +18,7 @@ class Adafactor(OptimizerRuns):
     def refused(self, code, words, name="refused", **changes):
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
-        done = run("run", settings(folder, **{**ADAFACTOR, **changes}))
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "run", settings(folder, **{**ADAFACTOR, **changes}))
         for word in words:
             self.assertIn(word, done.stderr)
 

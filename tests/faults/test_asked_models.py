@@ -6,7 +6,7 @@ import re
 import shutil
 import struct
 
-from bascule_run import EMOJI, ROOT, FolderTest, run, settings, run_ok
+from bascule_run import EMOJI, ROOT, FolderTest, run, run_ends, run_ok, settings
 
 CLASSES = ROOT / "tests" / "data" / "emoji-classes"
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
@@ -119,18 +119,16 @@ class AskedModels(FolderTest):
             self.assertEqual(done.stderr, f"bascule: weights: not used: {names}{rest}\n")
 
     def test_classify_says_what_the_run_predicted(self):
-        done = run("run", settings(self.folder, **{
-            "model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__train_file": f'"{CLASSES}/train.jsonl"', "data__max_seq_length": None,
-            "data__test_file": f'"{CLASSES}/test.jsonl"', "data__label_column": '"label"', "data__preprocessing": '"training"', "training__max_steps": "6", "data__eval_crop_ratio": "0.5", "training__ema_decay": "1e-9"}))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings(self.folder, **{
+               "model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__train_file": f'"{CLASSES}/train.jsonl"', "data__max_seq_length": None,
+               "data__test_file": f'"{CLASSES}/test.jsonl"', "data__label_column": '"label"', "data__preprocessing": '"training"', "training__max_steps": "6", "data__eval_crop_ratio": "0.5", "training__ema_decay": "1e-9"}))
         rows = [json.loads(line) for line in (CLASSES / "test.jsonl").read_text().splitlines()][:19]
         names = json.loads((CLASSES / "model/config.json").read_text())["id2label"]
         predicted = [json.loads(line)["predicted"] for line in (self.folder / "run/predictions.jsonl").read_text().splitlines()]
         pictures = [CLASSES / row["image"] for row in rows]
         broken = self.folder / "broken.jpg"
         broken.write_bytes(b"no picture")
-        done = run("classify", self.folder / "run", *pictures[:9], broken, *pictures[9:], "--json")
-        self.assertEqual(done.returncode, 3)
+        done = run_ends(3, "classify", self.folder / "run", *pictures[:9], broken, *pictures[9:], "--json")
         self.assertEqual([line.split(": ")[2] for line in done.stderr.splitlines()], [str(broken)])
         answer = json.loads(done.stdout)
         self.assertEqual([one["path"] for one in answer], [str(path) for path in (*pictures[:9], broken, *pictures[9:])])

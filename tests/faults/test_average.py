@@ -4,9 +4,8 @@ import json
 import re
 import shutil
 import signal
-import subprocess
 
-from bascule_run import EMOJI, PROGRAM, FolderTest, digest, instruction_sets, run, run_ok
+from bascule_run import EMOJI, FolderTest, digest, instruction_sets, run_ends, run_ok, run_until
 from flipped_bits import signed, xxh3
 from rank_runs import STRATEGIES, VALIDATION, ranks_settings
 from run_files import scalars, tensors, weights
@@ -98,12 +97,7 @@ class Average(FolderTest):
     def test_a_killed_run_goes_on_with_the_same_bits(self):
         whole = self.digests("whole", **EVALUATED)
         toml = self.settings("killed", **EVALUATED)
-        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for line in process.stderr:
-            if "saved checkpoint-4" in line:
-                process.send_signal(signal.SIGKILL)
-                break
-        process.communicate()
+        run_until("saved checkpoint-4", signal.SIGKILL, "run", toml)
         self.assertFalse((toml.parent / "run/checkpoint-8").exists())
         self.assertEqual(self.digests("killed", **EVALUATED), whole)
         one, other = (results(self.folder / name / "run") for name in ("whole", "killed"))
@@ -161,13 +155,10 @@ class Average(FolderTest):
         elsewhere.mkdir()
         for put in (lambda: folder.symlink_to(elsewhere), lambda: folder.write_text("mine")):
             put()
-            done = run("run", self.settings("one", training__max_steps="8", training__lr_schedule_steps="8"))
-            self.assertEqual(done.returncode, 2, done.stderr)
+            done = run_ends(2, "run", self.settings("one", training__max_steps="8", training__lr_schedule_steps="8"))
             self.assertIn("ema is not a folder, but the average of the weights will be written there; move it away", done.stderr)
             self.assertEqual((len(done.stderr.splitlines()), list(elsewhere.iterdir())), (1, []))
             folder.unlink()
 
     def test_steps_without_a_decay_are_refused(self):
-        done = run("plan", self.settings("refused", training__ema_decay=None))
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("training.ema_steps is set, but no average of the weights is kept", done.stderr)
+        self.assertIn("training.ema_steps is set, but no average of the weights is kept", run_ends(2, "plan", self.settings("refused", training__ema_decay=None)).stderr)

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from bascule_run import EMOJI, PROGRAM, FolderTest, digest, run, settings, run_ok
+from bascule_run import EMOJI, PROGRAM, FolderTest, digest, run, run_ends, run_ok, settings
 
 
 class BadSamples(FolderTest):
@@ -76,22 +76,17 @@ class BadSamples(FolderTest):
 
     def test_are_refused_where_missing_files_are_not_skipped(self):
         (self.folder / "p/3.jpg").unlink()
-        done = run("run", self.settings("stops", data__on_bad_sample=None))
-        self.assertEqual(done.returncode, 3, done.stderr)
+        done = run_ends(3, "run", self.settings("stops", data__on_bad_sample=None))
         self.assertIn('rows.jsonl:4: ', done.stderr)
         self.assertIn('p/3.jpg: No such file or directory; restore it, remove the row, or set data.on_bad_sample = "skip"', done.stderr)
         bad = self.folder / "p/3.jpg"
         for name, make, remove in (("folder", bad.mkdir, bad.rmdir), ("loop", lambda: bad.symlink_to(bad), bad.unlink)):
             make()
-            done = run("run", self.settings(name))
-            self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertRegex(done.stderr, 'rows.jsonl:4: .*p/3.jpg: .*; put a picture in its place, or remove the row: data.on_bad_sample = "skip" skips only files that are missing')
+            self.assertRegex(run_ends(3, "run", self.settings(name)).stderr, 'rows.jsonl:4: .*p/3.jpg: .*; put a picture in its place, or remove the row: data.on_bad_sample = "skip" skips only files that are missing')
             remove()
         for number in range(24):
             (self.folder / f"p/{number}.jpg").unlink(missing_ok=True)
-        done = run("run", self.settings("empty"))
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("and no other picture was found either; check the paths", done.stderr)
+        self.assertIn("and no other picture was found either; check the paths", run_ends(3, "run", self.settings("empty")).stderr)
 
     def test_are_counted_also_where_the_run_was_stopped(self):
         changes = {"training__max_steps": "90", "training__save_steps": "0"}

@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from bascule_run import TINY_MODEL, FolderTest, digest, has_mpi, instruction_sets, run, settings, run_ok
+from bascule_run import TINY_MODEL, FolderTest, digest, has_mpi, instruction_sets, run, run_ends, run_ok, settings
 from test_text_batches import BASE, NEGATIVES, write_rows
 
 SCORES = {"data__label_column": '"score"'}
@@ -26,8 +26,7 @@ class BatchPieces(FolderTest):
         return digest(self.folder / name / "model.safetensors"), [step["loss"] for step in steps], [step["grad_norm"] for step in steps]
 
     def refusal(self, size, *command, **changes):
-        done = run(*(command or ("plan",)), self.settings("refused", size, **changes))
-        self.assertEqual(done.returncode, 2, done.stderr)
+        done = run_ends(2, *(command or ("plan",)), self.settings("refused", size, **changes))
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         return done.stderr
 
@@ -86,9 +85,7 @@ class BatchPieces(FolderTest):
         shorter = {"training__max_steps": "2", "training__lr_schedule_steps": "4"}
         self.trained("stopped", 3, **changes, **shorter)
         for size in (4, 0):  # 0: the key is not set
-            changed = run("run", self.settings("stopped", size, **changes, training__lr_schedule_steps="4"))
-            self.assertEqual(changed.returncode, 2, size)
-            self.assertIn(f"training.mini_batch_size is {size}, but", changed.stderr)
+            self.assertIn(f"training.mini_batch_size is {size}, but", run_ends(2, "run", self.settings("stopped", size, **changes, training__lr_schedule_steps="4")).stderr)
         self.assertEqual(self.trained("stopped", 3, **changes, training__lr_schedule_steps="4"), first)
 
     def test_two_runs_with_pieces_of_different_sizes_are_told_apart(self):

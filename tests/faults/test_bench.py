@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from bascule_run import EMOJI, ROOT, FolderTest, is_sanitized, run, settings, run_ok
+from bascule_run import EMOJI, ROOT, FolderTest, is_sanitized, run, run_ends, run_ok, settings
 
 DATA = ROOT / "tests" / "data"
 SETTINGS, MEMORY = 2, 4
@@ -51,8 +51,7 @@ class Bench(FolderTest):
         only = settings(folders[0], training__do_train="false", **validated)
         both = settings(folders[1], **validated)
         for arguments in ([only], [both, "--use", "evaluate"]):
-            done = run("bench", *arguments, "--steps", 40, "--warmup", 1, "--json")  # more than the file has
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run_ok("bench", *arguments, "--steps", 40, "--warmup", 1, "--json")  # more than the file has
             figures = json.loads(done.stdout)
             self.assertEqual((figures["measured"], len(figures["step_seconds"])), ("evaluation", 40))
             self.assertGreater(figures["samples_per_second"]["median"], 0)
@@ -69,9 +68,7 @@ class Bench(FolderTest):
         for changes, use, words in (({}, "evaluate", nothing + "data.validation_file or data.test_file"), ({**validated, "training__do_eval": "false"}, "evaluate", nothing + "training.do_eval = true"),
                                     ({"data__test_file": validated["data__validation_file"], "training__do_predict": "false"}, "evaluate", nothing + "training.do_predict = true"),
                                     ({**validated, "training__do_train": "false"}, "train", "the run does not train")):
-            done = run("bench", settings(self.folder, **changes), "--use", use)
-            self.assertEqual(done.returncode, SETTINGS)
-            self.assertIn(words, done.stderr)
+            self.assertIn(words, run_ends(SETTINGS, "bench", settings(self.folder, **changes), "--use", use).stderr)
 
     def test_a_step_of_a_set_length_takes_that_long(self):
         done = run_ok("bench", settings(self.folder, machine__step_seconds="0.05"), "--steps", 6, "--json")
@@ -161,9 +158,7 @@ class Bench(FolderTest):
         self.assertEqual((simulated["threads"], simulated["simulated"]), (1, True))
         barriers = [(kind["few_tasks_seconds"], kind["barrier_seconds"]) for kind in simulated["lost"]]
         self.assertEqual(barriers, [(0, 0)] * len(barriers))  # one thread waits for nobody
-        done = run("bench", settings(self.folder), "--simulate")
-        self.assertEqual(done.returncode, SETTINGS)
-        self.assertIn("--threads", done.stderr)
+        self.assertIn("--threads", run_ends(SETTINGS, "bench", settings(self.folder), "--simulate").stderr)
 
     def test_a_plan_for_more_threads_says_how_fast_they_would_be(self):
         toml, threads = settings(self.folder), 16 * len(os.sched_getaffinity(0))
@@ -199,6 +194,4 @@ class Bench(FolderTest):
 
     def test_arguments(self):
         for workers in ("", "1,", "a", "-1", "2000", "0,2000"):
-            done = run("bench", settings(self.folder), f"--workers={workers}")
-            self.assertEqual(done.returncode, SETTINGS, done.stderr)
-            self.assertNotIn("steps with", done.stderr)  # refused before anything was measured
+            self.assertNotIn("steps with", run_ends(SETTINGS, "bench", settings(self.folder), f"--workers={workers}").stderr)  # refused before anything was measured

@@ -3,7 +3,7 @@
 import json
 import os
 
-from bascule_run import FolderTest, is_sanitized, run, settings, run_ok
+from bascule_run import FolderTest, is_sanitized, run, run_ends, run_ok, settings
 from drawing import PARTS, copy_pipeline, drawing
 
 SETTINGS = 2
@@ -73,8 +73,7 @@ class BenchDrawing(FolderTest):
             for file in [*(model / part).glob("*.safetensors"), *(model / part).glob("*.bin")]:
                 file.unlink()
         toml = drawing(self.folder, model=model)
-        done = run("bench", toml, "--steps", 1)
-        self.assertEqual(done.returncode, 3, done.stderr)
+        run_ends(3, "bench", toml, "--steps", 1)
         toml.write_text(toml.read_text().replace("[model]\n", "[model]\nfrom_scratch = true\n"))
         self.assertGreater(self.bench(toml)["pictures_per_second"], 0)
 
@@ -89,9 +88,7 @@ class BenchDrawing(FolderTest):
             self.assertIn(words, done.stderr)
         trains = settings(self.folder)
         for arguments in (("--use", "draw"), ("--side", "64")):
-            done = run("bench", trains, *arguments)
-            self.assertEqual(done.returncode, SETTINGS)
-            self.assertIn(f"{' '.join(arguments) if arguments[0] == '--use' else '--side'}: the run draws nothing", done.stderr)
+            self.assertIn(f"{' '.join(arguments) if arguments[0] == '--use' else '--side'}: the run draws nothing", run_ends(SETTINGS, "bench", trains, *arguments).stderr)
 
     def test_a_size_that_does_not_fit_is_refused_before_any_is_measured(self):
         toml = drawing(self.folder, tables="[machine]\nmemory_limit_gib = 0.07\n")

@@ -7,7 +7,7 @@ import random
 import shutil
 import tempfile
 
-from bascule_run import EMOJI, ROOT, FolderTest, digest, instruction_sets, run, settings, run_ok
+from bascule_run import EMOJI, ROOT, FolderTest, digest, instruction_sets, run, run_ok, settings
 from run_files import rewrite, tensors
 
 DATA = ROOT / "tests" / "data"
@@ -74,9 +74,8 @@ class BertRelatives(FolderTest):
 
     def labels(self, family, name, pairs=True, **changes):
         """A finished run with the head of labels, and what it said."""
-        done = run("run", self.settings(family, name, **{
-            "model__head": '"sequence_classification"', "data__text_column": '"text"', "data__text_pair_column": '"other"' if pairs else None, "data__label_column": '"label"', "training__save_steps": "0", **changes}))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", self.settings(family, name, **{
+               "model__head": '"sequence_classification"', "data__text_column": '"text"', "data__text_pair_column": '"other"' if pairs else None, "data__label_column": '"label"', "training__save_steps": "0", **changes}))
         return self.folder / f"{family}-{name}" / "run", done.stderr
 
     def test_learn_classes_of_pairs_from_a_model_of_masked_words(self):

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, digest, run, settings, run_ok
+from bascule_run import EMOJI, PROGRAM, digest, run, run_ends, run_ok, settings
 
 FILES = ("model.safetensors", "embeddings.safetensors")
 
@@ -78,9 +78,8 @@ class TheBest(unittest.TestCase):
 
     def test_is_kept_by_two_ranks_too(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run("run", best_run(folder, distributed__world_size="2", training__max_steps="300", training__early_stopping_patience="2",
-                                       model__head='"image_text_matching"'))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", best_run(folder, distributed__world_size="2", training__max_steps="300", training__early_stopping_patience="2",
+                                   model__head='"image_text_matching"'))
             state, best = read(folder, "trainer_state.json"), read(folder, "trainer_state.json")["best_global_step"]
             self.assertEqual(state["best_metric"], losses(folder)[best])
             self.assertEqual(state["global_step"], best + 6)
@@ -124,8 +123,7 @@ class EarlyStopping(unittest.TestCase):
 class Refusals(unittest.TestCase):
     def test_a_figure_that_the_head_does_not_have_is_named_before_anything_is_trained(self):
         with tempfile.TemporaryDirectory() as folder:
-            refused = run("run", best_run(folder, training__metric_for_best_model='"accuracy"'))
-            self.assertEqual(refused.returncode, 2, refused.stderr)
+            refused = run_ends(2, "run", best_run(folder, training__metric_for_best_model='"accuracy"'))
             self.assertIn('training.metric_for_best_model = "accuracy" is not a metric of this head; choose one of: loss, '
                           'image_to_text_recall_at_1', refused.stderr)
 

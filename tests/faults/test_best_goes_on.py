@@ -7,7 +7,7 @@ import pathlib
 import shutil
 import subprocess
 
-from bascule_run import PROGRAM, FolderTest, digest, is_sanitized, run, run_ok
+from bascule_run import PROGRAM, FolderTest, digest, is_sanitized, run, run_ends, run_ok
 from flipped_bits import flip
 from rank_runs import preloaded
 from run_files import scalars
@@ -35,8 +35,7 @@ class Case(FolderTest):
 
     def refused(self, code, *words, **changes):
         before = self.tree()
-        done = run("run", self.settings(**changes))
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "run", self.settings(**changes))
         for word in words:
             self.assertIn(word, done.stderr.splitlines()[-1])
         self.assertEqual(self.tree(), before)

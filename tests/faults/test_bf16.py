@@ -3,10 +3,9 @@
 import json
 import re
 import signal
-import subprocess
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, FolderTest, digest, has_mpi, has_onednn, has_tiles, instruction_sets, is_sanitized, run, settings, run_ok
+from bascule_run import DEMO_MODEL, EMOJI, FolderTest, digest, has_mpi, has_onednn, has_tiles, instruction_sets, is_sanitized, run, run_ends, run_ok, run_until, settings
 from rank_runs import STRATEGIES
 
 SETTINGS = 2
@@ -51,9 +50,7 @@ class Bf16(FolderTest):
         self.assertIn(f"seal: {'amx' if has_tiles() else fastest}, bf16 sums of tiles, ", done.stderr)
         text = file.read_text()
         file.write_text(text.replace("max_steps = 4", "max_steps = 5").replace('"tiles"', '"pairs"'))
-        refused = run("run", file)
-        self.assertEqual(refused.returncode, SETTINGS, refused.stderr)
-        self.assertRegex(refused.stderr, r'machine\.bf16_sums is "pairs", but .* was trained with "tiles"')
+        self.assertRegex(run_ends(SETTINGS, "run", file).stderr, r'machine\.bf16_sums is "pairs", but .* was trained with "tiles"')
         planned = run("plan", file, "training.resume=never")
         self.assertEqual("matrix tiles (AMX), which are not used" in planned.stdout + planned.stderr, has_tiles())
 
@@ -72,10 +69,7 @@ class Bf16(FolderTest):
         changes = {"training__max_steps": "6", "training__save_steps": "1"}
         whole = self.weights(**changes)
         file = settings(self.folder, **{**BF16, **changes})
-        with subprocess.Popen([PROGRAM, "run", file], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-            for line in process.stderr:
-                if "step 4/6" in line or "checkpoint-3" in line:
-                    process.send_signal(signal.SIGKILL)
+        run_until("step 4/6|checkpoint-3", signal.SIGKILL, "run", file)
         run_ok("run", file)
         self.assertEqual(digest(self.folder / "run" / "model.safetensors"), whole)
 
@@ -107,9 +101,7 @@ class Bf16(FolderTest):
         first = settings(self.folder, training__max_steps="2", training__save_steps="0")
         self.assertEqual(run("run", first).returncode, 0)
         first.write_text(first.read_text().replace("max_steps = 2", "max_steps = 4").replace("[model]", '[model]\nprecision = "bf16"'))
-        refused = run("run", first)
-        self.assertEqual(refused.returncode, SETTINGS, refused.stderr)
-        self.assertRegex(refused.stderr, r'model\.precision is "bf16", but .* was trained with "float32"')
+        self.assertRegex(run_ends(SETTINGS, "run", first).stderr, r'model\.precision is "bf16", but .* was trained with "float32"')
         source = self.folder / "run"
         for number, precision in enumerate(("bf16", "float32")):
             folder = self.folder / f"next{number}"
@@ -122,6 +114,5 @@ class Bf16(FolderTest):
     @unittest.skipUnless(has_onednn(), "this build has no oneDNN")
     def test_the_library_s_products_are_refused(self):
         for command in ("run", "plan", "bench"):
-            done = run(command, settings(self.folder, **BF16, machine__products='"onednn"'))
-            self.assertEqual(done.returncode, SETTINGS, done.stderr)
+            done = run_ends(SETTINGS, command, settings(self.folder, **BF16, machine__products='"onednn"'))
             self.assertTrue(re.search(r"run\.toml:\d+.*machine\.products.*bf16", done.stderr), done.stderr)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, patient, run, settings, run_ok
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, patient, run, run_ends, run_ok, settings
 from drawing import copy_pipeline, drawing
 
 PICTURE = EMOJI / "images" / "1f004.jpg"
@@ -59,22 +59,18 @@ class CommandLine(FolderTest):
         self.assertTrue(json.loads(done.stdout)["ok"])
         wrong_ones = ("0.5", "a,b,c", "1,2,3,4", "1,2,", ",1,2", "inf,0,0")
         for option, wrong in (*(("--mean", wrong) for wrong in wrong_ones), *(("--std", wrong) for wrong in (*wrong_ones, "1,0,1", "1,1,-1"))):
-            done = run("decode", "--output", output, option, wrong, PICTURE)
-            self.assertEqual(done.returncode, SETTINGS, done.stderr)
-            self.assertIn(option, done.stderr)
+            self.assertIn(option, run_ends(SETTINGS, "decode", "--output", output, option, wrong, PICTURE).stderr)
 
     def test_decode_does_not_write_over_a_picture(self):
         copy = self.folder / "copy.jpg"
         copy.write_bytes(PICTURE.read_bytes())
-        done = run("decode", "--output", copy, copy)
-        self.assertEqual(done.returncode, SETTINGS, done.stderr)
+        run_ends(SETTINGS, "decode", "--output", copy, copy)
         self.assertEqual(copy.read_bytes(), PICTURE.read_bytes())
 
     def test_decode_does_not_wait_for_a_pipe_without_a_writer(self):
         pipe = self.folder / "pipe.jpg"
         os.mkfifo(pipe)
-        done = run("decode", "--output", self.folder / "p.safetensors", pipe, PICTURE)
-        self.assertEqual(done.returncode, DATA, done.stderr)
+        done = run_ends(DATA, "decode", "--output", self.folder / "p.safetensors", pipe, PICTURE)
         first, second = map(json.loads, done.stdout.splitlines())
         self.assertFalse(first["ok"])
         self.assertIn("not a file", first["error"])
@@ -156,8 +152,7 @@ class CommandLine(FolderTest):
         for _ in range(2):
             run_ok("decode", "--model", model, "--output", model / "pixels.safetensors", PICTURE)
         (model / "search.html").write_text("of an earlier search")
-        done = run("search", model, "text", "--html", model / "search.html")
-        self.assertEqual(done.returncode, DATA, done.stderr)  # no embeddings: the output was not what is wrong
+        run_ends(DATA, "search", model, "text", "--html", model / "search.html")  # no embeddings: the output was not what is wrong
 
     def test_a_plan_is_not_drawn_over_the_data(self):
         rows = self.folder / "rows.jsonl"
@@ -220,8 +215,7 @@ class CommandLine(FolderTest):
         self.refused(["help", "serch"], 'unknown command "serch"; did you mean "search"?')
 
     def refused(self, arguments, line):
-        done = run(*arguments)
-        self.assertEqual(done.returncode, SETTINGS, done.stderr)
+        done = run_ends(SETTINGS, *arguments)
         self.assertEqual(done.stderr, f"bascule: {line}\n")
 
     def test_a_misspelt_word_names_the_nearest(self):
@@ -259,8 +253,7 @@ class CommandLine(FolderTest):
         self.refused(["settings", "--json", "--markdown"], "settings: --json excludes --markdown; see `bascule settings --help`")
 
     def json_error(self, *arguments, code=SETTINGS):
-        done = run(*arguments, "--json")
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, *arguments, "--json")
         error = json.loads(done.stdout)["error"]
         self.assertEqual(list(error), ["exit_code", "kind", "what", "what_to_do", "where"])
         self.assertEqual(error["exit_code"], code)
@@ -340,9 +333,7 @@ class CommandLine(FolderTest):
 
     def test_decode_takes_no_size_from_a_model_without_pictures(self):
         model = ROOT / "tests" / "data" / "text-corpus" / "model"
-        done = run("decode", "--model", model, "--output", self.folder / "p.safetensors", PICTURE)
-        self.assertEqual(done.returncode, DATA, done.stderr)
-        self.assertRegex(done.stderr, "^bascule: .*text-corpus/model/config.json: the model reads no pictures; name the folder of one that does\n$")
+        self.assertRegex(run_ends(DATA, "decode", "--model", model, "--output", self.folder / "p.safetensors", PICTURE).stderr, "^bascule: .*text-corpus/model/config.json: the model reads no pictures; name the folder of one that does\n$")
 
     def test_a_folder_that_cannot_be_looked_at_is_named_with_the_reason(self):
         loop = self.folder / "loop"
@@ -351,9 +342,7 @@ class CommandLine(FolderTest):
         done = run("tokenize", "--model", self.folder)
         self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {self.folder}/tokenizer.json: cannot be read: Too many levels of symbolic links\n"))
         for command in (["classify", loop, PICTURE], ["fill", loop, "a"], ["search", loop, "a"], ["tokenize", "--model", loop], ["diff", loop, loop], ["reproduce", loop]):
-            done = run(*command)
-            self.assertEqual(done.returncode, DATA, done.stderr)
-            self.assertRegex(done.stderr, rf"^bascule: {loop}(/[a-z_.]+)?: cannot be (read|opened): Too many levels of symbolic links\n$")
+            self.assertRegex(run_ends(DATA, *command).stderr, rf"^bascule: {loop}(/[a-z_.]+)?: cannot be (read|opened): Too many levels of symbolic links\n$")
 
     def test_a_folder_that_is_not_there_is_named(self):
         nowhere = self.folder / "nowhere"
@@ -390,9 +379,7 @@ class CommandLine(FolderTest):
         self.assertEqual(run("run", toml).returncode, 0)
         other = self.folder / "a.gif"
         other.write_bytes(b"GIF89a" + bytes(64))
-        done = run("search", self.folder / "run", other)
-        self.assertEqual(done.returncode, DATA, done.stderr)
-        self.assertIn("is GIF; convert it to JPEG or PNG", done.stderr)
+        self.assertIn("is GIF; convert it to JPEG or PNG", run_ends(DATA, "search", self.folder / "run", other).stderr)
 
     def test_every_promised_json_is_one_document(self):
         toml = settings(self.folder, training__max_steps="2", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')

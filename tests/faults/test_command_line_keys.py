@@ -2,7 +2,7 @@
 """Keys of the settings on the command line count as if they stood in the file: in the results, the folder, the record, and in every rank."""
 import json
 
-from bascule_run import ROOT, FolderTest, digest, run, run_ok
+from bascule_run import ROOT, FolderTest, digest, run, run_ends, run_ok
 from small_run import DATA, ROWS, small_settings, write_rows
 
 GIVEN = ["training.seed=7", "training.max_steps=2", "training.save_steps=1"]
@@ -43,8 +43,7 @@ class CommandLineKeys(FolderTest):
         toml = self.settings("run")
         self.finished("run", toml, "training.save_steps=1")
         self.assertIn("already finished", self.finished("run", toml, "training.save_steps=1").stderr)
-        done = run("run", toml, "training.learning_rate=0.5", "training.max_steps=4")
-        self.assertEqual(done.returncode, 2, done.stderr)
+        done = run_ends(2, "run", toml, "training.learning_rate=0.5", "training.max_steps=4")
         self.assertIn("command line: ", done.stderr)
         self.assertIn("training.learning_rate", done.stderr)
         self.finished("run", toml, "training.max_steps=4")
@@ -87,6 +86,5 @@ class CommandLineKeys(FolderTest):
                 (toml, "x"): 'command line: unexpected argument "x"; write a key of the settings as TABLE.KEY=VALUE, such as training.seed=7',
                 ("training.seed=7", toml): "training.seed=7: cannot be read: No such file or directory; name the TOML file before keys of its settings",
             }.items():
-                done = run(command, *arguments, cwd=self.folder)
-                self.assertEqual(done.returncode, 2, done.stderr)
+                done = run_ends(2, command, *arguments, cwd=self.folder)
                 self.assertEqual(done.stderr, f"bascule: {line}\n")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, instruction_sets, patient, run, settings, run_ok
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, instruction_sets, patient, run, run_ends, run_ok, settings
 from rank_runs import preloaded
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
@@ -161,9 +161,7 @@ class Corpus(FolderTest):
         self.weights(training__num_train_epochs="0.5", training__lr_schedule_steps="30")
         kept = sorted((self.folder / "one/run").iterdir())
         self.text.write_text(self.text.read_text().replace(".", "!"))
-        done = run("run", self.settings(training__num_train_epochs="1", training__lr_schedule_steps="30"))
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("its text differs", done.stderr.splitlines()[-1])
+        self.assertIn("its text differs", run_ends(3, "run", self.settings(training__num_train_epochs="1", training__lr_schedule_steps="30")).stderr.splitlines()[-1])
         self.assertEqual(sorted((self.folder / "one/run").iterdir()), kept)  # without the tokens of the other text
 
     def test_a_plan_writes_nothing_and_has_no_memory_for_pictures(self):
@@ -205,7 +203,5 @@ class Corpus(FolderTest):
                                     (2, {"data__masking": '"bernoulli"', "data__max_predictions_per_seq": "3"}, "max_predictions_per_seq"),
                                     (2, {"data__train_file": f'"{EMOJI}/train.jsonl"', "data__text_layout": '"lines"'}, "text_layout")):
             with self.subTest(said):
-                done = run("run", self.settings("refused", **changes))
-                self.assertEqual(done.returncode, code, done.stderr)
-                self.assertIn(said, done.stderr.splitlines()[-1])
+                self.assertIn(said, run_ends(code, "run", self.settings("refused", **changes)).stderr.splitlines()[-1])
                 self.assertFalse([path.name for path in (self.folder / "refused").glob("run/.tmp-*")])

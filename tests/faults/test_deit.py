@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from bascule_run import ROOT, FolderTest, digest, instruction_sets, run, settings, run_ok
+from bascule_run import ROOT, FolderTest, digest, instruction_sets, run_ends, run_ok, settings
 from run_files import rewrite, tensors
 from small_deit import PLAIN, WITH_TEACHER, write_deit
 
@@ -64,9 +64,7 @@ class DeiT(FolderTest):
         (other / "model.safetensors").unlink()
         rewrite(begun / "model.safetensors", other / "model.safetensors", lambda name: name.replace("deit.embeddings.distillation_token", "left.out"), {})
         (other / "config.json").write_text(json.dumps(config))
-        done = run("run", self.settings("lacking", model__model_name_or_path=f'"{other}"', model__from_scratch="false"))
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("deit.embeddings.distillation_token", done.stderr.splitlines()[-1])
+        self.assertIn("deit.embeddings.distillation_token", run_ends(3, "run", self.settings("lacking", model__model_name_or_path=f'"{other}"', model__from_scratch="false")).stderr.splitlines()[-1])
 
     def test_another_image_size_keeps_the_positions_of_both_tokens(self):
         start, table = self.trained("start", model__head=f'"{WITH_TEACHER}"'), "deit.embeddings.position_embeddings"

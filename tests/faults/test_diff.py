@@ -7,10 +7,10 @@ import json
 import os
 import random
 import shutil
-import subprocess
+import signal
 import time
 
-from bascule_run import PROGRAM, SharedFolderTest, run, run_ok
+from bascule_run import SharedFolderTest, run, run_ends, run_ok, run_until
 from flipped_bits import flip, flip_in_checkpoint, tensors_of
 from run_files import tensors
 from small_run import DATA, ROWS, small_settings, write_rows
@@ -111,12 +111,7 @@ class Diff(SharedFolderTest):
         folder = self.folder / "killed"
         folder.mkdir()
         toml = small_settings(folder, **{**RUN, "training__max_steps": "40", "training__save_steps": "4"})
-        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        for line in process.stderr:
-            if "saved checkpoint-12" in line:
-                break
-        process.kill()
-        process.communicate()
+        run_until("saved checkpoint-12", signal.SIGKILL, "run", toml)
         with open(folder / "run" / "tensor_hashes.bin", "ab") as file:
             file.write(b"cut short")
         self.assertEqual(run("run", toml).returncode, 0)
@@ -164,9 +159,7 @@ class Diff(SharedFolderTest):
         rows = write_rows(self.folder / "other.jsonl", [{**row, "caption": "another"} for row in ROWS])
         code, found = self.diff(self.trained("other", data__train_file=rows))
         self.assertEqual((code, found["update"], found["kind"]), (7, 1, "gradient"))
-        done = run("diff", self.a, self.folder / "other" / "run")
-        self.assertEqual(done.returncode, 7)
-        self.assertIn(f"update 1: the gradient of {found['tensor']} differs", done.stdout)
+        self.assertIn(f"update 1: the gradient of {found['tensor']} differs", run_ends(7, "diff", self.a, self.folder / "other" / "run").stdout)
 
     def test_bad_input_is_one_line(self):
         other = self.trained("model", model="itm_scaled_add", model__head='"image_text_matching"')

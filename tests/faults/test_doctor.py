@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, patient, run, settings, run_ok
+from bascule_run import EMOJI, PROGRAM, ROOT, has_mpi, patient, run, run_ends, run_ok, settings
 from doctor_runs import DATA, DATA_ERROR, MEMORY, SETTINGS_ERROR, DoctorTest, grey_16, png, png_file, rows_of, write_rows
 
 CLASSES, IMAGES = DATA / "emoji-classes", EMOJI / "images"
@@ -170,8 +170,7 @@ class Doctor(DoctorTest):
         self.doctor(toml, "--list", listed, code=DATA_ERROR)  # a list may be replaced, another file not
         (self.folder / "notes.txt").write_text("of somebody")
         for file in ("train.jsonl", "notes.txt"):
-            done = run("doctor", toml, "--list", self.folder / file)
-            self.assertEqual(done.returncode, SETTINGS_ERROR, done.stderr)
+            run_ends(SETTINGS_ERROR, "doctor", toml, "--list", self.folder / file)
 
     def test_pictures_of_shards(self):
         names = sorted(IMAGES.iterdir())[:6]
@@ -307,6 +306,4 @@ class Doctor(DoctorTest):
         document = json.loads(path.read_text())
         document["figures"] = [figure for figure in document["figures"] if figure["item"] == "memory"]
         path.write_text(json.dumps(document))
-        done = run("doctor", self.captions(), "--profile", path)
-        self.assertEqual(done.returncode, DATA_ERROR)
-        self.assertIn("has no figures of matrix products", done.stderr)
+        self.assertIn("has no figures of matrix products", run_ends(DATA_ERROR, "doctor", self.captions(), "--profile", path).stderr)

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, FolderTest, instruction_sets, is_sanitized, patient, run, settings, run_ok
+from bascule_run import EMOJI, PROGRAM, FolderTest, instruction_sets, is_sanitized, patient, run, run_ends, run_ok, settings
 from drawing import PIPELINES, change, copy_pipeline, damage, digests, drawing, pictures, pixels, rows
 from small_run import small_settings
 
@@ -42,8 +42,7 @@ class Drawing(FolderTest):
 
     def assert_refused(self, code, *words, arguments=None, **keys):
         """One line, without a word of progress before it where nothing had begun. Returns it."""
-        done = run(*(arguments or ("run", drawing(self.folder, **keys))))
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, *(arguments or ("run", drawing(self.folder, **keys))))
         errors = [line for line in done.stderr.splitlines() if not re.match(r"bascule: (plan: (\d|this CPU)|weights: |seal: )", line)]
         self.assertEqual(len(errors), 1, done.stderr)
         for word in words:
@@ -303,8 +302,7 @@ class Refused(Drawing):
     def test_what_is_advised_for_memory_fits_and_what_does_not_is_not_advised(self):
         def advice(mib, **keys):
             limit = f"machine.memory_limit_gib={mib / 1024}"
-            done = run("plan", drawing(self.folder, **keys), limit)
-            self.assertEqual(done.returncode, MEMORY, done.stderr)
+            done = run_ends(MEMORY, "plan", drawing(self.folder, **keys), limit)
             words = done.stderr.strip().splitlines()[-1].partition(" allows ")[2].partition("; ")[2]
             side = re.search(r"pictures of (\d+) x", words)
             changes = re.findall(r'[a-z]+\.\w+ = [\w"]+', words) + ([f"draw.height = {side[1]}", f"draw.width = {side[1]}"] if side else [])
@@ -454,9 +452,7 @@ class Refused(Drawing):
         while first.poll() is None and not (self.folder / "run" / "bascule.json").exists():
             time.sleep(0.01)
         first.send_signal(signal.SIGSTOP)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, SETTINGS, done.stderr)
-        self.assertIn("run.toml:4:14: another run is using this folder; wait for it to end", done.stderr)
+        self.assertIn("run.toml:4:14: another run is using this folder; wait for it to end", run_ends(SETTINGS, "run", toml).stderr)
         one, = json.loads(self.run_well("list", self.folder, "--json").stdout)["runs"]
         self.assertEqual((one["state"], one["draws"]), ("running", True))
         first.send_signal(signal.SIGCONT)
@@ -492,8 +488,7 @@ class Refused(Drawing):
 
     def test_json_errors(self):
         for arguments, code in ((("run", "--json", drawing(self.folder, scheduler='"x"')), SETTINGS), (("draw", self.folder / "nowhere", "x", "--json"), DATA), (("plan", "--json", drawing(self.folder, height="20")), SETTINGS)):
-            done = run(*arguments)
-            self.assertEqual(done.returncode, code, done.stderr)
+            done = run_ends(code, *arguments)
             document = json.loads(done.stdout)
             self.assertEqual(document["error"]["exit_code"], code)
 

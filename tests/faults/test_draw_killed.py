@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 
-from bascule_run import PROGRAM, FolderTest, patient, run, wait_for
+from bascule_run import PROGRAM, FolderTest, patient, run, run_ends, run_ok, wait_for
 from drawing import PIPELINES, digests, drawing, pictures, rows, wait_for_lines
 from flipped_bits import flip
 from rank_runs import preloaded
@@ -67,9 +67,8 @@ class Broken(FolderTest):
         cls.addClassCleanup(temporary.cleanup)
         folder = pathlib.Path(temporary.name)
         began = time.monotonic()
-        done = run("run", long_drawing(folder))
+        run_ok("run", long_drawing(folder))
         cls.seconds = time.monotonic() - began
-        assert done.returncode == 0, done.stderr
         cls.whole = left(folder)
         assert len(cls.whole[0]) == 24
 
@@ -262,8 +261,7 @@ class Damaged(Broken):
                             ("images.jsonl:3: latents has 0 digests, but a picture has 10 here", json.dumps({**third, "latents": []}))):
             with self.subTest(words=words):
                 path.write_text("".join(lines[:2] + [line + "\n"] + lines[3:]))
-                done = run("run", long_drawing(self.folder))
-                self.assertEqual(done.returncode, DATA, done.stderr)
+                done = run_ends(DATA, "run", long_drawing(self.folder))
                 self.assertIn(words, done.stderr)
                 self.assertIn("; restore it, or remove the line: its picture is drawn again\n", done.stderr)
         # The third picture was drawn again before the last one was begun.
@@ -277,9 +275,7 @@ class Damaged(Broken):
         self.judge_resumed(run("run", long_drawing(self.folder, resume='"never"')), 0)
         path.unlink()
         path.mkdir()
-        done = run("run", long_drawing(self.folder))
-        self.assertEqual(done.returncode, DATA, done.stderr)
-        self.assertIn("images.jsonl: is not a file; restore it, or move it away: all pictures are drawn again", done.stderr)
+        self.assertIn("images.jsonl: is not a file; restore it, or move it away: all pictures are drawn again", run_ends(DATA, "run", long_drawing(self.folder)).stderr)
         path.rmdir()
         self.judge_resumed(run("run", long_drawing(self.folder)), 0)
 
@@ -292,9 +288,7 @@ class Damaged(Broken):
                             (json.dumps({**json.loads(whole), "settings": "\n[draw]\nx = 3\n"}), f"its settings cannot be read: \"x = 3\" is not a setting that this program writes; {restore}, or set draw.resume")):
             with self.subTest(words=words):
                 path.write_text(text)
-                done = run("run", long_drawing(self.folder))
-                self.assertEqual(done.returncode, DATA, done.stderr)
-                self.assertIn(f"/run/bascule.json: {words}", done.stderr)
+                self.assertIn(f"/run/bascule.json: {words}", run_ends(DATA, "run", long_drawing(self.folder)).stderr)
         self.judge_resumed(run("run", long_drawing(self.folder, resume='"never"')), 0)  # whose settings alone were damaged
 
     def test_a_folder_in_place_of_a_picture_is_named(self):
@@ -303,9 +297,7 @@ class Damaged(Broken):
         picture.unlink()
         picture.mkdir()
         for resume in ("auto", "never"):
-            done = run("run", long_drawing(self.folder, resume=f'"{resume}"'))
-            self.assertEqual(done.returncode, SETTINGS, done.stderr)
-            self.assertIn(f"run.toml:4:14: {picture} is a folder, but a picture will be written there; move it away", done.stderr)
+            self.assertIn(f"run.toml:4:14: {picture} is a folder, but a picture will be written there; move it away", run_ends(SETTINGS, "run", long_drawing(self.folder, resume=f'"{resume}"')).stderr)
         picture.rmdir()
         self.judge_resumed(run("run", long_drawing(self.folder)), 23)
 
@@ -350,9 +342,7 @@ class Damaged(Broken):
         for changed in (third.replace(digest, digest[:-1] + ("1" if digest[-1] == "0" else "0")), third.replace('"check"', '"chekk"')):
             path.write_text(whole.replace(third, changed))
             for command in (("run", long_drawing(self.folder)), ("diff", self.folder / "run", self.folder / "run")):
-                done = run(*command)
-                self.assertEqual(done.returncode, DATA, done.stderr)
-                self.assertRegex(done.stderr, r'images.jsonl:3: (does not have its checksum|has an unknown member "chekk"); restore it, or remove the line: its picture is drawn again')
+                self.assertRegex(run_ends(DATA, *command).stderr, r'images.jsonl:3: (does not have its checksum|has an unknown member "chekk"); restore it, or remove the line: its picture is drawn again')
         path.write_text(whole.replace(third, ""))
         self.judge_resumed(run("run", long_drawing(self.folder)), 23)
 

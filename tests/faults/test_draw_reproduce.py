@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import unittest
 
-from bascule_run import FolderTest, run, run_ok
+from bascule_run import FolderTest, run, run_ends, run_ok
 from drawing import change, copy_pipeline, drawing, rows, timeless
 from small_run import small_settings
 
@@ -27,8 +27,7 @@ class Recorded(unittest.TestCase):
         run_ok("run", drawing(self.folder, model="model", output_dir='"run"', prompts_file='"prompts.txt"', batch_size="3", tables=tables))
 
     def check(self, *expected, arguments=("--check",)):
-        done = run("reproduce", self.folder / "run", "--json", *arguments)
-        self.assertEqual(done.returncode, NOT_AS_RECORDED if expected else 0, done.stderr)
+        done = run_ends(NOT_AS_RECORDED if expected else 0, "reproduce", self.folder / "run", "--json", *arguments)
         document = json.loads(done.stdout)
         found = [one["what"] for one in document["differences"]]
         self.assertEqual(len(found), len(expected), found)
@@ -70,8 +69,7 @@ class Recorded(unittest.TestCase):
 
     def test_another_schedule_gives_other_pictures_and_the_first_is_named(self):
         change(self.folder / "model" / "scheduler" / "scheduler_config.json", beta_end=0.0121)
-        done = run("reproduce", self.folder / "run", "--json")
-        self.assertEqual(done.returncode, NOT_AS_RECORDED, done.stderr)
+        done = run_ends(NOT_AS_RECORDED, "reproduce", self.folder / "run", "--json")
         document = json.loads(done.stdout)
         self.assertEqual(document["promise"], "nothing")
         self.assertRegex(document["first_difference"], r"^00000.png: the latents differ after call \d of 3$")
@@ -80,9 +78,7 @@ class Recorded(unittest.TestCase):
     def test_a_list_that_is_not_the_recorded_one_is_refused_before_anything_is_drawn(self):
         path = self.folder / "run" / "images.jsonl"
         path.write_text(path.read_text().replace("a cat", "a dog"))
-        done = run("reproduce", self.folder / "run")
-        self.assertEqual(done.returncode, DATA, done.stderr)
-        self.assertIn("images.jsonl: its content differs", done.stderr)
+        self.assertIn("images.jsonl: its content differs", run_ends(DATA, "reproduce", self.folder / "run").stderr)
         self.assertEqual([path.name for path in self.folder.iterdir() if "repeated" in path.name], [])
         self.check("images.jsonl: its content differs")
 
@@ -94,8 +90,7 @@ class Diff(FolderTest):
         return self.folder / name / "run"
 
     def diff(self, a, b, code, expected):
-        done = run("diff", a, b)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        done = run_ends(code, "diff", a, b)
         self.assertIn(expected, done.stdout + done.stderr)
         return json.loads(run("diff", a, b, "--json").stdout)
 
@@ -118,8 +113,6 @@ class Diff(FolderTest):
 
     def test_runs_of_two_kinds_are_refused(self):
         a = self.draw("a")
-        done = run_ok("run", small_settings(self.folder, training__max_steps="1", report__hash_steps="1"))
+        run_ok("run", small_settings(self.folder, training__max_steps="1", report__hash_steps="1"))
         for one, other in ((a, self.folder / "run"), (self.folder / "run", a)):
-            done = run("diff", one, other)
-            self.assertEqual(done.returncode, DATA)
-            self.assertIn("has no pictures, but", done.stderr)
+            self.assertIn("has no pictures, but", run_ends(DATA, "diff", one, other).stderr)

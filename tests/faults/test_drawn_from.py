@@ -5,7 +5,7 @@ import shutil
 import struct
 import subprocess
 
-from bascule_run import PROGRAM, FolderTest, instruction_sets, run, run_ok
+from bascule_run import PROGRAM, FolderTest, instruction_sets, run, run_ends, run_ok
 from drawing import change, copy_pipeline, damage, digests, drawing, pictures, rows, wait_for_lines
 
 DATA = 3
@@ -38,8 +38,7 @@ class DrawnFrom(FolderTest):
 
     def assert_refused(self, *words, toml=None):
         before = pictures(self.folder / "run")
-        done = run("run", toml or self.drawing())
-        self.assertEqual(done.returncode, DATA, done.stderr)
+        done = run_ends(DATA, "run", toml or self.drawing())
         line = done.stderr.splitlines()[-1]
         for word in (*words, "what the pictures in", "were drawn with", 'choose another folder, or set draw.resume = "never" to draw all anew'):
             self.assertIn(word, line)

@@ -8,7 +8,7 @@ import resource
 import shutil
 import subprocess
 
-from bascule_run import PROGRAM, SharedFolderTest, run, settings
+from bascule_run import PROGRAM, SharedFolderTest, run_ends, run_ok, settings
 from relatives import DATA, SETTINGS, write_relatives
 from run_files import rewrite, tensors
 
@@ -38,9 +38,8 @@ class Embed(SharedFolderTest):
             # An update of nothing: weights with the body's prefix, and a head that is not used.
             (cls.folder / f"of_{kind}").mkdir()
             names = {f"model__{key}": value.replace(f'"{kind}"', f'"{cls.folder}/{kind}"') for key, value in SETTINGS[kind].items()}
-            done = run("run", settings(cls.folder / f"of_{kind}", **{**names, "model__head": '"masked_lm"', "data__train_file": f'"{KEYWORDS}/train.jsonl"', "data__text_column": '"text"',
-                                                                      "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "1", "training__save_steps": "0"}))
-            assert done.returncode == 0, done.stderr
+            run_ok("run", settings(cls.folder / f"of_{kind}", **{**names, "model__head": '"masked_lm"', "data__train_file": f'"{KEYWORDS}/train.jsonl"', "data__text_column": '"text"',
+                                                                   "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "1", "training__save_steps": "0"}))
         cls.lines = [row[key] for row in map(json.loads, (KEYWORDS / "train.jsonl").read_text().splitlines()[:150]) for key in ("text", "summary")]
         cls.lines[5] = ""
         cls.lines[9] = " ".join(cls.lines[:9])
@@ -60,8 +59,7 @@ class Embed(SharedFolderTest):
         return folder
 
     def embed(self, folder, *arguments, code=0, **options):
-        done = run("embed", folder, *arguments, **options)
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "embed", folder, *arguments, **options)
         return done
 
     def vectors(self, folder, lines, *arguments, **options):

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from bascule_run import EMOJI, PROGRAM, FolderTest, digest, has_mpi, patient, run, settings, wait_for, run_ok
+from bascule_run import EMOJI, PROGRAM, FolderTest, digest, has_mpi, patient, run, run_ends, run_ok, settings, wait_for
 from test_killed_families import HEADS, outcome
 
 PLANNED = 100000
@@ -147,8 +147,7 @@ class EndEarly(FolderTest):
         self.assertNotIn("ended this run", (self.folder / "run" / "README.md").read_text())
 
     def refused(self, run_folder, *words):
-        done = run("stop", run_folder)
-        self.assertEqual(done.returncode, 2, done.stderr)
+        done = run_ends(2, "stop", run_folder)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)

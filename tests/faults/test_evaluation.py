@@ -7,7 +7,7 @@ import re
 import shutil
 import struct
 
-from bascule_run import EMOJI, FolderTest, SharedFolderTest, run, run_ok, settings
+from bascule_run import EMOJI, FolderTest, SharedFolderTest, run, run_ends, run_ok, settings
 
 DATA = 3  # exit code
 BATCH = 7
@@ -87,9 +87,8 @@ class Evaluation(FolderTest):
 
     def trained(self, name, code=0, **changes):
         (self.folder / name).mkdir(exist_ok=True)
-        done = run("run", settings(self.folder / name, **{"training__max_steps": "6", "training__per_device_eval_batch_size": str(BATCH),
-                                                          "training__save_steps": "0", **changes}))
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "run", settings(self.folder / name, **{"training__max_steps": "6", "training__per_device_eval_batch_size": str(BATCH),
+                                                                     "training__save_steps": "0", **changes}))
         return done
 
     def results(self, name, file="all_results.json"):

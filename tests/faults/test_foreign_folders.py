@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 
-from bascule_run import EMOJI, FolderTest, run, settings, run_ok
+from bascule_run import EMOJI, FolderTest, run, run_ends, run_ok, settings
 from rank_runs import preloaded
 
 SETTINGS, DATA, DISK = 2, 3, 6
@@ -103,8 +103,7 @@ class ForeignFolders(FolderTest):
     def refused(self, code, *words, environment=None, **changes):
         toml = self.settings(**changes)
         before = tree(self.output.parent)
-        done = run("run", toml, env={**os.environ, **(environment or {})})
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "run", toml, env={**os.environ, **(environment or {})})
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)
@@ -145,9 +144,8 @@ class ForeignFolders(FolderTest):
         for ranks in ("1", "2"):
             toml = self.settings(distributed__world_size=ranks)
             before = tree(self.output)
-            done = run("run", toml, env={**os.environ, "LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create",
-                                         "FAILING_PATH": f"{self.output}/", "FAILING_ERROR": str(errno.EROFS)})
-            self.assertEqual(done.returncode, DISK, done.stderr)
+            done = run_ends(DISK, "run", toml, env={**os.environ, "LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create",
+                                                    "FAILING_PATH": f"{self.output}/", "FAILING_ERROR": str(errno.EROFS)})
             self.assertEqual(done.stderr.count("Read-only file system"), 1, done.stderr)
             self.assertEqual(tree(self.output), before)
 
@@ -166,7 +164,6 @@ class ForeignFolders(FolderTest):
         for ranks in ("1", "2"):
             with self.subTest(ranks=ranks):
                 toml = self.settings(distributed__world_size=ranks)
-                done = run("run", toml, env={**os.environ, "LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create",
-                                             "FAILING_PATH": ".tmp-bascule-bascule.json", "FAILING_ERROR": str(errno.ENOSPC)})
-                self.assertEqual(done.returncode, DISK, done.stderr)
+                run_ends(DISK, "run", toml, env={**os.environ, "LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create",
+                                                 "FAILING_PATH": ".tmp-bascule-bascule.json", "FAILING_ERROR": str(errno.ENOSPC)})
                 self.assertEqual(os.listdir(self.output), [])

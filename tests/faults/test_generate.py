@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from bascule_run import PROGRAM, ROOT, SharedFolderTest, has_mpi, instruction_sets, run, run_ok, settings
+from bascule_run import PROGRAM, ROOT, SharedFolderTest, has_mpi, instruction_sets, run, run_ends, run_ok, settings
 
 UNIGRAM = ROOT / "tests" / "data" / "tokenizer" / "unigram"
 KEYWORDS = ROOT / "tests" / "data" / "emoji-keywords"
@@ -236,9 +236,8 @@ class Generate(SharedFolderTest):
         (folder / "model.safetensors").write_bytes(weights)
         for arguments in ([], ["--num-beams", 3]):
             self.assertIn("logits are not finite", self.generate("cat", *arguments, folder=folder, code=3))
-        done = run("run", make_settings(self.folder / "of-damaged", folder, model__from_scratch="false", data__train_file=None, training__max_steps=None,
-                                        training__save_steps=None, training__learning_rate=None))
-        self.assertEqual(done.returncode, 3, done.stderr)
+        done = run_ends(3, "run", make_settings(self.folder / "of-damaged", folder, model__from_scratch="false", data__train_file=None, training__max_steps=None,
+                                                training__save_steps=None, training__learning_rate=None))
         self.assertIn("damaged: the model's logits are not finite; its weights may be damaged", done.stderr.splitlines()[-1])
 
     def test_many_beams_take_no_time_of_their_own(self):
@@ -250,9 +249,8 @@ class Generate(SharedFolderTest):
         self.assertIn("bascule generate does not work with", self.generate("cat", folder=bert, code=3))
 
     def texts_of(self, name, **changes):
-        done = run("run", make_settings(self.folder / name, self.run_folder, model__from_scratch="false", data__train_file=None, training__max_steps=None,
-                                        training__save_steps=None, training__learning_rate=None, **changes))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", make_settings(self.folder / name, self.run_folder, model__from_scratch="false", data__train_file=None, training__max_steps=None,
+                                    training__save_steps=None, training__learning_rate=None, **changes))
         folder = self.folder / name / "run"
         results = json.loads((folder / "all_results.json").read_text())
         return (folder / "predictions.jsonl").read_bytes(), [results[f"{split}_{figure}"] for split in ("validation", "test") for figure in (*ROUGE, "gen_len", "loss")]
@@ -289,8 +287,7 @@ class Generate(SharedFolderTest):
         self.assertIn("equal bits: 2 evaluations are as recorded", done.stdout)
         lines = (folder / "predictions.jsonl").read_text()
         (folder / "predictions.jsonl").write_text(lines.replace('"generated": "', '"generated": "x', 1))
-        done = run("reproduce", folder, "--check")
-        self.assertEqual(done.returncode, 7)
+        done = run_ends(7, "reproduce", folder, "--check")
         self.assertIn("result ", done.stdout)
         self.assertIn("predictions.jsonl", done.stdout)
         (folder / "predictions.jsonl").write_text(lines)
@@ -306,8 +303,7 @@ class Generate(SharedFolderTest):
 
     def test_settings_are_refused_or_named(self):
         def refusal(**changes):
-            done = run("run", make_settings(self.folder / "refused", self.model, **changes))
-            self.assertEqual(done.returncode, 2, done.stderr)
+            done = run_ends(2, "run", make_settings(self.folder / "refused", self.model, **changes))
             return done.stderr.strip().splitlines()[-1]
         self.assertIn("asks for 13 tokens or more, but texts have 12 at most", refusal(generation__min_length="13"))
         self.assertIn("generate_ema", refusal(training__generate_ema="true"))
@@ -323,9 +319,8 @@ class Generate(SharedFolderTest):
     def test_the_best_is_chosen_by_rouge_and_the_average_is_judged_only_if_asked(self):
         for ema in (False, True):
             name = f"best-{ema}"
-            done = run("run", make_settings(self.folder / name, self.model, training__eval_strategy='"steps"', training__eval_steps="20", training__load_best_model_at_end="true",
-                                            training__metric_for_best_model='"rougeLsum"', training__ema_decay="0.9", training__generate_ema=str(ema).lower()))
-            self.assertEqual(done.returncode, 0, done.stderr)
+            run_ok("run", make_settings(self.folder / name, self.model, training__eval_strategy='"steps"', training__eval_steps="20", training__load_best_model_at_end="true",
+                                        training__metric_for_best_model='"rougeLsum"', training__ema_decay="0.9", training__generate_ema=str(ema).lower()))
             folder = self.folder / name / "run"
             state = json.loads((folder / "trainer_state.json").read_text())
             figures = {entry["step"]: entry["eval_rougeLsum"] for entry in state["log_history"] if "eval_rougeLsum" in entry}

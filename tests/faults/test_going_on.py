@@ -4,7 +4,7 @@ import json
 import pathlib
 import shutil
 
-from bascule_run import EMOJI, TINY_MODEL, FolderTest, digest, run, settings, run_ok
+from bascule_run import EMOJI, TINY_MODEL, FolderTest, digest, run, run_ends, run_ok, settings
 from flipped_bits import flip
 
 
@@ -47,8 +47,7 @@ class GoingOn(FolderTest):
     def refused(self, toml, code, *words):
         folder = toml.parent / "run"
         before = tree(folder)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "run", toml)
         for word in words:
             self.assertIn(word, done.stderr.splitlines()[-1])
         self.assertEqual(tree(folder), before)
@@ -154,8 +153,7 @@ class GoingOn(FolderTest):
     def test_a_lower_rate_only_after_values_that_are_not_finite(self):
         wild = dict(training__max_steps="40", training__save_steps="1", training__lr_scheduler_type='"constant"',
                     training__learning_rate="1e3", training__weight_decay="1e3")
-        done = run("run", self.settings(**wild))
-        self.assertEqual(done.returncode, 3, done.stderr)
+        done = run_ends(3, "run", self.settings(**wild))
         self.assertIn("not finite", done.stderr)
         steps = [int(path.name.split("-")[1]) for path in (self.folder / "a/run").glob("checkpoint-*")]
         self.assertTrue(steps, done.stderr)

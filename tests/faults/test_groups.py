@@ -9,7 +9,7 @@ import re
 import tempfile
 import unittest
 
-from bascule_run import ROOT, run, settings, run_ok
+from bascule_run import ROOT, run, run_ends, run_ok, settings
 from run_files import tensors
 
 DATA = ROOT / "tests" / "data"
@@ -27,8 +27,7 @@ class Groups(unittest.TestCase):
         return settings(self.folder.name, **{**MODEL, "training__groups": groups, **changes})
 
     def refusal(self, groups):
-        done = run("run", self.settings(groups))
-        self.assertEqual(done.returncode, 2, done.stderr)
+        done = run_ends(2, "run", self.settings(groups))
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertEqual(list(pathlib.Path(self.folder.name).glob("run/*")), [])
         return done.stderr
@@ -66,8 +65,7 @@ class Groups(unittest.TestCase):
     def test_a_run_goes_on_with_the_same_groups_only(self):
         groups = '[{match = "cross_modal*", learning_rate_multiplier = 2.0}]'
         self.assertEqual(run("run", self.settings(groups)).returncode, 0)
-        done = run("run", self.settings('[{match = "cross_modal*", learning_rate_multiplier = 3.0}]', training__max_steps="4"))
-        self.assertEqual(done.returncode, 2, done.stderr)
+        done = run_ends(2, "run", self.settings('[{match = "cross_modal*", learning_rate_multiplier = 3.0}]', training__max_steps="4"))
         self.assertIn("training.groups", done.stderr)
         self.assertIn("learning_rate_multiplier = 2.0", done.stderr)
         self.assertIn("learning_rate_multiplier = 3.0", done.stderr)

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from bascule_run import EMOJI, PROGRAM, SharedFolderTest, digest, run, run_ok, settings
+from bascule_run import EMOJI, PROGRAM, SharedFolderTest, digest, run_ends, run_ok, settings
 
 ROWS = 100_000  # the fewest that are kept
 LONG = "a smiling face with hearts"
@@ -49,9 +49,7 @@ class KeptIndex(SharedFolderTest):
 
     def test_that_is_found_damaged_at_the_seal_stops_the_run_once(self):
         self.index.write_bytes(self.good.replace(LONG.encode(), DAMAGED.encode()))
-        done = run("run", self.settings("sealed"), env=self.environment)
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("its cached index is damaged", done.stderr)
+        self.assertIn("its cached index is damaged", run_ends(3, "run", self.settings("sealed"), env=self.environment).stderr)
         self.assertEqual(self.trained("sealed-again"), self.whole)
 
     def changed_during_a_run(self, name, change):

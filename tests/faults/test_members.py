@@ -250,8 +250,7 @@ class Members(unittest.TestCase):
     def finished(cls, name, toml):
         cls.toml[name] = toml
         with unittest.mock.patch.object(bascule_run, "PROGRAM", PROGRAM.parent / "tests" / "bascule_hpu_sim" if name == "device" else PROGRAM):
-            done = run("run", toml, "--json")
-        assert done.returncode == 0, (name, done.stderr)
+            done = run_ok("run", toml, "--json")
         assert json.loads(done.stdout) == json.loads((cls.run_of(name) / "all_results.json").read_text()), name
         cls.left(name, cls.run_of(name))
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from bascule_run import EMOJI, FolderTest, digest, run, settings, run_ok
+from bascule_run import EMOJI, FolderTest, digest, run, run_ends, run_ok, settings
 from test_going_on import tree
 
 ROWS, BAD = 24, 7
@@ -42,8 +42,7 @@ class MendedData(FolderTest):
 
     def stop(self, name, rows=None, **changes):
         self.data(name, rows)
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, 3, done.stderr)
+        done = run_ends(3, "run", self.settings(name, **changes))
         self.assertIn('repair it, remove the row, or set data.on_bad_sample = "skip"', done.stderr)
         self.assertTrue(list((self.folder / name / "run").glob("checkpoint-*")), done.stderr)
 
@@ -61,8 +60,7 @@ class MendedData(FolderTest):
 
     def refused(self, name, code, *words, **changes):
         before = tree(self.folder / name / "run")
-        done = run("run", self.settings(name, **changes))
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "run", self.settings(name, **changes))
         for word in words:
             self.assertIn(word, done.stderr.splitlines()[-1])
         self.assertEqual(tree(self.folder / name / "run"), before)

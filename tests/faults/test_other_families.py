@@ -14,7 +14,7 @@ import unittest
 import zlib
 
 import bascule_run
-from bascule_run import EMOJI, digest, run, settings, run_ok
+from bascule_run import EMOJI, digest, run, run_ends, run_ok, settings
 from run_files import tensors
 
 PROGRAM = bascule_run.PROGRAM
@@ -142,8 +142,7 @@ class OtherFamilies(unittest.TestCase):
                 ({"data__label_column": None}, 2, "needs the class of each row"), ({"data__label_column": '"kind"'}, 3, 'no column "kind"'),
                 ({"model__head": '"contrastive"'}, 2, '"classes"'), ({"model__freeze": '["text_model"]'}, 2, "text_model")):
             with self.subTest(change):
-                done = run("run", self.settings("wrong", "text_classifier", **change))
-                self.assertEqual(done.returncode, code, done.stderr)
+                done = run_ends(code, "run", self.settings("wrong", "text_classifier", **change))
                 self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
                 self.assertIn(words, done.stderr)
         for kind, key, value in (("text_classifier", "vocab_size", 0), ("text_classifier", "classes", -1), ("picture_classifier", "image_size", 0)):
@@ -165,13 +164,9 @@ class OtherFamilies(unittest.TestCase):
                 self.assertIn(words, done.stderr)
         self.settings("wrong", "text_classifier")
         (data / "train.jsonl").write_text('{"caption": "red rose", "class": true}\n')
-        done = run("plan", self.folder / "wrong" / "run.toml")
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn('label "class" is true; use a class number from 0 to 2', done.stderr)
+        self.assertIn('label "class" is true; use a class number from 0 to 2', run_ends(3, "plan", self.folder / "wrong" / "run.toml").stderr)
         self.make_data("text_classifier", label=lambda number: 3 if number == 7 else number % 3)
-        done = run("plan", self.folder / "wrong" / "run.toml")
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn(f"{data}/train.jsonl:8: label \"class\" is 3; use a class number from 0 to 2", done.stderr)
+        self.assertIn(f"{data}/train.jsonl:8: label \"class\" is 3; use a class number from 0 to 2", run_ends(3, "plan", self.folder / "wrong" / "run.toml").stderr)
 
     def plan(self, **changes):
         """What a plan of the writer says: its figures, and the lines before them."""
@@ -302,9 +297,7 @@ class OtherFamilies(unittest.TestCase):
         mended_file.write_text(settings_file.read_text().replace(f"{self.folder}/skip", f"{self.folder}/mended"))
         mended = [*rows[:5], {"text": "a frog", "summary": "frog"}, *rows[5:], {"text": "a frog", "summary": "  "}]
         self.write_rows(None, train=[{"text": "another", "summary": "row"}, *mended[1:]], validation=rows[:3], test=rows[:3])
-        done = run("run", mended_file)
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("row 1 has a different text", done.stderr)
+        self.assertIn("row 1 has a different text", run_ends(3, "run", mended_file).stderr)
         self.write_rows(None, train=mended, validation=rows[:3], test=rows[:3])
         done = run_ok("run", mended_file)
         self.assertRegex(done.stderr, "data.train_file, row 6.*an empty source or target")

@@ -4,7 +4,7 @@ import json
 import resource
 import xml.etree.ElementTree
 
-from bascule_run import DEMO_MODEL, EMOJI, FolderTest, run, settings
+from bascule_run import DEMO_MODEL, EMOJI, FolderTest, run, run_ends, settings
 from rank_runs import some_rows
 
 SETTINGS, MEMORY = 2, 4
@@ -12,8 +12,7 @@ SETTINGS, MEMORY = 2, 4
 
 class Plan(FolderTest):
     def plan(self, *options, code=0, **changes):
-        done = run("plan", settings(self.folder, **{"model__model_name_or_path": f'"{DEMO_MODEL}"', **changes}), "--json", *options)
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "plan", settings(self.folder, **{"model__model_name_or_path": f'"{DEMO_MODEL}"', **changes}), "--json", *options)
         return json.loads(done.stdout)
 
     def test_the_plan_of_other_threads_stands_where_their_speed_cannot_be_simulated(self):
@@ -56,8 +55,7 @@ class Plan(FolderTest):
         limit = {"machine__memory_limit_gib": "0.01"}
         self.assertFalse(self.plan(code=MEMORY, **limit)["fits"])
         self.assertTrue(self.plan("--memory-gib", "4", **limit)["fits"])
-        done = run("plan", settings(self.folder, **limit), "--memory-gib", "0.02")
-        self.assertEqual(done.returncode, MEMORY)
+        done = run_ends(MEMORY, "plan", settings(self.folder, **limit), "--memory-gib", "0.02")
         self.assertRegex(done.stderr, r"^bascule: \S*run.toml: the plan needs [0-9.]+ MiB, but --memory-gib allows 20.5 MiB; ")
         self.assertNotIn("memory_limit_gib", done.stderr)
         self.assertIn("machine.memory_limit_gib allows", run("plan", settings(self.folder, **limit)).stderr)

@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, is_sanitized, patient, run, wait_for, run_ok
+from bascule_run import DEMO_MODEL, EMOJI, PROGRAM, digest, is_sanitized, patient, run, run_ends, run_ok, run_until, wait_for
 from node_runs import ranks_of
 from rank_runs import KILLS, SEED, STRATEGIES, preloaded, processes_of, ranks_and_launcher, ranks_settings
 
@@ -106,8 +106,7 @@ class RanksFail(unittest.TestCase):
     def test_a_disk_that_fails_while_it_is_waited_for_ends_the_run(self):
         with tempfile.TemporaryDirectory() as folder:
             broken = {"LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_ERROR": str(errno.ENODATA)}
-            done = run("run", ranks_settings(folder, 2, training__max_steps="2"), env={**os.environ, **broken})
-            self.assertEqual(done.returncode, 6, done.stderr)
+            run_ends(6, "run", ranks_settings(folder, 2, training__max_steps="2"), env={**os.environ, **broken})
             self.assertEqual([name for name in os.listdir(pathlib.Path(folder) / "run") if name.startswith("checkpoint-")], [])
 
     def test_a_rank_that_waits_for_a_file_for_ever_is_seen_whatever_the_strategy(self):
@@ -121,9 +120,7 @@ class RanksFail(unittest.TestCase):
                 pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
                 toml = ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"', distributed__timeout_seconds="3",
                                       distributed__distribution_strategy=f'"{strategy}"')
-                done = run("run", toml, env={**os.environ, "LD_PRELOAD": preloaded("stuck_open")})
-                self.assertEqual(done.returncode, 5, done.stderr)
-                self.assertRegex(done.stderr, "rank [01] .*no sign of life for timeout_seconds while waiting for data in update")
+                self.assertRegex(run_ends(5, "run", toml, env={**os.environ, "LD_PRELOAD": preloaded("stuck_open")}).stderr, "rank [01] .*no sign of life for timeout_seconds while waiting for data in update")
                 self.expect_nothing_left(folder, toml)
 
     def test_a_rank_killed_on_its_way_out_of_a_finished_run_is_no_failure(self):
@@ -155,17 +152,9 @@ class RanksFail(unittest.TestCase):
             self.assertEqual(processes_of(str(toml)), [])
             text = toml.read_text().replace("max_steps = 100000", "max_steps = 100000\nthroughput_warmup_steps = 2")
             toml.write_text(text)
-            again = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            lines = []
-            for line in again.stderr:
-                lines.append(line)
-                if "step" in line and "/100000" in line:
-                    again.send_signal(signal.SIGINT)
-                    break
-            rest = again.communicate(timeout=patient(60))[1]
-            self.assertEqual(again.returncode, 130, rest)
-            self.assertTrue(any("resume: from checkpoint-" in line for line in lines), lines)
-            self.assertIn("stopped by SIGINT", rest)
+            code, said = run_until("step.*/100000", signal.SIGINT, "run", toml)
+            self.assertEqual(code, 130, said)
+            self.assertRegex(said, "(?s)resume: from checkpoint-.*stopped by SIGINT")
             self.expect_nothing_left(folder, toml)
 
     def test_an_mpirun_that_outlives_its_launcher_holds_the_folder(self):
@@ -222,13 +211,10 @@ class RanksFail(unittest.TestCase):
 
     def test_an_error_of_all_ranks_is_said_once_with_its_own_code(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run("run", ranks_settings(folder, 3, data__train_file='"nowhere.jsonl"'))
-            self.assertEqual(done.returncode, 3, done.stderr)
+            done = run_ends(3, "run", ranks_settings(folder, 3, data__train_file='"nowhere.jsonl"'))
             self.assertEqual(len([line for line in done.stderr.splitlines() if "nowhere.jsonl" in line]), 1, done.stderr)
-            done = run("run", ranks_settings(folder, 2, machine__memory_limit_gib="0.01"))
-            self.assertEqual(done.returncode, 4, done.stderr)
-            done = run("run", ranks_settings(folder, 2), env={**os.environ, "PATH": "/nowhere"})
-            self.assertEqual(done.returncode, 5, done.stderr)
+            done = run_ends(4, "run", ranks_settings(folder, 2, machine__memory_limit_gib="0.01"))
+            done = run_ends(5, "run", ranks_settings(folder, 2), env={**os.environ, "PATH": "/nowhere"})
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
             self.assertIn("install openmpi-bin", done.stderr)
 
@@ -241,6 +227,5 @@ class RanksFail(unittest.TestCase):
             pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
             for changes in ({}, {"training__gather_negatives": "true"}, {"model__head": '"masked_lm"'}, STRATEGIES["stage2"]):
                 shutil.rmtree(pathlib.Path(folder) / "run", ignore_errors=True)
-                done = run("run", ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"', **changes))
-                self.assertEqual(done.returncode, 3, done.stderr)
+                done = run_ends(3, "run", ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"', **changes))
                 self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)

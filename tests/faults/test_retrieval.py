@@ -4,7 +4,7 @@ import array
 import json
 import math
 
-from bascule_run import SharedFolderTest, run, run_ok, settings
+from bascule_run import SharedFolderTest, run, run_ends, run_ok, settings
 from relatives import DATA, SETTINGS, write_relatives
 from run_files import tensors
 
@@ -50,8 +50,7 @@ class Retrieval(SharedFolderTest):
         common = {**names, "model__head": '"sentence_embedding"', "data__train_file": f'"{KEYWORDS}/train.jsonl"', "data__text_column": '"text"', "data__text_pair_column": '"summary"',
                   "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "6", "training__eval_steps": "2", "training__save_steps": "2", "training__per_device_train_batch_size": "16"}
         chosen = {key: value.replace("{f}", str(self.folder)) for key, value in {**common, **changes}.items() if value is not None} | {key: None for key, value in {**common, **changes}.items() if value is None}
-        done = run("run", settings(folder, **chosen))
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "run", settings(folder, **chosen))
         return done if code else folder / "run"
 
     def vectors(self, model, texts):
@@ -89,9 +88,7 @@ class Retrieval(SharedFolderTest):
         done = run_ok("reproduce", folder)
         self.assertIn("equal bits: ", done.stdout)
         (self.folder / "judgements.tsv").write_text(judged.replace("\nq0\t", "\nq1\t", 1))
-        done = run("reproduce", folder, "--check")
-        self.assertEqual(done.returncode, 7, done.stdout)
-        self.assertIn("corpus.jsonl: documents, queries or relevance differ", done.stdout)
+        self.assertIn("corpus.jsonl: documents, queries or relevance differ", run_ends(7, "reproduce", folder, "--check").stdout)
 
     def test_pairs_are_their_own_queries_and_documents(self):
         model = self.trained("pairs", data__validation_file='"{f}/pairs.jsonl"')

@@ -5,7 +5,7 @@ import shutil
 import struct
 import unittest
 
-from bascule_run import SharedFolderTest, digest, has_mpi, instruction_sets, run, run_ok, settings
+from bascule_run import SharedFolderTest, digest, has_mpi, instruction_sets, run_ends, run_ok, settings
 from relatives import DATA, SETTINGS, write_relatives, write_values
 from run_files import rewrite, tensors
 
@@ -87,8 +87,7 @@ class SentenceTraining(SharedFolderTest):
 
     def expect_named(self, name, line, ends, **changes):
         toml = self.settings(name, data__train_file=f'"{self.folder}/words.jsonl"', **changes)
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 3, done.stderr)
+        done = run_ends(3, "run", toml)
         self.assertRegex(done.stderr.splitlines()[-1], rf"^bascule: (rank 1: )?.*/words\.jsonl:{line}: in update 1 the model's vector of text {ends}; remove the row, ")
         self.assertEqual(sum("the model's vector" in said for said in done.stderr.splitlines()), 1, done.stderr)
         self.assertEqual(json.loads((toml.parent / "run/bascule.json").read_text())["not_finite_at"], 1)
@@ -120,7 +119,6 @@ class SentenceTraining(SharedFolderTest):
                 ({"training__loss": '"cosent"'}, "training.loss compares scores, but data.label_column is not set"),
                 ({"training__loss": '"cosent"', "data__label_column": '"label"', "data__negative_columns": '["other"]'}, "training.loss compares pairs and has no negatives"),
                 ({"training__loss": '"cosine_similarity"', "data__label_column": '"label"', "training__gather_negatives": "true"}, "training.loss compares pairs and has no negatives"))):
-            done = run("plan", self.settings(f"refused{number}", **changes))
-            self.assertEqual(done.returncode, 2, done.stderr)
+            done = run_ends(2, "plan", self.settings(f"refused{number}", **changes))
             self.assertIn(problem, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, instruction_sets, patient, run, settings, run_ok
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, instruction_sets, patient, run, run_ends, run_ok, settings
 from run_files import tensors
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
@@ -233,20 +233,17 @@ class SequenceClassification(FolderTest):
     def test_what_has_no_best_is_no_metric_to_choose_by(self):
         judged = {"data__validation_file": f'"{self.folder}/names-validation.jsonl"', "training__eval_strategy": '"steps"', "training__eval_steps": "2"}
         for name in ("f1", "combined_score"):
-            done = run("run", self.settings("refused", training__metric_for_best_model=f'"{name}"', **judged))
-            self.assertEqual(done.returncode, 2, done.stderr)
+            done = run_ends(2, "run", self.settings("refused", training__metric_for_best_model=f'"{name}"', **judged))
             self.assertIn(f'training.metric_for_best_model = "{name}" needs 2 classes, but the model has 3; choose one of: loss, accuracy, macro_f1 or matthews_correlation', done.stderr)
         rows = [{**row, "class": 1.5} for row in self.rows_of("values", "validation")]
         (self.folder / "equal.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         best = {**judged, "data__validation_file": f'"{self.folder}/equal.jsonl"', "training__metric_for_best_model": '"pearson"', "training__greater_is_better": "true"}
         last = self.settings("last", kind="values", training__max_steps="2", **best)
         for start in range(2):  # its checkpoint is kept: another start finds the same
-            done = run("run", last)
-            self.assertEqual(done.returncode, 3, (start, done.stderr))
+            done = run_ends(3, "run", last)
         done = run("run", self.settings("last", kind="values", training__max_steps="2", **{**best, "training__metric_for_best_model": '"loss"', "training__greater_is_better": "false"}))
         self.assertIn("nothing left to train, and no best checkpoint was kept; keeping the last weights", done.stderr)
-        done = run("run", self.settings("refused", kind="values", **best))
-        self.assertEqual(done.returncode, 3, done.stderr)
+        done = run_ends(3, "run", self.settings("refused", kind="values", **best))
         self.assertRegex(done.stderr.splitlines()[-1], r"^bascule: \S*equal.jsonl: the evaluation after update 2 has no pearson, by which the best is chosen; choose another training.metric_for_best_model")
         self.assertNotIn("-1", done.stderr)
         # Once there is a best, an evaluation without the figure is none: so large a rate makes all predictions equal.

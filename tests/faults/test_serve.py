@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from bascule_run import SharedFolderTest, run
+from bascule_run import SharedFolderTest, run, run_ends
 from serving import KEYWORDS, Served, Wire, has_parser, request_bytes, write_models, write_pictures
 
 NOTHING, ANSWERS = "nothing", "answers"
@@ -159,8 +159,7 @@ class Serve(SharedFolderTest):
                 thread.join()
             for number, status, _, text in results:
                 self.assertEqual((status, json.loads(text) if number % 4 else 0), (200, wanted[number % 10]) if number % 4 else (422, 0))
-            done = run("serve", self.folder / "pictures", f"serve.listen={server.address}")  # a start that fails at its end
-            self.assertEqual(done.returncode, 2, done.stderr)
+            run_ends(2, "serve", self.folder / "pictures", f"serve.listen={server.address}")  # a start that fails at its end
             code, out, error = server.end()
             self.assertEqual(code, 0, error)
             self.assertIn("Sealed          kept", out)
@@ -412,8 +411,7 @@ class Serve(SharedFolderTest):
         self.assertIn("[serve] is for `bascule serve`", run("run", toml).stderr)
         plan = json.loads(run("plan", toml, "--json").stdout)
         self.assertEqual(plan["peak_bytes"] > sum(plan["categories"][name] for name in ("requests", "connections and bodies", "workspace")), True)
-        done = run("plan", toml, "--memory-gib", "0.01")
-        self.assertEqual(done.returncode, 4)
+        done = run_ends(4, "plan", toml, "--memory-gib", "0.01")
         self.assertEqual(run("serve", vectors, "machine.memory_limit_gib=0.01").returncode, 4)
 
     @unittest.skipUnless(importlib.util.find_spec("openai") and importlib.util.find_spec("huggingface_hub"), "openai and huggingface_hub are not installed")

@@ -14,7 +14,7 @@ import subprocess
 import time
 import unittest
 
-from bascule_run import PROGRAM, ROOT, SharedFolderTest, run, run_ok, wait_for
+from bascule_run import PROGRAM, ROOT, SharedFolderTest, run, run_ends, run_ok, wait_for
 from serving import KEYWORDS, Served, has_parser, write_models
 
 NGINX = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
@@ -57,8 +57,7 @@ class ServeOperation(SharedFolderTest):
         self.assertEqual(json.loads(done.stdout), {"log": str(log), "line": 5, "path": "/embed", "status": 415, "differences": [], "as_recorded": True, "answer": row["answer"]})
 
         def differs(*arguments):
-            done = run("reproduce", *arguments)
-            self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
+            done = run_ends(7, "reproduce", *arguments)
             return [line.split(" ")[1] for line in done.stdout.splitlines()[:-1]]
 
         self.assertEqual(differs(self.folder / "vectors", "--answer", log, 2), ["model:", "status:", "answer:"])

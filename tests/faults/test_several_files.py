@@ -5,7 +5,7 @@ import json
 import os
 import resource
 
-from bascule_run import FolderTest, run, settings
+from bascule_run import FolderTest, run, run_ends, run_ok, settings
 from rank_runs import some_rows
 from small_run import DATA, ROWS, outcome, small_settings
 from test_going_on import tree
@@ -61,9 +61,7 @@ class SeveralFiles(FolderTest):
         place = self.folder / "refused"
         if not place.exists():
             self.place("refused")
-        done = run("plan", small_settings(place, **changes), cwd=place)
-        self.assertEqual(done.returncode, code, done.stderr)
-        self.assertIn(said, done.stderr.splitlines()[-1])
+        self.assertIn(said, run_ends(code, "plan", small_settings(place, **changes), cwd=place).stderr.splitlines()[-1])
 
     def test_no_pattern_matches_what_a_run_writes(self):
         rows = some_rows(self.folder, 16)
@@ -79,9 +77,8 @@ class SeveralFiles(FolderTest):
             self.assertIn('lies in the data of data.train_file = "run/', done.stderr, path)
         (output / "data").mkdir()
         (self.folder / "rows.jsonl").rename(output / "data/rows.jsonl")
-        done = run("run", settings(self.folder, data__train_file='"run/data/*.jsonl"', training__ema_decay="0.5", training__max_steps="2", report__hash_steps="1",
-                                   training__lr_schedule_steps="2"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run_ok("run", settings(self.folder, data__train_file='"run/data/*.jsonl"', training__ema_decay="0.5", training__max_steps="2", report__hash_steps="1",
+                                      training__lr_schedule_steps="2"))
 
     def test_give_the_bits_of_the_same_rows_in_one_file(self):
         same = {"training__max_steps": "5", "training__eval_steps": "2"}
@@ -145,14 +142,11 @@ class SeveralFiles(FolderTest):
         (place / "below/bad.jpg").write_bytes(b"\xff\xd8\xff")
         with open(place / "below/part-1.csv", "a") as file:
             file.write("bad.jpg,a bad one\n")
-        done = run("run", small_settings(place, data__train_file=FOLDERS, training__per_device_train_batch_size="16"), cwd=place)
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("below/part-1.csv:6: below/bad.jpg: ", done.stderr)
+        self.assertIn("below/part-1.csv:6: below/bad.jpg: ", run_ends(3, "run", small_settings(place, data__train_file=FOLDERS, training__per_device_train_batch_size="16"), cwd=place).stderr)
 
     def test_hundreds_need_no_more_open_files_than_one(self):
         place = self.place("many")
         for number in range(300):
             self.write(place / f"many-{number:03}.jsonl", [ROWS[number % len(ROWS)]])
-        done = run("run", small_settings(place, data__train_file='"many-*.jsonl"', data__dataloader_num_workers="2"),
-                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", small_settings(place, data__train_file='"many-*.jsonl"', data__dataloader_num_workers="2"),
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))

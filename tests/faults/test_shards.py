@@ -5,10 +5,9 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import tarfile
 
-from bascule_run import EMOJI, PROGRAM, FolderTest, digest, run, settings, run_ok
+from bascule_run import EMOJI, FolderTest, digest, run_ends, run_ok, run_until, settings
 
 
 def samples(count):
@@ -78,11 +77,7 @@ class Shards(FolderTest):
         self.assertEqual(losses(folder), expected)
 
     def stop_early(self, toml):
-        with subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-            for line in process.stderr:
-                if " step " in line:
-                    process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.returncode, 143)
+        self.assertEqual(run_until(" step ", signal.SIGTERM, "run", toml)[0], 143)
 
     def test_that_changed_are_refused_when_a_run_goes_on(self):
         for name, change in (("manifest", self.edit_manifest), ("shards", self.edit_shard)):
@@ -94,8 +89,7 @@ class Shards(FolderTest):
                 self.assertTrue(saved)
                 marker = (folder / "bascule.json").read_bytes()
                 change()
-                done = run("run", toml)
-                self.assertEqual(done.returncode, 3, done.stderr)
+                done = run_ends(3, "run", toml)
                 error = [line for line in done.stderr.splitlines() if "data.train_file" in line]
                 self.assertEqual(len(error), 1, done.stderr)
                 self.assertRegex(error[0], r"^bascule: \S+: data\.train_file differs from what .*checkpoint-\d+ was trained with: "
@@ -116,9 +110,7 @@ class Shards(FolderTest):
         path.write_bytes(path.read_bytes()[:20000])
         _, toml = self.run_settings("damaged", self.shards, self.test_shards)
         for command in ("plan", "run"):
-            done = run(command, toml)
-            self.assertEqual(done.returncode, 3)
-            self.assertRegex(done.stderr, r"shard-001\.tar: 0000\d\d\.(jpg|txt): .*truncated")
+            self.assertRegex(run_ends(3, command, toml).stderr, r"shard-001\.tar: 0000\d\d\.(jpg|txt): .*truncated")
 
     def test_with_a_damaged_picture_stop_at_its_member_or_skip_it(self):
         rows = samples(12)
@@ -126,17 +118,14 @@ class Shards(FolderTest):
         damaged.write_bytes(rows[7][0].read_bytes()[:300])
         shards = write_shards(self.folder, rows[:7] + [(damaged, "cut short")] + rows[8:], 2)
         toml = settings(self.folder, data__train_file=f'"{shards}"')
-        done = run("run", toml)
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertRegex(done.stderr, r"shard-001\.tar: 000001\.jpg: .*; repair it, remove the row, or set data\.on_bad_sample")
+        self.assertRegex(run_ends(3, "run", toml).stderr, r"shard-001\.tar: 000001\.jpg: .*; repair it, remove the row, or set data\.on_bad_sample")
         (self.folder / "skipped").mkdir()
         run_ok("run", settings(self.folder / "skipped", data__train_file=f'"{shards}"', data__on_bad_sample='"skip"'))
 
     def test_more_than_the_system_opens_are_refused_in_one_line(self):
         shards = write_shards(self.folder, samples(60), 60)
         toml = settings(self.folder, data__train_file=f'"{shards}"')
-        done = run("run", toml, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
-        self.assertEqual(done.returncode, 3, done.stderr)
+        done = run_ends(3, "run", toml, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
         self.assertRegex(done.stderr, r"shard-0\d\d\.tar: the limit of \d+ open files is too low: the run needs one for each of 60 shards, and up to 64 for .*; raise the limit of open files \(ulimit -n\)")
 
     def test_lie_in_folders_of_any_name(self):
@@ -149,14 +138,10 @@ class Shards(FolderTest):
     def test_that_are_pipes_are_refused_and_not_waited_for(self):
         for name in ("pipe.tar", "pipe.jsonl"):
             os.mkfifo(self.folder / name)
-            done = run("plan", settings(self.folder, data__train_file=f'"{name}"'))
-            self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertIn(f"{name}: is not a file", done.stderr)
+            self.assertIn(f"{name}: is not a file", run_ends(3, "plan", settings(self.folder, data__train_file=f'"{name}"')).stderr)
 
     def test_are_found_beside_the_settings_file(self):
         for written in ("shard-{000..002}.tar", "shard-000.tar,shard-{001,002}.tar"):
             toml = settings(self.folder, data__train_file=f'"{written}"', data__test_file=None)
             run_ok("plan", toml)
-        done = run("plan", settings(self.folder, data__train_file='"shard-{000..003}.tar"'))
-        self.assertEqual(done.returncode, 3)
-        self.assertIn("shard-003.tar: cannot be read: No such file", done.stderr)
+        self.assertIn("shard-003.tar: cannot be read: No such file", run_ends(3, "plan", settings(self.folder, data__train_file='"shard-{000..003}.tar"')).stderr)

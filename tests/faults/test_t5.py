@@ -9,7 +9,7 @@ import struct
 import tempfile
 import unittest
 
-from bascule_run import ROOT, FolderTest, digest, has_mpi, instruction_sets, run, settings, run_ok
+from bascule_run import ROOT, FolderTest, digest, has_mpi, instruction_sets, run, run_ends, run_ok, settings
 from run_files import rewrite, tensors
 from serving import has_parser
 
@@ -42,8 +42,7 @@ class T5(FolderTest):
         return digest(self.folder / name / "run/model.safetensors")
 
     def refusal(self, code, **changes):
-        done = run("run", self.settings("refused", **changes))
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "run", self.settings("refused", **changes))
         lines = [line for line in done.stderr.splitlines() if line.startswith("bascule: ")]
         return lines[-1]
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-from bascule_run import PROGRAM, SharedFolderTest, run, settings
+from bascule_run import PROGRAM, SharedFolderTest, run, run_ends, run_ok, settings
 from relatives import DATA, SETTINGS, write_relatives
 
 KEYWORDS = DATA / "emoji-keywords"
@@ -20,9 +20,8 @@ class TextSearch(SharedFolderTest):
         write_relatives(cls.folder)
         names = {f"model__{key}": value.replace('"bert"', f'"{cls.folder}/bert"') for key, value in SETTINGS["bert"].items()}
         (cls.folder / "made").mkdir()
-        done = run("run", settings(cls.folder / "made", **{**names, "model__head": '"masked_lm"', "data__train_file": f'"{KEYWORDS}/train.jsonl"', "data__text_column": '"text"',
-                                                           "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "1", "training__save_steps": "0"}))
-        assert done.returncode == 0, done.stderr
+        run_ok("run", settings(cls.folder / "made", **{**names, "model__head": '"masked_lm"', "data__train_file": f'"{KEYWORDS}/train.jsonl"', "data__text_column": '"text"',
+                                                       "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "1", "training__save_steps": "0"}))
         cls.model = cls.folder / "made/run"
 
     def setUp(self):
@@ -31,8 +30,7 @@ class TextSearch(SharedFolderTest):
         self.file.write_text("\n".join(TEXTS) + "\n")
 
     def search(self, *arguments, code=0):
-        done = run("search", self.model, "--texts", self.file, "--html", self.own / "search.html", *arguments)
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = run_ends(code, "search", self.model, "--texts", self.file, "--html", self.own / "search.html", *arguments)
         return done
 
     def test_finds_the_text_itself_first_and_keeps_the_vectors(self):

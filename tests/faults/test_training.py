@@ -7,7 +7,7 @@ import struct
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, run, settings, run_ok
+from bascule_run import EMOJI, run, run_ends, run_ok, settings
 from run_files import scalars, tensors, weights
 from small_run import DATA, ROWS, small_settings, write_rows
 
@@ -184,9 +184,8 @@ class Training(unittest.TestCase):
                 put(weights, name, index, value)
                 place = pathlib.Path(self.folder) / what
                 place.mkdir()
-                done = run("run", settings(place, data__train_file=few, model__model_name_or_path=f'"{sound}"', training__save_steps="1",
-                                           model__from_scratch="false", training__lr_scheduler_type='"constant"', **changes))
-                self.assertEqual(done.returncode, 3, done.stderr)
+                done = run_ends(3, "run", settings(place, data__train_file=few, model__model_name_or_path=f'"{sound}"', training__save_steps="1",
+                                                   model__from_scratch="false", training__lr_scheduler_type='"constant"', **changes))
                 self.assertIn("not finite", done.stderr)
                 left = sorted(p.name for p in (place / "run").iterdir())
                 self.assertFalse([n for n in left if n.startswith("checkpoint") or n.startswith("model")], left)

@@ -7,10 +7,9 @@ import pathlib
 import random
 import shutil
 import signal
-import subprocess
 import tempfile
 
-from bascule_run import EMOJI, PROGRAM, FolderTest, digest, run, run_ok, settings
+from bascule_run import EMOJI, FolderTest, digest, run, run_ends, run_ok, run_until, settings
 from rank_runs import SEED, preloaded
 from test_foreign_folders import tree
 
@@ -50,8 +49,7 @@ class UnreadableCheckpoints(FolderTest):
     def refused(self, *words, environment=None, **changes):
         toml = small(self.folder, **changes)
         before = tree(self.output)
-        done = run("run", toml, env={**os.environ, **(environment or {})})
-        self.assertEqual(done.returncode, DATA, done.stderr)
+        done = run_ends(DATA, "run", toml, env={**os.environ, **(environment or {})})
         errors = [line for line in done.stderr.splitlines() if not line.startswith("bascule: plan: ")]
         self.assertEqual(len(errors), 1, done.stderr)
         for word in words:
@@ -108,9 +106,7 @@ class UnreadableCheckpoints(FolderTest):
             (self.output / f"checkpoint-{step}/config.json").write_text("{")
         full = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create", "FAILING_PATH": ".tmp-bascule-checkpoint-4/config.json",
                 "FAILING_ERROR": str(errno.ENOSPC)}
-        done = run("run", small(self.folder, training__resume='"older"'), env={**os.environ, **full})
-        self.assertEqual(done.returncode, 6, done.stderr)
-        self.assertIn("saved checkpoint-3", done.stderr)
+        self.assertIn("saved checkpoint-3", run_ends(6, "run", small(self.folder, training__resume='"older"'), env={**os.environ, **full}).stderr)
         self.assertEqual(damaged.read_text(), "{")
         self.goes_on("resume: from checkpoint-3", training__resume='"older"')
         self.assertNotEqual(damaged.read_text(), "{")
@@ -146,9 +142,7 @@ class UnreadableCheckpoints(FolderTest):
 
     def refused_by_settings(self, word, **changes):
         before = tree(self.output)
-        done = run("run", small(self.folder, **changes))
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn(word, done.stderr)
+        self.assertIn(word, run_ends(2, "run", small(self.folder, **changes)).stderr)
         self.assertEqual(tree(self.output), before)
 
     def test_a_named_checkpoint_may_be_of_another_run_and_only_begins_it(self):
@@ -159,16 +153,9 @@ class UnreadableCheckpoints(FolderTest):
         shutil.rmtree(self.output)
         toml = small(self.folder, training__resume='"./best"', distributed__world_size="2")
         elsewhere = tree(self.folder / "best")
-        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        lines = []
-        for line in process.stderr:
-            lines.append(line)
-            if "saved checkpoint-2" in line:
-                process.send_signal(signal.SIGTERM)
-                break
-        lines += process.communicate()[1].splitlines()
-        self.assertEqual(process.returncode, 143, "".join(lines))
-        self.assertIn("resume: from ./best", "".join(lines))
+        code, said = run_until("saved checkpoint-2", signal.SIGTERM, "run", toml)
+        self.assertEqual(code, 143, said)
+        self.assertIn("resume: from ./best", said)
         done = run_ok("run", toml)
         self.assertRegex(done.stderr, "resume: from checkpoint-[234]")
         self.assertEqual(digest(self.output / "model.safetensors"), bits)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tarfile
 
-from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, run, settings, wait_for, run_ok
+from bascule_run import EMOJI, PROGRAM, ROOT, FolderTest, digest, run, run_ends, run_ok, settings, wait_for
 
 DATA = ROOT / "tests" / "data"
 ROWS = [json.loads(line) for line in (EMOJI / "train.jsonl").read_text().splitlines()][:120]
@@ -155,9 +155,7 @@ class ValidationShare(FolderTest):
         wait_for(lambda: (killed / "checkpoint-2").exists() or process.poll() is not None)
         process.kill()
         process.wait()
-        done = run("run", toml, f"training.output_dir={killed}", "data.validation_share=0.5")
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("data.validation_share", done.stderr)
+        self.assertIn("data.validation_share", run_ends(2, "run", toml, f"training.output_dir={killed}", "data.validation_share=0.5").stderr)
         self.finished("run", toml, f"training.output_dir={killed}")
         self.assertEqual(*(digest(folder / "model.safetensors") for folder in (whole, killed)))
         ranks = self.finished("run", toml, f"training.output_dir={self.folder}/ranks", "distributed.world_size=2", "training.per_device_train_batch_size=4", "training.max_steps=2")

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import tempfile
 
-from bascule_run import ROOT, FolderTest, digest, instruction_sets, run, settings, run_ok
+from bascule_run import ROOT, FolderTest, digest, instruction_sets, run, run_ends, run_ok, settings
 from run_files import rewrite, tensors
 
 CLASSES = ROOT / "tests" / "data" / "emoji-classes"
@@ -49,9 +49,8 @@ class ViT(FolderTest):
         return folder
 
     def test_learns_and_says_what_it_sees(self):
-        done = run("run", self.settings(data__validation_file=f'"{CLASSES}/validation.jsonl"', data__test_file=f'"{CLASSES}/test.jsonl"', training__max_steps="60",
-                                        training__per_device_train_batch_size="32"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings(data__validation_file=f'"{CLASSES}/validation.jsonl"', data__test_file=f'"{CLASSES}/test.jsonl"', training__max_steps="60",
+                                    training__per_device_train_batch_size="32"))
         folder = self.folder / "one" / "run"
         results = json.loads((folder / "all_results.json").read_text())
         self.assertGreater(results["validation_accuracy"], 0.364)  # the share of the largest class
@@ -99,9 +98,8 @@ class ViT(FolderTest):
         """That of the run, which smooths its training loss, and of an evaluation without smoothing of the weights that it leaves."""
         rows = {"data__validation_file": f'"{CLASSES}/validation.jsonl"'}
         self.weights("smoothed", **rows, training__max_steps="2", training__label_smoothing_factor="0.5")
-        done = run("run", self.settings("plain", **rows, model__model_name_or_path=f'"{self.folder}/smoothed/run"', model__from_scratch=None, data__train_file=None,
-                                        training__max_steps=None, training__label_smoothing_factor="0.0"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_ok("run", self.settings("plain", **rows, model__model_name_or_path=f'"{self.folder}/smoothed/run"', model__from_scratch=None, data__train_file=None,
+                                    training__max_steps=None, training__label_smoothing_factor="0.0"))
         losses = [json.loads((self.folder / name / "run/validation_results.json").read_text())["eval_loss"] for name in ("smoothed", "plain")]
         self.assertEqual(*losses)
 
@@ -225,13 +223,9 @@ class ViT(FolderTest):
 
     def test_the_saved_processor_prepares_pictures_as_training_did(self):
         for members, said in (({"do_normalize": False}, "do_normalize"), ({"do_rescale": False}, "do_rescale"), ({"rescale_factor": 0.5}, "rescale_factor")):
-            done = run("run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members)))
-            self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertRegex(done.stderr.splitlines()[-1], f"preprocessor_config.json: {said} .*; change it$")
+            self.assertRegex(run_ends(3, "run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members))).stderr.splitlines()[-1], f"preprocessor_config.json: {said} .*; change it$")
         for members in ({"image_mean": None}, {"image_std": None}):
-            done = run("run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members)))
-            self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertIn(f"lacks {next(iter(members))}, which normalises pictures", done.stderr.splitlines()[-1])
+            self.assertIn(f"lacks {next(iter(members))}, which normalises pictures", run_ends(3, "run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members))).stderr.splitlines()[-1])
             model = self.model_with_processor(**members).strip('"')
             self.assertEqual(run("decode", "--model", model, "--output", self.folder / "none", next((CLASSES.parent / "emoji-captions/images").glob("*.jpg"))).returncode, 3)
         square = {"height": 64, "width": 64}

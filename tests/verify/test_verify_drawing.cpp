@@ -128,12 +128,12 @@ TEST(VerifyDrawing, ATensorThatIsMissingIsNamed) {
 }
 
 TEST(VerifyDrawing, NumbersThatDoNotFitAreRefused) {
-  const auto refusal = [](const std::string& key, const Json& value) {
+  const auto refusal = [](const std::string& key, const Json& value, ErrorKind kind = ErrorKind::kData) {
     ChangedCase changed(drawing_case("sd_v1"));
     changed.describe([&](Json* description) { (*description)[key] = value; });
-    return test::error_of([&] { changed.failed(); });
+    return test::error_of([&] { changed.failed(); }, kind);
   };
-  EXPECT_NE(refusal("height", 20).find("height = 20 is not a multiple of 8"), std::string::npos);
+  EXPECT_NE(refusal("height", 20, ErrorKind::kSettings).find("height = 20 is not a multiple of 8"), std::string::npos);
   EXPECT_NE(refusal("height", 24).find("latents"), std::string::npos);
   EXPECT_NE(refusal("num_inference_steps", 0).find("step"), std::string::npos);
   EXPECT_NE(refusal("schedulers", Json::array({1})).find("schedulers"), std::string::npos);
