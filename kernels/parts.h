@@ -70,6 +70,10 @@ inline void advance_to(GatherRows& a, std::int64_t row) {
   advance_each(row * a.cols, a.out);
   advance_each(row, a.index);
 }
+inline void advance_to(ScatterRows& a, std::int64_t row) {
+  advance_each(row * a.cols, a.d_out);
+  advance_each(row, a.index);
+}
 inline void advance_to(DropoutForward& a, std::int64_t row) {
   advance_each(row * a.cols, a.y, a.x);
   advance_each(row, a.row_keys);

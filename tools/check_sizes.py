@@ -18,7 +18,7 @@ BUDGET = {
     "engine": ("/kernels /firmware_shims base files json machine settings graph plan models runtime text index corpus loader pictures distributed "
                "checkpoint update session generate judge", 75_000, 141),
     "control of a run": ("record seal replay finish run_folder", 12_220, 160),
-    "instruments and output": ("logs answer bringup doctor ask verify http serve commands", 29_720, 174),
+    "instruments and output": ("logs answer bringup doctor ask verify http serve commands", 29_740, 174),
 }
 FOLDERS = ["src", "kernels", "firmware_shims", "tests", "tools"]
 EMPTY_NAME = re.compile(r"(^|[/_])(utils?|common|helpers?|misc|managers?)([/_.]|$)")

@@ -43,19 +43,20 @@ TEST(EvenSplits, HaveATaskForEachThread) {
 TEST(EvenSplits, BitsDoNotDependOnHowRowsAreCut) {
   std::vector<float> first;
   for (const int threads : {1, 3, 24}) {
-    GraphRun run(counts_of(64, kRows, 1), threads);
+    GraphRun run(counts_of(64, kRows, kRows), threads);
     const Tensor x = run.source("x", text_rows(), kCols);
     const Tensor y = activation(run.graph(), "y", x, Activation::kGelu);
     const Tensor weight = run.parameter("norm.weight", 1, kCols), bias = run.parameter("norm.bias", 1, kCols);
     const Tensor z = layer_norm(run.graph(), "z", y, weight, bias, 1e-5f);
-    run.graph().keep(z);
-    run.finish({z});
+    const Tensor picked = gather_rows(run.graph(), "picked", z, run.field("selected_rows"));
+    for (const Tensor kept : {z, picked}) run.graph().keep(kept);
+    run.finish({z, picked});
     Seeded random(3);
     const std::vector<std::int64_t> lengths(50, 19);  // 950 rows: fewer than the largest batch
     run.replay(TestBatch(random, lengths, 100).batch());
     std::vector<float> values = run.rows_of(z, 950);
-    const std::vector<float> gradients = run.all_gradients();
-    values.insert(values.end(), gradients.begin(), gradients.end());
+    for (const std::vector<float>& more : {run.rows_of(picked, 475), run.all_gradients()})
+      values.insert(values.end(), more.begin(), more.end());
     if (first.empty()) first = values;
     EXPECT_EQ(first_different_bit(values, first), -1) << threads << " threads";
   }

@@ -23,9 +23,9 @@ void copy_rows(Launch& l, const CopyRows& copy, Extent rows, Access access) {
 
 // To the rows that the index names.
 void scatter_rows(Launch& l, float* out, Tensor from, Tensor index, std::int64_t cols, Extent rows, bool accumulate) {
-  ScatterRows* const a = l.whole_kernel(l.kernels.scatter_rows, {out, l.at(from), nullptr, 0, cols, accumulate});
+  ScatterRows* const a =
+      l.kernel(l.kernels.scatter_rows, {out, l.at(from), nullptr, 0, cols, accumulate}, by_rows_evenly(l, rows, cols));
   l.operand(&a->index, index);
-  l.rows(&a->rows, rows);
 }
 
 // The attribute of both: which rows are taken where no index names them.
@@ -47,7 +47,7 @@ void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kDOut);
   const std::int64_t cols = node.cols(kDOut);
   if (node.operand(kDX).access == Access::kWrite)
-    l.kernel(l.kernels.fill, {d_x, 0, 0.0f}, by_elements(node.rows(kDX), cols));
+    l.kernel(l.kernels.fill, {d_x, 0, 0.0f}, by_elements_evenly(l, node.rows(kDX), cols));
   if (!node[kIndex]) {
     const Spaced spaced = node.as<Spaced>();
     copy_rows(l, {d_x + spaced.first * cols, d_out, 0, cols, spaced.spacing * cols, cols, true}, rows, Access::kAdd);
@@ -71,9 +71,8 @@ void launch(const NodeView& node, Launch& l) {
     copy_rows(l, {out, x + spaced.first * cols, 0, cols, cols, spaced.spacing * cols, false}, rows, Access::kWrite);
     return;
   }
-  GatherRows* const a = l.whole_kernel(l.kernels.gather_rows, {out, x, nullptr, 0, cols});
+  GatherRows* const a = l.kernel(l.kernels.gather_rows, {out, x, nullptr, 0, cols}, by_rows_evenly(l, rows, cols));
   l.operand(&a->index, node[kIndex]);
-  l.rows(&a->rows, rows);
 }
 
 constexpr OperationKind kKind{"gather_rows", cost_by_elements<kOut, 0, 8>, launch,
