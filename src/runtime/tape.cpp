@@ -81,7 +81,7 @@ std::vector<std::int64_t> Tape::steps_until_final() const {
   const std::vector<Step>& steps = launch_->steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {
     for (const Operand& operand : graph_.nodes()[static_cast<std::size_t>(steps[i].node)].operands) {
-      if (!operand || operand.access == Access::kRead) continue;
+      if (operand.access == Access::kRead) continue;  // as one that is absent does
       const TensorInfo& info = graph_[operand.tensor];
       if (info.storage != Storage::kGradient) continue;
       const std::size_t parameter = static_cast<std::size_t>(info.parameter);

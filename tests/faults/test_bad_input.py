@@ -97,6 +97,7 @@ class BadInput(FolderTest):
     def test_a_name_of_the_hub_is_not_downloaded(self):
         self.refused(DATA, "run.toml:", "Bascule downloads nothing", "`hf download BridgeTower/bridgetower-base --local-dir ",
                      model__model_name_or_path='"BridgeTower/bridgetower-base"')
+        self.assertNotIn("hf download my", run("run", settings(self.folder, model__model_name_or_path='"my models/base"')).stderr)
 
     def test_manifest_rows(self):
         self.refused(DATA, "rows.jsonl:2", "caption", data__train_file=self.manifest(self.good_row(), {"image": "a.jpg"}))

@@ -371,15 +371,19 @@ TEST(HttpServer, DrainServesWhatIsConnectedAndEnds) {
 TEST(HttpServer, DrainEndsAtItsTimeoutOnceTicketsAreAnswered) {
   HttpSettings settings = small_settings();
   settings.drain_timeout_ms = slowly(100);
+  settings.request_timeout_ms = 60'000;
   Served served(settings);
-  Client slow = served.client(), busy = served.client(), late = served.client();
+  Client slow = served.client(), busy = served.client(), late = served.client(), half = served.client();
   slow.send("POST /echo HTTP/1.1\r\n");
   busy.send(http_post("/hold", ""));
   ASSERT_TRUE(served.pump({}, [&] { return served.handler.held.size() == 1; }));
   served.server.drain();
   late.send(http_post("/hold", ""));
-  ASSERT_TRUE(served.pump({&slow, &busy, &late}, [&] { return slow.is_closed && busy.is_closed && late.is_closed; }));
+  half.send("POST /echo HTTP/1.1\r\n");
+  ASSERT_TRUE(served.pump({&slow, &busy, &late, &half},
+                          [&] { return slow.is_closed && busy.is_closed && late.is_closed && half.is_closed; }));
   ASSERT_EQ(served.handler.gone_tickets.size(), 2u);
+  for (int i = 0; i < 3; ++i) served.server.poll(0);
   EXPECT_FALSE(served.server.is_drained());
   for (const HttpTicket& ticket : served.handler.held)
     served.server.answer(ticket, {503, "text/plain", "", "too late"});

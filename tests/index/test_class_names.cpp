@@ -132,6 +132,13 @@ TEST(ClassNames, AreTheFoldersOfAFolder) {
                 ": is a folder with neither metadata.jsonl, metadata.csv nor a folder for each class; add one of them");
 }
 
+TEST(ClassNames, MayBeLinksToFoldersElsewhere) {
+  const TemporaryFolder folder, elsewhere;
+  elsewhere.write("a.jpg", "x");
+  std::filesystem::create_directory_symlink(elsewhere.path(), folder.path() + "/cat");
+  EXPECT_EQ(classes_of(Manifest::load(folder.path(), named())), Texts{"cat/a.jpg|cat"});
+}
+
 TEST(ClassNames, ComeBackFromACachedIndex) {
   const TemporaryFolder data, kept;
   const IndexCache cache{kept.path() + "/bascule", 1};

@@ -243,6 +243,8 @@ TEST(ManifestShards, MayLackLabelsWhereTheseAreOptional) {
     EXPECT_EQ(rows_of(Manifest::load(file, columns)), std::vector<std::string>{"0.jpg|c|-1|p"});
     EXPECT_THROW(Manifest::load(file, labelled("match")), Error);
   }
+  const std::string tar = tar_of({{"0.jpg", "p"}, {"0.txt", "c"}, {"0.cls", "1"}});
+  EXPECT_FALSE(Manifest::load(folder.write("s.tar", with_end(tar)), columns).lacks_labels());
 }
 
 TEST(ManifestShards, DigestsChangeWithCaptionsAndWithPicturesSizes) {

@@ -135,6 +135,18 @@ TEST(PlanControl, TheBestOfARunThatIsOverStays) {
             std::vector<std::string>{"resume: nothing left to train; update 2 remains the best, by accuracy"});
 }
 
+// A search that begins anew needs a first checkpoint of its own, where it is not the one that the run goes on from.
+TEST(PlanControl, TheFirstCheckpointOfASearchIsSavedWhereThereIsNone) {
+  ResumeState resume = search_on("accuracy", "rouge1", {});
+  EXPECT_TRUE(resume.searches_anew);
+  EXPECT_FALSE(saves_first("run", resume));
+  EXPECT_TRUE(saves_first("other", resume));
+  resume.is_over = true;
+  EXPECT_TRUE(saves_first("run", resume));
+  resume.searches_anew = false;
+  EXPECT_FALSE(saves_first("other", resume));
+}
+
 TEST(TrainingPosition, IsReadBackAsItWasWritten) {
   // No two numbers are the same, and none is what a missing one is taken for.
   NamedNumber numbers[kPositionNumbers] = {}, again[kPositionNumbers] = {};

@@ -37,7 +37,7 @@ TEST(ReadCanonical, LinesThatAreNotCanonicalAreRefused) {
 TEST(ReadCanonical, NothingBehindTheTextIsRead) {
   for (const std::string line :
        {"caption_column = \"\\", "caption_column = \"\\u00", "caption_column = \"\\u004", "caption_column = \"",
-        "caption_column = ", "train_file = [", "train_file = [\"a\",", "train_file = [\"a\\",
+        "caption_column = ", "train_file = ", "train_file = [", "train_file = [\"a\",", "train_file = [\"a\\",
         "ring_slots = ", "random_resized_crop_scale = [", "random_resized_crop_scale = [0.5, "}) {
     const std::string text = "[data]\n" + line;
     test::GuardedBuffer<char> guarded(text.size());

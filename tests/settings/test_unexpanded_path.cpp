@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/settings/absolute_paths.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -61,6 +63,14 @@ TEST(AbsolutePaths, APathThatWasNotResolvedStaysAsItWasWritten) {
   EXPECT_EQ(absolute.model.tokenizer_name.resolved, "/kept");
   EXPECT_EQ(absolute.report.tracking_dir.written, "/place/t");
   EXPECT_EQ(absolute.draw.prompts_file.written, "") << "not given";
+}
+
+TEST(AbsolutePaths, NoOtherKeyHasAnotherValue) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : absolute_path_values(settings_of(kLeast))) keys.push_back(key);
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(keys, (std::vector<std::string>{"data.train_file", "model.model_name_or_path", "model.tokenizer_name",
+                                            "training.output_dir"}));
 }
 
 TEST(UnexpandedPath, IsRefusedInEveryPathOfASettingsFile) {
