@@ -179,6 +179,33 @@ TEST(AttentionRows, RowsHaveTheSameBitsWhicheverRowsTheyComeWith) {
   }
 }
 
+// 17 and 33 rows have lanes over keys, 48 over queries; some of them see keys of the first block alone.
+TEST(AttentionRows, RowsHaveTheSameBitsAloneWhereKeysHaveSeveralBlocks) {
+  Seeded random;
+  for (const std::int64_t rows : {17, 33, 48}) {
+    for (const bool causal : {false, true}) {
+      const Shape all{rows, kAttentionKeyBlock + 20, 32, 0, false, false, causal};
+      const Inputs in = random_inputs(all, random);
+      AttentionForward call = forward_call(all);
+      if (causal) call.query_position = kAttentionKeyBlock - 8;
+      for (const Isa isa : isas()) {
+        const std::vector<float> together = run_forward(kernels_for(isa), in, all, call);
+        for (std::int64_t row = 0; row < rows; ++row) {
+          AttentionForward a = call;
+          a.query_rows = 1;
+          a.query_position += row;
+          Inputs own = in;
+          own.query = rows_of(in.query, row, 1, all.head_size);
+          EXPECT_EQ(first_different_bit(rows_of(run_forward(kernels_for(isa), own, all, a), 0, 1, all.head_size),
+                                        rows_of(together, row, 1, all.head_size)),
+                    -1)
+              << isa_name(isa) << ", row " << row << " of " << rows;
+        }
+      }
+    }
+  }
+}
+
 // A decoder's keys and values lie where its earlier tokens were, those of beams in any order.
 TEST(AttentionRows, IndexedKeysHaveTheBitsOfTheSameKeysInOrder) {
   Seeded random;
