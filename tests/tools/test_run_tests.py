@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tool_modules import ROOT, load
 
 # A GoogleTest executable as far as the runner can see: says and reports what its first argument asks for.
 FAKE_GTEST = """#!/usr/bin/env python3
@@ -65,6 +65,12 @@ class RunTests(unittest.TestCase):
 
     def test_a_bad_exit_without_a_failed_case_is_a_failure(self):
         self.assertEqual(run([("a", "gtest", "FAKE", '["ok"]', "23")]), (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_python_file_without_a_test_is_a_failure(self):
+        for output, expected in (("Ran 0 tests in 0.1s\n\nOK\n", (0, 1, 0)), ("Ran 0 tests in 0.1s\n\nOK (skipped=1)\n", (0, 0, 1)),
+                                 ("Ran 0 tests in 0.1s\n\nFAILED (errors=1)\n", (0, 1, 0)), ("Ran 3 tests in 0.1s\n\nOK (skipped=1)\n", (2, 0, 1))):
+            counted = load("run_tests").count_unittest(output)
+            self.assertEqual((counted.passed, counted.failed, counted.skipped), expected, output)
 
     def test_only_the_tests_that_are_named_run(self):
         tests = [("a", "exitcode", "false"), ("b", "exitcode", "true")]
