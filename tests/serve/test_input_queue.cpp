@@ -100,8 +100,8 @@ TEST(InputQueue, WhatIsAheadIsSharedOutAmongWorkersAndARequestIsNot) {
 }
 
 TEST(TurnToMeasure, EveryWorkerHasInputsThatNobodyElseMeasuresWithMeanwhile) {
-  for (const std::size_t workers : {1, 2, 5, 64}) {
-    for (const std::size_t inputs : {1, 2, 7, 64, 512}) {
+  for (const std::size_t workers : {1u, 2u, 5u, 64u}) {
+    for (const std::size_t inputs : {1u, 2u, 7u, 64u, 512u}) {
       std::map<std::size_t, std::vector<int>> taken;  // by round
       for (std::size_t worker = 0; worker < workers; ++worker) {
         const MeasuringTurn turn = turn_to_measure(worker, workers, inputs);
