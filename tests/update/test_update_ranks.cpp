@@ -52,7 +52,7 @@ TEST(UpdateOfRanks, EachWorkAloneOnPartsOfTheStatesAndAveragesThatCoverThem) {
         for (std::size_t i = 0; i < part.size() / sizeof(float); ++i) values[i] += 1.0f;
       }
       if (!group.barrier()) return 1;
-      for (const std::size_t range : {1, 2, 4}) {
+      for (const std::size_t range : {1u, 2u, 4u}) {
         if (std::count(model.range(range), model.range(range) + kAll, 1.0f) != kAll) return 2;
       }
       return group.leave() ? 0 : 6;
