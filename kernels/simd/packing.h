@@ -9,7 +9,7 @@
 namespace bascule::BASCULE_ISA {
 namespace {
 
-// The end of the last vector of so many numbers.
+// `count` rounded up to whole vectors.
 inline std::int64_t whole_vectors(std::int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
 
 // packed[r,c] = x[r,c]; c runs to the next multiple of 16.
