@@ -85,7 +85,7 @@ MachineLimits limits_with(int threads, const Settings& settings, Isa isa) {
 // Once it is known that all columns can be measured.
 void begin(const Settings& settings, Isa isa, BenchSubject* bench) {
   if (settings.distributed.world_size > 1)
-    say("bench: measuring one rank of " + std::to_string(settings.distributed.world_size) + ", alone");
+    say("measuring one rank of " + std::to_string(settings.distributed.world_size) + ", alone");
   bench->settings_file = settings.origin.file;
   bench->isa = isa_text(isa, settings);
   bench->is_bf16 = settings.model.precision == Precision::kBf16;
@@ -168,7 +168,7 @@ BenchColumn measure(const ColumnSettings& column, const BenchArguments& argument
   const std::int64_t batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
   const bool varies_batch = arguments.axis == BenchAxis::kBatch && !arguments.values.empty();
   const std::string name = varies_batch ? count_of(batch, "sample") : column.name;
-  say("bench: " + std::to_string(arguments.warmup) + " + " + std::to_string(arguments.steps) +
+  say("measuring " + std::to_string(arguments.warmup) + " + " + std::to_string(arguments.steps) +
       (column.settings.training.do_train                ? " steps"
        : column.settings.training.predict_with_generate ? " batches of texts"
                                                         : " batches of the evaluation") +
@@ -283,7 +283,7 @@ BenchDrawing bench_drawing(const BenchArguments& arguments, const Settings& sett
       bench.limits = limits.with(run->threads, simulates);
       if (simulates) memory = limits.memory(run->threads, bench.limits);
     }
-    say("bench: " + std::to_string(arguments.warmup) + " + " + std::to_string(arguments.steps) +
+    say("measuring " + std::to_string(arguments.warmup) + " + " + std::to_string(arguments.steps) +
         " replays of each stage, " + name);
     const MeasuredDrawing measured = measure_drawing(*run, isa, arguments.warmup, arguments.steps, simulates);
     bench.columns.push_back(drawing_figures_of(measured, *run, bench.limits, simulates ? &memory : nullptr));

@@ -76,7 +76,7 @@ bool take_sections(const IndexMapping& mapping, const std::array<Section, kSecti
   return std::apply([&](auto&... table) { return (take_section(mapping, s[number++], &table) && ...); }, t->all());
 }
 
-std::size_t count_of(const DataFiles& files) { return files.shards.size() + files.manifests.size(); }
+std::size_t files_in(const DataFiles& files) { return files.shards.size() + files.manifests.size(); }
 
 // Whether counts fit each other, and text tables end where their ends say.
 bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFiles& files) {
@@ -159,7 +159,7 @@ bool take_tables(const IndexMapping& index, const DataFiles& files, ManifestTabl
   const Header header = read_header(index);
   if (std::memcmp(header.magic, kIndexMagic, sizeof kIndexMagic) != 0 || header.format != kIndexFormat ||
       header.header_digest != digest_of_header(header) || !(header.source == index.source()) ||
-      header.file_bytes != index.bytes() || header.files != count_of(files)) {
+      header.file_bytes != index.bytes() || header.files != files_in(files)) {
     return false;
   }
   *figures = header.figures;
@@ -243,7 +243,7 @@ std::string IndexFile::write(const std::string& path, const IndexSource& source,
     return "another process has just written it";
   }
   OutputFile file(Descriptor(::fcntl(lock.number(), F_DUPFD_CLOEXEC, 0)));  // `lock` holds until the file has its name
-  const Header header = header_of(source, manifest.tables_, manifest.figures_, count_of(manifest.files_));
+  const Header header = header_of(source, manifest.tables_, manifest.figures_, files_in(manifest.files_));
   if (::ftruncate(lock.number(), 0) != 0) return say(errno);
   Status status = write_contents(file, header, manifest.tables_);
   if (status.ok()) status = publish_file(folder.c_str(), name);

@@ -9,34 +9,36 @@ extern const Family kDeiT;
 
 namespace {
 
-constexpr char kHead[] = "image_classification", kTeacherHead[] = "image_classification_with_teacher";
-constexpr char kKind[] = "DeiT", kBody[] = "deit", kProcessor[] = "DeiTImageProcessor";
-constexpr char kClassRow[] = "cls_token", kDistillationRow[] = "distillation_token";
+constexpr char kDeiTHead[] = "image_classification", kDeiTTeacherHead[] = "image_classification_with_teacher";
+constexpr char kDeiTKind[] = "DeiT", kDeiTBody[] = "deit", kDeiTProcessor[] = "DeiTImageProcessor";
+constexpr char kDeiTClassRow[] = "cls_token", kDeiTDistillationRow[] = "distillation_token";
 
-const ViTVariant kPlain = {
-    kKind, kBody, "DeiTForImageClassification", kProcessor, {kClassRow, kDistillationRow}, {"classifier"}};
-const ViTVariant kWithTeacher = {kKind,
-                                 kBody,
-                                 "DeiTForImageClassificationWithTeacher",
-                                 kProcessor,
-                                 {kClassRow, kDistillationRow},
-                                 {"cls_classifier", "distillation_classifier"}};
+const ViTVariant kDeiTPlain = {
+    kDeiTKind,     kDeiTBody, "DeiTForImageClassification", kDeiTProcessor, {kDeiTClassRow, kDeiTDistillationRow},
+    {"classifier"}};
+const ViTVariant kDeiTWithTeacher = {kDeiTKind,
+                                     kDeiTBody,
+                                     "DeiTForImageClassificationWithTeacher",
+                                     kDeiTProcessor,
+                                     {kDeiTClassRow, kDeiTDistillationRow},
+                                     {"cls_classifier", "distillation_classifier"}};
 
-std::unique_ptr<Model> open(const ModelSource& source, const std::string& head) {
-  if (kDeiT.head(head) == nullptr) refuse_head(kDeiT, kKind, head, source.config_path);
-  return open_vit_model(head == kHead ? kPlain : kWithTeacher, source);
+std::unique_ptr<Model> open_deit(const ModelSource& source, const std::string& head) {
+  if (kDeiT.head(head) == nullptr) refuse_head(kDeiT, kDeiTKind, head, source.config_path);
+  return open_vit_model(head == kDeiTHead ? kDeiTPlain : kDeiTWithTeacher, source);
 }
 
-std::vector<std::unique_ptr<Model>> small_models() {
+std::vector<std::unique_ptr<Model>> small_deit_models() {
   std::vector<std::unique_ptr<Model>> models;
-  for (const ViTVariant* variant : {&kPlain, &kWithTeacher})
+  for (const ViTVariant* variant : {&kDeiTPlain, &kDeiTWithTeacher})
     models.push_back(std::make_unique<ViTModel>(*variant, small_vit_config()));
   return models;
 }
 
 }  // namespace
 
-const Family kDeiT = picture_family(kPlain, {picture_head(kHead, kPlain), picture_head(kTeacherHead, kWithTeacher)},
-                                    PictureFit::kStretchAndCrop, open, small_models);
+const Family kDeiT =
+    picture_family(kDeiTPlain, {picture_head(kDeiTHead, kDeiTPlain), picture_head(kDeiTTeacherHead, kDeiTWithTeacher)},
+                   PictureFit::kStretchAndCrop, open_deit, small_deit_models);
 
 }  // namespace bascule
