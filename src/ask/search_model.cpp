@@ -177,14 +177,14 @@ SearchModel::SearchModel(const std::string& folder, const Model& model, Wanted w
 }
 
 std::vector<float> SearchModel::embed_text(const std::string& text) {
-  constexpr char kWhere[] = "the text to search for";
+  constexpr char kSearched[] = "the text to search for";
   std::vector<EncodedText> encoded(1);
   try {
     encoded[0].ids = tokenizer_->encode(text, longest_text_);
   } catch (const Error& error) {
-    throw Error(ErrorKind::kSettings, kWhere, error.problem(), error.what_to_do());
+    throw Error(ErrorKind::kSettings, kSearched, error.problem(), error.what_to_do());
   }
-  const float* embeds = asked_.run(padded_texts(encoded), text_embeds_, kWhere);
+  const float* embeds = asked_.run(padded_texts(encoded), text_embeds_, kSearched);
   std::vector<float> embed(embeds, embeds + model_.embedding_width());
   refuse_not_finite(embed, model_.embedding_width(), folder_ + ": the text's embedding");
   return embed;
