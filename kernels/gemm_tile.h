@@ -33,6 +33,9 @@
 // Row-major; lda, ldb and ldc count elements. Nothing past a matrix is read or written. Aliasing: none. Summing in
 // chunks keeps the error that of sums of about kGemmChunk terms; bounds in test_gemm.cpp.
 //
+// B of kForward may be packed, once for many products: see PackB. Then b_is_packed, and ldb is depth; cols is a
+// multiple of kPackedCols, and so is the column that a tile begins with.
+//
 // cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes or kGemmTileBf16ScratchBytes, 64-byte aligned, one a thread.
 #pragma once
 
@@ -60,6 +63,18 @@ struct GemmTile {
   std::int64_t rows, cols, depth;
   bool accumulate;
   void* scratch;
+  bool b_is_packed = false;
+};
+
+// Writes kPackedCols columns of a B of kForward, (kPackedCols, depth) dense, in the order in which a tile reads them:
+// pack_b for gemm_tile of the same table, pack_b_bf16 for gemm_tile_bf16, pack_b_bf16_tiles for gemm_tile_bf16_tiles,
+// the latter two of bf16 alone. The form is that of the instruction set, and takes as many bytes as B: where it would
+// take more, B is copied, and a tile packs its part of it. Aliasing: none.
+constexpr std::int64_t kPackedCols = 32;
+struct PackB {
+  Elements packed;
+  ConstElements b;
+  std::int64_t depth;
 };
 
 // A chunk of B, and a few rows of A over the depths of a chunk.

@@ -16,6 +16,7 @@ namespace bascule {
 #if defined(__x86_64__)
 namespace amx {
 void gemm_tile_bf16_tiles(const GemmTile& tile);
+void pack_b_bf16_tiles(const PackB& a);
 void convolution_bf16_tiles(const Convolution& a);
 void doubled_convolution_bf16_tiles(const DoubledConvolution& a);
 }  // namespace amx
@@ -41,12 +42,14 @@ struct Tables {
 #if defined(__x86_64__)
     if (isa == Isa::kAmx) {
       pairs.gemm_tile_bf16_tiles = amx::gemm_tile_bf16_tiles;
+      pairs.pack_b_bf16_tiles = amx::pack_b_bf16_tiles;
       pairs.convolution_bf16_tiles = amx::convolution_bf16_tiles;
       pairs.doubled_convolution_bf16_tiles = amx::doubled_convolution_bf16_tiles;
     }
 #endif
     tiles = pairs;
     tiles.gemm_tile_bf16 = pairs.gemm_tile_bf16_tiles;
+    tiles.pack_b_bf16 = pairs.pack_b_bf16_tiles;
     tiles.convolution_bf16 = pairs.convolution_bf16_tiles;
     tiles.doubled_convolution_bf16 = pairs.doubled_convolution_bf16_tiles;
   }

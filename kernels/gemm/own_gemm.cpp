@@ -16,8 +16,9 @@ class OwnGemm final : public Gemm {
         scratch_(scratch),
         scratch_bytes_(scratch_bytes) {
     const bool weight = spec.kind == GemmKind::kWeightGradient;
-    tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n, threads,
-                         costs_of(kernels, spec.type == GemmType::kBf16));
+    OwnCosts costs = costs_of(kernels, spec.type == GemmType::kBf16);
+    if (spec.b_is_packed) costs.transposed_b = 0;
+    tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n, threads, costs);
   }
 
   std::int64_t tasks(std::int64_t rows) const noexcept override { return grid(rows).tasks(); }
@@ -30,8 +31,8 @@ class OwnGemm final : public Gemm {
     kernel_({spec_.kind, run.c + (row * spec_.ldc + col), run.a + (column_of_a ? row : row * spec_.lda),
              run.b + (row_of_b ? col * spec_.ldb : col), spec_.bias ? run.bias + col : nullptr, spec_.lda, spec_.ldb,
              spec_.ldc, std::min(cut.height, cut.all_rows - row), std::min(cut.width, cut.all_cols - col),
-             weight ? run.rows : spec_.k, run.accumulate,
-             scratch_ + static_cast<std::size_t>(thread) * scratch_bytes_});
+             weight ? run.rows : spec_.k, run.accumulate, scratch_ + static_cast<std::size_t>(thread) * scratch_bytes_,
+             spec_.b_is_packed});
   }
 
  private:
@@ -79,10 +80,12 @@ void GemmLibrary::require_valid(const GemmSpec& spec) {
   const std::int64_t c_columns = weight ? spec.k : spec.n;
   const bool strides = spec.lda >= a_columns && spec.ldb >= b_columns && spec.ldc >= c_columns;
   const bool bias = !spec.bias || (spec.kind == GemmKind::kForward && !spec.may_accumulate);
-  if (!extents || !strides || !bias || !(spec.may_overwrite || spec.may_accumulate)) {
+  const bool packed =
+      !spec.b_is_packed || (spec.kind == GemmKind::kForward && spec.n % kPackedCols == 0 && spec.ldb == spec.k);
+  if (!extents || !strides || !bias || !packed || !(spec.may_overwrite || spec.may_accumulate)) {
     throw std::runtime_error(
-        "gemm: invalid shape: an extent below 1, a stride below its columns, a bias with a sum or outside kForward, or "
-        "no use");
+        "gemm: invalid shape: an extent below 1, a stride below its columns, a bias with a sum or outside kForward, "
+        "columns that cannot be packed, or no use");
   }
 }
 

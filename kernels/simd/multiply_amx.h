@@ -272,6 +272,7 @@ struct AmxProduct {
   bool accumulate;
   void* room;
   std::int64_t room_bytes;
+  const std::uint16_t* packed_b = nullptr;  // for each 16 columns the tiles of all depths; null: pack_b() is called
 };
 
 // How the room is shared: `chunk` depths of a strip of columns, `piece` of 32 rows.
@@ -306,8 +307,8 @@ void multiply_by_tiles(const AmxProduct& p, const PackA& pack_a, const PackB& pa
     const std::int64_t cols = least(cut.strip, p.cols - strip), blocks = (cols + kAmxBlock - 1) / kAmxBlock;
     for (std::int64_t chunk = 0; chunk < p.depth; chunk += cut.chunk) {
       const std::int64_t end = least(chunk + cut.chunk, p.depth);
-      x.b_pitch = rounded_up(end - chunk, kTileDepths) * kTileRows;
-      for (std::int64_t col = 0; col < cols; col += kTileRows)
+      x.b_pitch = (p.packed_b != nullptr ? p.depth : rounded_up(end - chunk, kTileDepths)) * kTileRows;
+      for (std::int64_t col = 0; col < cols && p.packed_b == nullptr; col += kTileRows)
         pack_b(b + col / kTileRows * x.b_pitch, strip + col, least(kTileRows, cols - col), chunk, end - chunk);
       for (std::int64_t row = 0; row < p.rows; row += x.rows) {
         x.rows = least(least(kAmxBlock, p.rows - row), p.group - row % p.group);
@@ -321,7 +322,8 @@ void multiply_by_tiles(const AmxProduct& p, const PackA& pack_a, const PackB& pa
           for (std::int64_t i = 0; i < blocks; ++i) {
             const std::int64_t col = strip + i * kAmxBlock;
             x.cols = least(kAmxBlock, strip + cols - col);
-            x.b = b + 2 * i * x.b_pitch + (first - chunk) * kTileRows;
+            x.b = p.packed_b != nullptr ? p.packed_b + col * p.depth + first * kTileRows
+                                        : b + 2 * i * x.b_pitch + (first - chunk) * kTileRows;
             x.c = p.c + (row / p.group * p.group_step + row % p.group * p.ldc + col);
             x.start = is_added ? x.c.float32() : p.bias != nullptr ? p.bias + col : nullptr;
             x.start_row = is_added ? p.ldc : 0;

@@ -105,6 +105,44 @@ void pack_steps_transposed(float* steps, ConstElements x, std::int64_t stride, s
   }
 }
 
+// A packed B: block of columns by block, and in each chunk by chunk, its steps as multiply_block() reads them.
+
+// Whether steps of a B of so many depths take as many bytes as B.
+template <typename Steps>
+constexpr bool packs_in_place(std::int64_t depth) {
+  return !Steps::kPairs || (Steps::kIsPacked && depth % Steps::kDepths == 0);
+}
+template <typename Steps>
+bool has_packed_b(const GemmTile& t) {
+  return t.b_is_packed && packs_in_place<Steps>(t.depth);
+}
+// The steps from depth `first`, where a chunk begins, for the block from column `col` on.
+template <typename Steps>
+std::int64_t packed_place(std::int64_t depth, std::int64_t col, std::int64_t first) {
+  return col * depth + first * kBlockCols;
+}
+template <typename Steps>
+const float* packed_steps(const GemmTile& t, std::int64_t col, std::int64_t first) {
+  return static_cast<const float*>((t.b + packed_place<Steps>(t.depth, col, first)).data);
+}
+
+template <typename Steps>
+void pack_columns(const PackB& a) {
+  static_assert(kPackedCols % kBlockCols == 0);
+  if (!packs_in_place<Steps>(a.depth)) {
+    __builtin_memcpy(a.packed.data, a.b.data, static_cast<std::size_t>(kPackedCols * a.depth) * sizeof(std::uint16_t));
+    return;
+  }
+  alignas(64) float rows_of_steps[kLanes * kRowPitch<Steps>];
+  for (std::int64_t col = 0; col < kPackedCols; col += kBlockCols) {
+    for (std::int64_t first = 0; first < a.depth; first += Steps::kChunk) {
+      const Elements steps = a.packed + packed_place<Steps>(a.depth, col, first);
+      pack_steps_transposed<Steps>(static_cast<float*>(steps.data), a.b + (col * a.depth + first), a.depth,
+                                   least(Steps::kChunk, a.depth - first), kBlockCols, rows_of_steps);
+    }
+  }
+}
+
 template <typename Steps>
 void pack_b(float* packed, const GemmTile& t, std::int64_t first, std::int64_t depths, std::int64_t first_col,
             float* rows_of_steps) {
@@ -138,13 +176,14 @@ template <typename Steps, LayoutA kLayoutA>
 void multiply_rows(const GemmTile& t, float* sums) {
   float* const packed_b = static_cast<float*>(t.scratch);
   float* const packed_a = packed_b + kChunkSteps<Steps> * kGemmTileCols;
-  const bool reads_b = reads_b_in_place<Steps>(t), reads_a = reads_a_in_place<Steps>(t);
+  const bool has_packed = has_packed_b<Steps>(t), reads_b = reads_b_in_place<Steps>(t),
+             reads_a = reads_a_in_place<Steps>(t);
   const std::int64_t cols_in_place = reads_b ? t.cols / kBlockCols * kBlockCols : 0;  // the last block may be packed
   const Elements so_far = sums != nullptr ? Elements(sums) : t.c;
   const std::int64_t so_far_row = sums != nullptr ? t.cols : t.ldc;
   for (std::int64_t first = 0; first < t.depth; first += Steps::kChunk) {
     const std::int64_t depths = least(Steps::kChunk, t.depth - first);
-    pack_b<Steps>(packed_b, t, first, depths, cols_in_place, packed_a);
+    if (!has_packed) pack_b<Steps>(packed_b, t, first, depths, cols_in_place, packed_a);
     const bool is_added = first > 0 || t.accumulate, is_last = first + depths == t.depth;
     for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
       const std::int64_t rows = least(kBlockRows, t.rows - row);
@@ -165,8 +204,9 @@ void multiply_rows(const GemmTile& t, float* sums) {
       }
       for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
         const bool is_packed = col >= cols_in_place;
-        block.b =
-            is_packed ? packed_b + (col - cols_in_place) * kChunkSteps<Steps> : t.b.float32() + first * t.ldb + col;
+        block.b = has_packed  ? packed_steps<Steps>(t, col, first)
+                  : is_packed ? packed_b + (col - cols_in_place) * kChunkSteps<Steps>
+                              : t.b.float32() + first * t.ldb + col;
         block.b_step = is_packed ? kBlockCols : t.ldb;
         block.start = is_added ? so_far.float32() + row * so_far_row + col : t.bias != nullptr ? t.bias + col : nullptr;
         block.cols = t.cols - col;
@@ -224,11 +264,12 @@ void multiply_few_rows(const GemmTile& t) {
     for (std::int64_t first = 0; first < t.depth; first += Steps::kChunk) {
       const std::int64_t depths = least(Steps::kChunk, t.depth - first);
       const bool is_added = first > 0 || t.accumulate, is_last = first + depths == t.depth;
-      pack_steps_transposed<Steps>(packed_b, t.b + (col * t.ldb + first), t.ldb, depths,
-                                   least(kBlockCols, t.cols - col), packed_b + kFewRowsB<Steps>);
+      if (!has_packed_b<Steps>(t))
+        pack_steps_transposed<Steps>(packed_b, t.b + (col * t.ldb + first), t.ldb, depths,
+                                     least(kBlockCols, t.cols - col), packed_b + kFewRowsB<Steps>);
       GemmBlock block{};
       block.a = packed_a + first / Steps::kChunk * t.rows * kRowPitch<Steps>;
-      block.b = packed_b;
+      block.b = has_packed_b<Steps>(t) ? packed_steps<Steps>(t, col, first) : packed_b;
       block.b_step = kBlockCols;
       block.ldc = is_last ? t.ldc : so_far_row;
       block.steps = steps_of<Steps>(depths);
@@ -248,7 +289,7 @@ void multiply_few_rows(const GemmTile& t) {
 template <typename Steps>
 void multiply_few_rows_of(GemmTile t) {
   if constexpr (!Steps::kPairs) {
-    if (t.rows <= kMostStreamedRows) {
+    if (t.rows <= kMostStreamedRows && !has_packed_b<Steps>(t)) {
       const std::int64_t cols = multiply_streamed_columns(t, static_cast<float*>(t.scratch));
       t.c += cols;
       t.b += cols * t.ldb;

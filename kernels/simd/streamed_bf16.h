@@ -195,7 +195,7 @@ std::int64_t multiply_bf16_columns(const GemmTile& t, const Number* b) {
 
 // The columns of a product of few rows that are multiplied without packing them; 0 of other products.
 inline std::int64_t multiply_streamed_bf16(const GemmTile& t) {
-  if (t.depth == 0 || t.rows > kMostStreamedRows || !has_few_rows<Bf16Steps>(t)) return 0;
+  if (t.depth == 0 || t.rows > kMostStreamedRows || !has_few_rows<Bf16Steps>(t) || has_packed_b<Bf16Steps>(t)) return 0;
   return t.b.is_bf16() ? multiply_bf16_columns(t, t.b.bf16()) : multiply_bf16_columns(t, t.b.float32());
 }
 

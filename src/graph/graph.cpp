@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/gemm_tile.h"
 #include "src/base/check.h"
-#include "src/base/span.h"
 
 namespace bascule {
 
@@ -208,6 +208,36 @@ std::string layer_kind(const std::string& scope) {
     kind += '.';
     begin = end + 1;
   }
+}
+
+std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters) {
+  const std::size_t count = static_cast<std::size_t>(parameters.size());
+  std::vector<bool> is_read(count, false), is_read_otherwise(count, false);
+  for (const Graph* graph : graphs) {
+    for (const Node& node : graph->nodes()) {
+      for (std::size_t place = 0; place < node.operands.size(); ++place) {
+        if (!node.operands[place]) continue;
+        const TensorInfo& info = (*graph)[node.operands[place].tensor];
+        if (info.storage != Storage::kParameter) continue;
+        const std::size_t p = static_cast<std::size_t>(info.parameter);
+        const bool has_type_of_products = node.bf16_products == (info.dtype == DType::kBFloat16);
+        is_read[p] = true;
+        if (!has_place(node.kind->packed_places, place) || !has_type_of_products) is_read_otherwise[p] = true;
+      }
+    }
+  }
+  std::vector<int> packed;
+  for (int p = 0; p < parameters.size(); ++p) {
+    const std::size_t at = static_cast<std::size_t>(p);
+    if (is_read[at] && !is_read_otherwise[at] && parameters[p].rows % kPackedCols == 0) packed.push_back(p);
+  }
+  for (Graph* graph : graphs) {
+    for (TensorInfo& info : graph->tensors_) {
+      if (info.storage == Storage::kParameter)
+        info.packed = std::binary_search(packed.begin(), packed.end(), info.parameter);
+    }
+  }
+  return packed;
 }
 
 std::vector<int> gradient_order(const Graph& graph) {

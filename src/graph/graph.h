@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/dtype.h"
+#include "src/base/span.h"
 #include "src/graph/operation.h"
 #include "src/graph/parameters.h"
 
@@ -66,12 +67,13 @@ struct TensorInfo {
   std::int64_t cols = 0;  // dense rows; matrix products may touch rows up to the next multiple of 16
   DType dtype = DType::kFloat32;
   Storage storage = Storage::kActivation;
-  bool kept = false;   // read by the caller after the replay: lives to the end
-  int parameter = -1;  // kParameter, kGradient
-  int field = -1;      // kField: its number among the graph's fields
-  int state = -1;      // kState
-  Tensor may_share;    // this tensor may take the storage of that one, if the operation that writes this is the last to
-                       // read that
+  bool kept = false;    // read by the caller after the replay: lives to the end
+  int parameter = -1;   // kParameter, kGradient
+  bool packed = false;  // kParameter: as GemmTile::b_is_packed
+  int field = -1;       // kField: its number among the graph's fields
+  int state = -1;       // kState
+  Tensor may_share;  // this tensor may take the storage of that one, if the operation that writes this is the last to
+                     // read that
 };
 
 enum class Rounding;  // element_types.h
@@ -130,6 +132,7 @@ class Graph {
 
  private:
   friend void choose_element_types(Graph& graph, Rounding rounding);
+  friend std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters);
   friend void store_rounded_parameters(Span<Graph* const> graphs, ParameterSet* parameters);
   Tensor add_tensor(TensorInfo info);
 
@@ -186,6 +189,10 @@ Cost cost_of(const Graph& graph, const Node& node, const BatchCounts& counts);
 
 // A "*" in place of each number between dots: "text_model.encoder.layer.*", a name for layers of one kind.
 std::string layer_kind(const std::string& scope);
+
+// For graphs without gradients: the parameters, by index, that every reader may read packed (GemmTile::b_is_packed).
+// Their tensors are marked so. No bit of a result changes. Once, when element types are chosen.
+std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters);
 
 // Trained parameters in the order in which this graph's last write of their gradients comes.
 std::vector<int> gradient_order(const Graph& graph);

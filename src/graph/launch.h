@@ -144,6 +144,7 @@ class Launch {
     const bool is_bf16 = graph_[tensor].dtype == DType::kBFloat16;
     return is_bf16 ? Elements(at<std::uint16_t>(tensor)) : Elements(at(tensor));
   }
+  bool is_packed(Tensor tensor) const { return graph_[tensor].packed; }
   const BatchCounts& bounds() const { return graph_.bounds(); }
   bool products_read_past_rows() const { return products_.reads_past_rows(); }
   // How many threads share the tasks. A split that shows in the bits, as one of a sum does, must not depend on it.

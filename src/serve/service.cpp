@@ -77,7 +77,6 @@ Service::Service(RecordedService& service, Isa isa)
   done_.resize(inputs);
   for (std::size_t i = inputs; i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
   default_prompt_ = service.model->default_prompt();
-  make_digest();
   workers_->measure(memory_.input, serve_.latency_bound_ms);
   longest_wait_ns_ = serve_.latency_bound_ms > 0.0 ? 1e6 * serve_.latency_bound_ms : 1e9 * serve_.queue_timeout_seconds;
   info_ = json_text(info_json(service, digest_, workers_->room()));
@@ -97,16 +96,20 @@ Service::Service(RecordedService& service, Isa isa)
 // In a worker's thread.
 void Service::load(StartWork* work, Threads& threads) {
   const ServedModel& model = *service_.model;
-  if (model.drawer() == nullptr)
-    return load_weights(&service_.session, model.model(), model.weights_folder(), work, threads);
-  std::vector<TensorSource> sources;  // of a pipeline; they outlive the work
-  const ParameterMemory parameters = service_.session.parameter_memory();
-  for (const std::string& note : load_pipeline(work, model.drawer()->pipeline(), parameters, 0, false, &sources))
-    std::fprintf(stderr, "bascule: %s\n", note.c_str());
-  work->run(threads);
+  if (model.drawer() == nullptr) {
+    load_weights(&service_.session, model.model(), model.weights_folder(), work, threads);
+  } else {
+    std::vector<TensorSource> sources;  // of a pipeline; they outlive the work
+    const ParameterMemory parameters = service_.session.parameter_memory();
+    for (const std::string& note : load_pipeline(work, model.drawer()->pipeline(), parameters, 0, false, &sources))
+      std::fprintf(stderr, "bascule: %s\n", note.c_str());
+    work->run(threads);
+  }
+  make_digest();
+  service_.session.pack(work, threads);
 }
 
-// Of what decides on the bits of an answer, wherever it lies.
+// Of what decides on the bits of an answer, wherever it lies and whatever is packed.
 void Service::make_digest() {
   const ParameterMemory memory = service_.session.parameter_memory();
   Sha256 sum;

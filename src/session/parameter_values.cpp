@@ -2,7 +2,10 @@
 #include "src/session/parameter_values.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "src/base/elementary.h"
 #include "src/base/philox.h"
@@ -119,6 +122,28 @@ LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::
         [&source, part](const Status& status) { return error_of_part(source, part, status); });
   }
   return std::move(reads.report);
+}
+
+void pack_parameters(StartWork* work, const ParameterMemory& memory, Span<const int> parameters,
+                     const KernelTable& kernels) {
+  for (const int p : parameters) {
+    const std::int64_t cols = (*memory.set)[p].cols;
+    const Elements all = memory.elements(p);
+    const std::int64_t bytes =
+        kPackedCols * cols * static_cast<std::int64_t>(all.is_bf16() ? sizeof(std::uint16_t) : sizeof(float));
+    for (std::int64_t row = 0; row < (*memory.set)[p].rows; row += kPackedCols) {
+      const Elements rows = all + row * cols;
+      work->add(
+          StartWork::Kind::kComputing, bytes,
+          [=, &kernels] {
+            std::vector<std::byte> copy(static_cast<std::size_t>(bytes));
+            std::memcpy(copy.data(), rows.data, copy.size());
+            (rows.is_bf16() ? kernels.pack_b_bf16 : kernels.pack_b)({rows, {copy.data(), rows.type}, cols});
+            return ok_status();
+          },
+          nullptr);
+    }
+  }
 }
 
 std::string names_left_out(const LoadReport& report, const Model& model) {

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "kernels/elements.h"
+#include "kernels/table.h"
 #include "src/base/check.h"
+#include "src/base/span.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/graph/parameters.h"
@@ -57,6 +59,11 @@ LoadReport load_parameters(StartWork* work, const TensorSource& source, const Pa
                            const std::string& part = "");
 LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::vector<WantedTensor>& wanted,
                         const FileNames& names);
+
+// Packs these parameters where they lie, for the tapes that were told so (choose_packed_parameters()): their values are
+// there, and nothing else reads them from now on. kernels: those of the tapes.
+void pack_parameters(StartWork* work, const ParameterMemory& memory, Span<const int> parameters,
+                     const KernelTable& kernels);
 
 // "a, b and 3 more": the names in the file that neither the model nor the class of its checkpoint has; "" where there
 // are none.

@@ -169,6 +169,8 @@ std::vector<PlannedRange> Session::plan(int threads, int local_ranks) {
     std::vector<Graph*> graphs;
     for (const auto& graph : graphs_) graphs.push_back(graph.get());
     store_rounded_parameters({graphs.data(), graphs.size()}, &parameters_);
+    if (holds_packed_ && choice_ == Products::kOurs)
+      packed_ = choose_packed_parameters({graphs.data(), graphs.size()}, parameters_);
   }
   layout_ =
       lay_out_parameters(parameters_, order, training_ ? training_->options().optimizer->runs : RunDivision::kByRule);
@@ -231,6 +233,7 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
   memory_.thread_scratch = arena.at(plan[kScratch]);
   memory_.thread_scratch_bytes = thread_scratch_bytes_;
   if (training_) training_->seal(arena, plan, layout_, kernels, group, &memory_);
+  kernels_ = &kernels;
   products_.push_back(make_products(choice_, product_type_, kernels, threads, arena.at(plan[kProducts])));
   Tapes tapes;
   for (std::size_t i = 0; i < graphs_.size(); ++i)
@@ -250,6 +253,11 @@ void Session::seal_averaged_tapes(const KernelTable& kernels) {
         is_trained ? nullptr
                    : std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, averaged, kernels, products()));
   }
+}
+
+void Session::pack(StartWork* work, Threads& threads) {
+  pack_parameters(work, parameter_memory(), {packed_.data(), packed_.size()}, *kernels_);
+  work->run(threads);
 }
 
 void Session::seal_alone(const KernelTable& kernels, int threads) {

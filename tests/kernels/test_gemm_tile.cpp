@@ -117,6 +117,14 @@ struct Law {
 constexpr Law kLaws[] = {{reference::gemm_tile_bf16, &KernelTable::gemm_tile_bf16},
                          {reference::gemm_tile_bf16_tiles, &KernelTable::gemm_tile_bf16_tiles}};
 
+struct PackedLaw {
+  Law law;
+  void (*KernelTable::*pack)(const PackB&);
+};
+constexpr PackedLaw kPackedFloat32 = {{reference::gemm_tile, &KernelTable::gemm_tile}, &KernelTable::pack_b};
+constexpr PackedLaw kPackedBf16[] = {{kLaws[0], &KernelTable::pack_b_bf16},
+                                     {kLaws[1], &KernelTable::pack_b_bf16_tiles}};
+
 struct Normal {
   Seeded& random;
   void operand(float* x) const { *x = sum(); }
@@ -183,6 +191,63 @@ TEST(GemmTile, Bf16OfFloat32OperandsOrIntoBf16GivesTheBitsOfTheReference) {
       expect_same_bits<std::uint16_t, float>(sum, fill, reference, kernel);
       expect_same_bits<float, std::uint16_t>(sum, fill, reference, kernel);
       expect_same_bits<std::uint16_t, float, std::uint16_t>(whole, fill, reference, kernel);
+    }
+  }
+}
+
+// B packed, with nothing readable behind it, and the tile that begins a step further on.
+template <typename Number, typename C = float>
+void expect_same_bits_packed(const Case& test, const Normal& fill, const PackedLaw& packed_law) {
+  const Law& law = packed_law.law;
+  Operands<Number, Number, C> o(test, fill);
+  std::vector<C> truth(o.c.begin(), o.c.end());
+  GemmTile tile = o.tile;
+  tile.c = truth.data();
+  law.reference(tile);
+  const std::vector<C> before(o.c.begin(), o.c.end());
+  const auto scratch = std::make_unique<Scratch>();
+  for (const Isa isa : isas()) {
+    GuardedBuffer<Number> packed(o.b.size());
+    for (std::int64_t at = 0; at < test.cols * test.depth; at += kPackedCols * test.depth)
+      (kernels_for(isa).*packed_law.pack)({packed.data() + at, o.b.data() + at, test.depth});
+    for (const std::int64_t col : {std::int64_t{0}, kPackedCols}) {
+      if (col >= test.cols) continue;
+      std::copy(before.begin(), before.end(), o.c.begin());
+      std::memset(scratch->bytes.data(), 0xff, scratch->bytes.size());
+      tile = o.tile;
+      tile.b = packed.data() + col * test.depth;
+      tile.c = o.c.data() + col;
+      tile.cols = test.cols - col;
+      if (tile.bias != nullptr) tile.bias += col;
+      tile.scratch = scratch->bytes.data();
+      tile.b_is_packed = true;
+      (kernels_for(isa).*law.kernel)(tile);
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(truth.size()); ++i) {
+        const std::int64_t in_row = i % tile.ldc;
+        const std::size_t element = static_cast<std::size_t>(i);
+        ASSERT_TRUE(same(o.c[element], in_row < col ? before[element] : truth[element]))
+            << test << " " << isa_name(isa) << " from column " << col << " element " << i;
+      }
+    }
+  }
+}
+
+TEST(GemmTile, PackedBGivesTheBitsOfTheReference) {
+  constexpr std::int64_t kDepths[] = {1, 2, 7, 32, 96, 255, 256, 257, 512, 600, 1025, 1056};
+  Seeded random;
+  const Normal fill{random};
+  for (const std::int64_t depth : kDepths) {
+    for (const std::int64_t rows : {random.integer(1, 16), random.integer(17, 64), random.integer(65, 80)}) {
+      Case test{GemmKind::kForward, rows, kPackedCols * random.integer(1, 4), depth, 0, random.chance(0.5), false};
+      expect_same_bits_packed<float>(test, fill, kPackedFloat32);
+      for (const PackedLaw& law : kPackedBf16) {
+        expect_same_bits_packed<std::uint16_t>(test, fill, law);
+        expect_same_bits_packed<std::uint16_t, std::uint16_t>(test, fill, law);
+      }
+      test.bias = false;
+      test.accumulate = true;
+      expect_same_bits_packed<float>(test, fill, kPackedFloat32);
+      for (const PackedLaw& law : kPackedBf16) expect_same_bits_packed<std::uint16_t>(test, fill, law);
     }
   }
 }

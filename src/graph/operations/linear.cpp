@@ -119,12 +119,13 @@ void launch(const NodeView& node, Launch& l) {
   l.begin_step();
   add_product(l,
               {GemmKind::kForward, rows.at(l.bounds()), out, in, in, in, out, static_cast<bool>(node[kBias]), true,
-               false, type_of(node)},
+               false, type_of(node), l.is_packed(node[kWeight])},
               {l.elements(node[kY]), l.elements(node[kX]), l.elements(node[kWeight]), l.at(node[kBias]), 0, false},
               rows, Access::kWrite);
 }
 
-constexpr OperationKind kKind{"linear", cost, launch, derive, nullptr, places(kX, kWeight, kY), places(kX, kWeight)};
+constexpr OperationKind kKind{
+    "linear", cost, launch, derive, nullptr, places(kX, kWeight, kY), places(kX, kWeight), places(kWeight)};
 
 }  // namespace linear_operation
 }  // namespace
