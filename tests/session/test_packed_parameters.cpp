@@ -15,7 +15,7 @@
 namespace bascule::test::test_packed_parameters {
 namespace {
 
-constexpr std::int64_t kRows = 21, kIn = 290, kOut = 2 * kPackedCols;
+constexpr std::int64_t kRows = 70, kIn = 290, kOut = 2 * kPackedCols;
 constexpr BatchCounts kBounds = counts_of(2, 4, 4);
 
 Tensor weight(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols) {
@@ -29,7 +29,7 @@ Tensor weight(Graph& graph, const std::string& name, std::int64_t rows, std::int
 }
 
 // Products: of a weight that nothing else reads, of one that something else reads whole, of one whose columns are not
-// packed, and of one row a batch.
+// packed, of one row a batch, which stays float32, and of a weight that this row is multiplied with, too.
 struct PackedSession {
   Session session;
   Threads threads{2, false};
@@ -40,8 +40,9 @@ struct PackedSession {
     Graph& graph = session.add_graph(kBounds, {});
     x = graph.input("x", fixed_rows(kRows), kIn);
     one = graph.input("one", fixed_rows(1), kIn);
-    for (const auto& [name, rows] : {std::pair{"alone", kOut}, {"whole", kOut}, {"odd", kOut + 1}})
+    for (const auto& [name, rows] : {std::pair{"alone", kOut}, {"whole", kOut}, {"odd", kOut + 1}, {"both", kOut}})
       results.push_back(linear(graph, std::string("y of ") + name, x, weight(graph, name, rows, kIn), {}));
+    results.push_back(linear(graph, "row of both", one, weight(graph, "both", kOut, kIn), {}));
     results.push_back(linear(graph, "row", one, weight(graph, "of a row", kOut, kIn), weight(graph, "bias", 1, kOut)));
     results.push_back(scale(graph, "scaled", weight(graph, "whole", kOut, kIn), 2.0f));
     for (const Tensor result : results) graph.keep(result);
@@ -96,7 +97,7 @@ TEST(PackedParameters, GiveTheBitsOfThoseThatAreNotPacked) {
     EXPECT_EQ(packed.planned(), plain.planned());
     plain.load();
     packed.load();
-    const char* const kNames[] = {"alone", "whole", "odd", "of a row"};
+    const char* const kNames[] = {"alone", "whole", "odd", "both", "of a row"};
     for (const char* name : kNames) EXPECT_EQ(packed.bytes_of(name), plain.bytes_of(name)) << name;
     StartWork work;
     packed.session.pack(&work, packed.threads);
@@ -105,6 +106,7 @@ TEST(PackedParameters, GiveTheBitsOfThoseThatAreNotPacked) {
       EXPECT_NE(packed.bytes_of("alone"), plain.bytes_of("alone"));
     }
     EXPECT_NE(packed.bytes_of("of a row"), plain.bytes_of("of a row"));  // float32
+    EXPECT_EQ(packed.bytes_of("both") == plain.bytes_of("both"), is_bf16);
     for (const char* name : {"whole", "odd"}) EXPECT_EQ(packed.bytes_of(name), plain.bytes_of(name)) << name;
     EXPECT_EQ(first_different_bit(packed.replay(), plain.replay()), -1) << is_bf16;
   }
