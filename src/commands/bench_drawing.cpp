@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/json/json.h"
 
 namespace bascule {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
-#include "src/base/readable.h"
 #include "src/graph/graph.h"
 #include "src/runtime/threads.h"
 #include "src/update/optimizer.h"

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "src/ask/ask.h"
 #include "src/base/error.h"
