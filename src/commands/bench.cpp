@@ -9,7 +9,6 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
-#include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
 #include "src/commands/report_error.h"
 #include "src/loader/loader_parts.h"

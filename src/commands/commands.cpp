@@ -10,7 +10,6 @@
 #include "src/commands/check_outputs.h"
 #include "src/commands/command_line.h"
 #include "src/commands/report_error.h"
-#include "src/commands/stop_signal.h"
 #include "src/record/picture_files.h"
 #include "src/verify/verify.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/seal/same_files.h"
+#include "src/seal/sealed_weights.h"
 
 #include <cstddef>
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/bench_drawing.h"
+#include "src/commands/bench_figures.h"
 
 #include <gtest/gtest.h>
 
