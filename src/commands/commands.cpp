@@ -6,6 +6,7 @@
 
 #include "src/ask/ask.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/bringup/bring_up.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/command_line.h"
@@ -187,7 +188,7 @@ void add_bringup(CLI::App& app, Chosen* chosen) {
                                "then compute and compare the same bits on all cores for this many minutes"),
            0.01, 1e5)
       ->excludes(quick);
-  command->add_option("--only", arguments->only, "items, separated by commas: " + listed(item_names()))->delimiter(',');
+  command->add_option("--only", arguments->only, "items, separated by commas: " + joined(item_names()))->delimiter(',');
   as_folder(command->add_option("--folder", arguments->folder, "folder whose disk is measured; default: this one"));
   as_output_file(command->add_option("--save", arguments->save, "write a profile of the machine to this file"));
   as_path(command->add_option("--against", arguments->against,
