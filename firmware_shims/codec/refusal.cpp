@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware_shims/codec/refusal.h"
 
-#include <cstdio>
 #include <cstring>
 
 #include <jpeglib.h>

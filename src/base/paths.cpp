@@ -37,11 +37,16 @@ std::string shown_path(std::string_view path) {
   return relative.size() < path.size() ? relative : std::string(path);
 }
 
-std::string shown_list(const std::vector<std::string>& names) {
-  constexpr std::size_t kMostNamed = 3;
+std::string joined(const std::vector<std::string>& words, const char* separator) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) text += (i > 0 ? ", " : "") + names[i];
-  return names.size() > kMostNamed ? text + " and " + std::to_string(names.size() - kMostNamed) + " more" : text;
+  for (const std::string& word : words) text += (&word == &words.front() ? "" : separator) + word;
+  return text;
+}
+
+std::string shown_list(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) return joined(names);
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(most));
+  return joined(first) + " and " + std::to_string(names.size() - most) + " more";
 }
 
 std::string absolute_path(const std::string& path) {

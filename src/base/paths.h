@@ -2,6 +2,7 @@
 // Paths: as messages show them, absolute, by their endings; lists of shards; where this program is.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,10 @@ namespace bascule {
 // where that makes it shorter; everything else stays as it is.
 std::string shown_path(std::string_view path);
 
-// "a.jsonl, b.csv": the first three of a list, and how many follow.
-std::string shown_list(const std::vector<std::string>& names);
+// "a.jsonl, b.csv"
+std::string joined(const std::vector<std::string>& words, const char* separator = ", ");
+// The same of the first ones, and how many follow: "a, b, c and 4 more".
+std::string shown_list(const std::vector<std::string>& names, std::size_t most = 3);
 
 // A path from the root. Links in it are not followed.
 

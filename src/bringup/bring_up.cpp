@@ -8,6 +8,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/base/readable.h"
 #include "src/machine/process_limits.h"
 #include "src/runtime/arena.h"
@@ -23,11 +24,9 @@ void check_names(const std::vector<std::string>& only) {
   std::vector<std::string> names = item_names();
   for (const std::string& name : only) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    std::string all;
-    for (const std::string& one : names) all += (all.empty() ? "" : ", ") + one;
     const std::optional<std::string> meant = nearest_name(name, names);
     throw Error(ErrorKind::kSettings, "--only", "no item \"" + name + "\"",
-                meant ? "did you mean \"" + *meant + "\"?" : "the items are " + all);
+                meant ? "did you mean \"" + *meant + "\"?" : "the items are " + joined(names));
   }
 }
 

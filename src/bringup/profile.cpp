@@ -7,6 +7,7 @@
 
 #include "src/answer/page.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/json/json.h"
 #include "src/json/members.h"
 #include "src/machine/machine.h"
@@ -160,14 +161,6 @@ std::vector<Explained> explanations(const BringUp& run, const std::vector<Figure
   return list;
 }
 
-std::string figures_text(const std::vector<std::string>& figures) {
-  constexpr std::size_t kMost = 3;
-  std::string line;
-  for (std::size_t i = 0; i < std::min(kMost, figures.size()); ++i) line += (i > 0 ? ", " : "") + figures[i];
-  if (figures.size() > kMost) line += " and " + std::to_string(figures.size() - kMost) + " more";
-  return line;
-}
-
 }  // namespace
 
 Json bring_up_json(const BringUp& bring_up, const std::vector<FigureJudgement>& judgements) {
@@ -212,7 +205,7 @@ std::string bring_up_text(const BringUp& run, const std::vector<FigureJudgement>
   const std::string bits = bits_line(run.bits, run.cores);
   if (!bits.empty()) out += "\n" + bits + "\n";
   for (const Explained& one : explanations(run, judgements)) {
-    out += "\ncause " + one.cause + ": " + one.evidence + "\n  of: " + figures_text(one.figures) + "\n";
+    out += "\ncause " + one.cause + ": " + one.evidence + "\n  of: " + shown_list(one.figures) + "\n";
     if (!one.remedy.empty()) out += "  remedy: " + one.remedy + "\n";
   }
   return out + formatted("\n%.1f s\n", run.seconds);
@@ -227,7 +220,7 @@ std::string bring_up_html(const BringUp& run, const std::vector<FigureJudgement>
   const std::string bits = bits_line(run.bits, run.cores);
   Table causes{"Causes", {"cause", "evidence", "figures", "remedy"}};
   for (const Explained& one : explanations(run, judgements))
-    causes.rows.push_back({one.cause, one.evidence, figures_text(one.figures), one.remedy});
+    causes.rows.push_back({one.cause, one.evidence, shown_list(one.figures), one.remedy});
   page.sections = {{"", (bits.empty() ? "" : "<p class=\"lead\">" + html_escape(bits) + "</p>\n") + "<p>" +
                             html_escape(nodes_line(run)) + "</p>\n"},
                    {"Causes", html_of(causes)},

@@ -9,7 +9,6 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
-#include "src/commands/bench_drawing.h"
 #include "src/commands/bench_figures.h"
 #include "src/commands/report_error.h"
 #include "src/loader/loader_parts.h"
@@ -321,9 +320,11 @@ const char* option_of(BenchAxis axis) { return kAxes[static_cast<int>(axis)].opt
 int bench_command(const BenchArguments& arguments) {
   const Settings settings = settings_of_run(arguments.settings, model_words);
   refuse_serving(settings);
+  const auto print = [&](const auto& bench) {
+    std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
+  };
   if (settings.draw.is_given) {
-    const BenchDrawing bench = bench_drawing(arguments, settings);
-    std::fputs((arguments.json ? bench_drawing_json(bench) : bench_drawing_text(bench)).c_str(), stdout);
+    print(bench_drawing(arguments, settings));
     return 0;
   }
   if (arguments.use == "draw" || arguments.axis == BenchAxis::kSide)
@@ -344,8 +345,7 @@ int bench_command(const BenchArguments& arguments) {
   if (is_of_texts && arguments.use != "generate")
     throw Error(ErrorKind::kSettings, arguments.new_tokens > 0 ? "--new-tokens" : "--num-beams",
                 "applies only to --use generate");
-  const Bench bench = bench_steps(arguments, settings);
-  std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
+  print(bench_steps(arguments, settings));
   return 0;
 }
 
@@ -355,14 +355,12 @@ SimulatedSpeed simulate_speed(const Settings& settings, int threads) {
   arguments.axis = BenchAxis::kThreads;
   arguments.values = {threads};
   arguments.simulates = true;
-  if (settings.draw.is_given) {
-    arguments.steps = 2;
-    const BenchDrawing bench = bench_drawing(arguments, settings);
-    return {simulated_text(bench), column_json(bench.columns.back())};
-  }
-  arguments.steps = 3;
-  const Bench bench = bench_steps(arguments, settings);
-  return {simulated_text(bench), column_json(bench.columns.back())};
+  arguments.steps = settings.draw.is_given ? 2 : 3;
+  const auto speed_of = [](const auto& bench) {
+    return SimulatedSpeed{simulated_text(bench), column_json(bench.columns.back())};
+  };
+  return settings.draw.is_given ? speed_of(bench_drawing(arguments, settings))
+                                : speed_of(bench_steps(arguments, settings));
 }
 
 }  // namespace bascule

@@ -8,13 +8,24 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
-#include "src/base/readable.h"
 #include "src/graph/graph.h"
 #include "src/runtime/threads.h"
 #include "src/update/optimizer.h"
 
 namespace bascule {
 
+constexpr auto members_of(const OperationTime*) {
+  using T = OperationTime;
+  return std::make_tuple(named("name", &T::name), named("seconds", &T::seconds), named("flops", &T::flops),
+                         named("bytes", &T::bytes), named("limit_seconds", &T::limit_seconds));
+}
+constexpr auto members_of(const BenchLayers*) {
+  using L = BenchLayers;
+  return std::tuple_cat(
+      members_of(static_cast<const OperationTime*>(nullptr)),
+      std::make_tuple(named("layers", &L::layers), named("forward_seconds", &L::forward_seconds),
+                      named("backward_seconds", &L::backward_seconds), named("recomputed_seconds", &L::again_seconds)));
+}
 constexpr auto members_of(const BenchColumn*) {
   using C = BenchColumn;
   return std::make_tuple(
@@ -31,28 +42,33 @@ namespace {
 
 const char* precision_word(const BenchSubject& subject) { return subject.is_bf16 ? "bf16" : "float32"; }
 
-}  // namespace
-
-Json column_json(const BenchColumn& column) {
-  Json json = written(column), phases = Json::object();
-  for (int phase = 0; phase < kStepPhases; ++phase)
-    phases[step_phase_name(static_cast<StepPhase>(phase))] = column.phases[phase];
-  json["phases"] = phases;
-  json["simulated"] = !column.lost.empty();
-  json["lost"] = lost_json(column.lost);
-  json["samples_per_second"] = {{"median", column.median}, {"min", column.least}, {"max", column.most}};
-  json["tokens_per_second"] = column.tokens > 0.0 ? Json(column.tokens) : Json();
-  json["decoding"] = Json();
-  if (column.decoding.bytes > 0.0)
-    json["decoding"] = {{"seconds", column.decoding.seconds}, {"bytes", column.decoding.bytes}};
-  return json;
+// A row of figures: its name, then value(column) as text for each column.
+template <typename Column, typename Value>
+void add_row(std::string* text, const std::string& name, const std::vector<Column>& columns, const Value& value) {
+  std::string row = "  " + name;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const std::string figure = value(columns[c]);
+    const std::size_t end = 26 + 16 * (c + 1);
+    row.resize(std::max(row.size(), end - std::min(end, figure.size())), ' ');
+    row += figure;
+  }
+  *text += row + "\n";
 }
 
+// The rows of figures that every column has: planned and resident memory.
+template <typename Column>
+void add_memory_rows(std::string* text, const std::vector<Column>& columns) {
+  add_row(text, "memory planned", columns, [](const Column& c) { return readable_bytes(c.planned_bytes); });
+  add_row(text, "memory resident", columns, [](const Column& c) { return readable_bytes(c.resident_bytes); });
+}
+
+// nodes: their seconds are sums over so many replays.
 std::vector<NodeTime> of_one_replay(std::vector<NodeTime> nodes, double replays) {
   for (NodeTime& node : nodes) node.seconds /= replays;
   return nodes;
 }
 
+// Of one replay, in forward order.
 std::vector<BenchLayers> layers_of(const std::vector<NodeTime>& nodes, const MachineLimits& limits) {
   std::vector<BenchLayers> layers;
   std::map<std::string, std::size_t> place;  // by name
@@ -73,6 +89,7 @@ double limit_seconds_of(const std::vector<OperationTime>& operations) {
                          [](double sum, const OperationTime& one) { return sum + one.limit_seconds; });
 }
 
+// heading: of the column of names; replay: "batch".
 std::string operations_text(const std::string& heading, const std::string& replay,
                             const std::vector<OperationTime>& operations) {
   std::string text = formatted("\n  %-31.31s%12s    share   GFLOP/s      GB/s   of its limit\n", heading.c_str(),
@@ -110,6 +127,7 @@ std::string layers_text(const std::vector<BenchLayers>& layers) {
   return text;
 }
 
+// The two lines above the table: "bench: run.toml", "  float32, avx512, 2 threads; limits measured here: ...".
 std::string subject_text(const BenchSubject& subject) {
   const MachineLimits& limits = subject.limits;
   std::string text = "bench: " + subject.settings_file + "\n  " + precision_word(subject) + ", " + subject.isa + ", " +
@@ -121,7 +139,11 @@ std::string subject_text(const BenchSubject& subject) {
          formatted(", %.1f GB/s for reading\n\n", limits.read_gigabytes_per_second);
 }
 
-std::string bench_document(const BenchSubject& subject, const char* measured, const Json& columns) {
+// The document with a line end: the last column's figures at the top level, all of them under "columns".
+template <typename Column>
+std::string bench_document(const BenchSubject& subject, const char* measured, const std::vector<Column>& all) {
+  Json columns = Json::array();
+  for (const Column& column : all) columns.push_back(column_json(column));
   Json document = columns[columns.size() - 1];
   document["measured"] = measured;
   document["isa"] = subject.isa;
@@ -134,6 +156,70 @@ std::string bench_document(const BenchSubject& subject, const char* measured, co
   document["limits"] = limits;
   document["columns"] = columns;
   return json_text(document, 2) + "\n";
+}
+
+// memory: of the threads, where they are simulated; else null.
+BenchStage stage_of(MeasuredStage measured, const MachineLimits& limits, int threads, const MemoryRate* memory) {
+  const double replays = static_cast<double>(measured.replays);
+  if (memory != nullptr) limit_by_memory(&measured, *memory);
+  const std::vector<NodeTime> nodes = of_one_replay(measured.nodes, replays);
+  return {measured.seconds, times_by_kind(nodes, 1.0, &limits), layers_of(nodes, limits),
+          memory != nullptr ? lost_time(measured.nodes, replays, threads) : std::vector<LostTime>()};
+}
+
+// Pictures/s of a batch whose call and whose decoding take so long.
+double rate(const BenchDrawingColumn& column, double call_seconds, double decode_seconds) {
+  const double batch = static_cast<double>(column.batch);
+  return batch / (static_cast<double>(column.calls) * call_seconds + batch * decode_seconds);
+}
+
+using Stage = BenchStage BenchDrawingColumn::*;
+
+void add_stage(std::string* text, const BenchDrawing& bench, const std::string& name, Stage stage) {
+  const std::vector<BenchDrawingColumn>& columns = bench.columns;
+  add_row(text, name + ", median", columns,
+          [stage](const BenchDrawingColumn& c) { return readable_seconds((c.*stage).median()); });
+  add_row(text, "  slowest", columns, [stage](const BenchDrawingColumn& c) {
+    const std::vector<double>& seconds = (c.*stage).seconds;
+    return readable_seconds(*std::max_element(seconds.begin(), seconds.end()));
+  });
+  add_row(text, "  fastest", columns, [stage](const BenchDrawingColumn& c) {
+    const std::vector<double>& seconds = (c.*stage).seconds;
+    return readable_seconds(*std::min_element(seconds.begin(), seconds.end()));
+  });
+  add_row(text, "  GFLOP/s", columns, [stage](const BenchDrawingColumn& c) {
+    return formatted("%.1f", (c.*stage).flops() * 1e-9 / (c.*stage).median());
+  });
+  add_row(text, "  reached", columns, [stage](const BenchDrawingColumn& c) {
+    return formatted("%.1f %%", 100.0 * (c.*stage).limit_seconds() / (c.*stage).median());
+  });
+}
+
+Json stage_json(const BenchStage& stage) {
+  return {{"seconds", stage.seconds},
+          {"median_seconds", stage.median()},
+          {"limit_seconds", stage.limit_seconds()},
+          {"flops", stage.flops()},
+          {"operations", written(stage.operations)},
+          {"layers", written(stage.layers)},
+          {"lost", lost_json(stage.lost)}};
+}
+
+}  // namespace
+
+Json column_json(const BenchColumn& column) {
+  Json json = written(column), phases = Json::object();
+  for (int phase = 0; phase < kStepPhases; ++phase)
+    phases[step_phase_name(static_cast<StepPhase>(phase))] = column.phases[phase];
+  json["phases"] = phases;
+  json["simulated"] = !column.lost.empty();
+  json["lost"] = lost_json(column.lost);
+  json["samples_per_second"] = {{"median", column.median}, {"min", column.least}, {"max", column.most}};
+  json["tokens_per_second"] = column.tokens > 0.0 ? Json(column.tokens) : Json();
+  json["decoding"] = Json();
+  if (column.decoding.bytes > 0.0)
+    json["decoding"] = {{"seconds", column.decoding.seconds}, {"bytes", column.decoding.bytes}};
+  return json;
 }
 
 BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const MachineLimits& limits) {
@@ -233,9 +319,91 @@ std::string simulated_text(const Bench& bench) {
 }
 
 std::string bench_json(const Bench& bench) {
-  Json columns = Json::array();
-  for (const BenchColumn& column : bench.columns) columns.push_back(column_json(column));
-  return bench_document(bench, bench.trains ? "training" : bench.generates ? "generation" : "evaluation", columns);
+  return bench_document(bench,
+                        bench.trains      ? "training"
+                        : bench.generates ? "generation"
+                                          : "evaluation",
+                        bench.columns);
 }
+
+Json column_json(const BenchDrawingColumn& column) {
+  return {{"threads", column.threads},
+          {"simulated", !column.call.lost.empty()},
+          {"batch", column.batch},
+          {"height", column.height},
+          {"width", column.width},
+          {"calls_per_picture", column.calls},
+          {"pictures_per_second", column.pictures_per_second()},
+          {"ceiling_pictures_per_second", column.ceiling()},
+          {"encode", stage_json(column.encode)},
+          {"call", stage_json(column.call)},
+          {"decode", stage_json(column.decode)},
+          {"planned_bytes", column.planned_bytes},
+          {"resident_bytes", column.resident_bytes}};
+}
+
+double BenchStage::flops() const {
+  double sum = 0.0;
+  for (const OperationTime& operation : operations) sum += operation.flops;
+  return sum;
+}
+
+double BenchStage::limit_seconds() const { return limit_seconds_of(operations); }
+
+double BenchDrawingColumn::pictures_per_second() const { return rate(*this, call.median(), decode.median()); }
+double BenchDrawingColumn::ceiling() const { return rate(*this, call.limit_seconds(), decode.limit_seconds()); }
+
+BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const RecordedDrawRun& run,
+                                      const MachineLimits& limits, const MemoryRate* memory) {
+  BenchDrawingColumn column;
+  column.threads = run.threads;
+  column.batch = run.options.batch;
+  column.height = run.options.height;
+  column.width = run.options.width;
+  column.calls = static_cast<std::int64_t>(run.program.calls.size());
+  column.encode = stage_of(measured.encode, limits, run.threads, memory);
+  column.call = stage_of(measured.call, limits, run.threads, memory);
+  column.decode = stage_of(measured.decode, limits, run.threads, memory);
+  column.planned_bytes = run.plan.peak_bytes();
+  column.resident_bytes = measured.resident_bytes;
+  return column;
+}
+
+std::string bench_text(const BenchDrawing& bench) {
+  using Measured = BenchDrawingColumn;
+  const std::vector<Measured>& columns = bench.columns;
+  std::string text = subject_text(bench);
+  add_row(&text, "", columns, [](const Measured& c) { return c.name; });
+  add_row(&text, "pictures/s", columns, [](const Measured& c) { return formatted("%.4f", c.pictures_per_second()); });
+  add_row(&text, "ceiling, pictures/s", columns, [](const Measured& c) { return formatted("%.4f", c.ceiling()); });
+  add_row(&text, "  reached", columns,
+          [](const Measured& c) { return formatted("%.1f %%", 100.0 * c.pictures_per_second() / c.ceiling()); });
+  add_row(&text, "seconds a picture", columns,
+          [](const Measured& c) { return readable_seconds(1.0 / c.pictures_per_second()); });
+  add_row(&text, "calls of the UNet", columns, [](const Measured& c) { return std::to_string(c.calls); });
+  add_stage(&text, bench, "call", &Measured::call);
+  add_stage(&text, bench, "decoding", &Measured::decode);
+  add_stage(&text, bench, "encoding", &Measured::encode);
+  add_memory_rows(&text, columns);
+  text +=
+      "  call: of the UNet for all pictures of a batch; decoding: of one picture; encoding: of one prompt.\n"
+      "  A picture takes its share of all calls, and its decoding. Prompts are encoded once a run and not counted.\n";
+  const Measured& last = columns.back();
+  text += operations_text("operation of a call", "call", last.call.operations);
+  text += operations_text("operation of decoding", "picture", last.decode.operations);
+  text += operations_text("operation of encoding", "prompt", last.encode.operations);
+  text +=
+      "  limit and ceiling: arithmetic as fast as matrix products, memory as fast as a copy outside the caches;\n"
+      "  an operation on cached data can be faster\n";
+  return text + lost_text(last.call.lost, "call", last.threads);
+}
+
+std::string simulated_text(const BenchDrawing& bench) {
+  const BenchDrawingColumn& column = bench.columns.back();
+  return simulated_speed_text(column.threads, column.pictures_per_second(), column.ceiling(), "pictures/s") +
+         lost_text(column.call.lost, "call", column.threads);
+}
+
+std::string bench_json(const BenchDrawing& bench) { return bench_document(bench, "drawing", bench.columns); }
 
 }  // namespace bascule

@@ -14,6 +14,7 @@
 #include "src/bringup/workbench.h"
 #include "src/json/json.h"
 #include "src/json/members.h"
+#include "src/record/recorded_draw_run.h"
 #include "src/runtime/tape.h"
 #include "src/seal/measured_steps.h"
 #include "src/settings/settings.h"
@@ -26,51 +27,6 @@ struct BenchLayers : OperationTime {
   double forward_seconds = 0.0, backward_seconds = 0.0, again_seconds = 0.0;  // again: recomputation
 };
 
-constexpr auto members_of(const OperationTime*) {
-  using T = OperationTime;
-  return std::make_tuple(named("name", &T::name), named("seconds", &T::seconds), named("flops", &T::flops),
-                         named("bytes", &T::bytes), named("limit_seconds", &T::limit_seconds));
-}
-constexpr auto members_of(const BenchLayers*) {
-  using L = BenchLayers;
-  return std::tuple_cat(
-      members_of(static_cast<const OperationTime*>(nullptr)),
-      std::make_tuple(named("layers", &L::layers), named("forward_seconds", &L::forward_seconds),
-                      named("backward_seconds", &L::backward_seconds), named("recomputed_seconds", &L::again_seconds)));
-}
-
-// nodes: their seconds are sums over so many replays.
-std::vector<NodeTime> of_one_replay(std::vector<NodeTime> nodes, double replays);
-// Of one replay, in forward order.
-std::vector<BenchLayers> layers_of(const std::vector<NodeTime>& nodes, const MachineLimits& limits);
-
-double limit_seconds_of(const std::vector<OperationTime>& operations);
-
-// Tables. heading: of the column of names; replay: "batch".
-std::string operations_text(const std::string& heading, const std::string& replay,
-                            const std::vector<OperationTime>& operations);
-std::string layers_text(const std::vector<BenchLayers>& layers);
-
-// A row of figures: its name, then value(column) as text for each column.
-template <typename Column, typename Value>
-void add_row(std::string* text, const std::string& name, const std::vector<Column>& columns, const Value& value) {
-  std::string row = "  " + name;
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    const std::string figure = value(columns[c]);
-    const std::size_t end = 26 + 16 * (c + 1);
-    row.resize(std::max(row.size(), end - std::min(end, figure.size())), ' ');
-    row += figure;
-  }
-  *text += row + "\n";
-}
-
-// The rows of figures that every column has: planned and resident memory.
-template <typename Column>
-void add_memory_rows(std::string* text, const std::vector<Column>& columns) {
-  add_row(text, "memory planned", columns, [](const Column& c) { return readable_bytes(c.planned_bytes); });
-  add_row(text, "memory resident", columns, [](const Column& c) { return readable_bytes(c.resident_bytes); });
-}
-
 // The subject of the measurement, and the machine.
 struct BenchSubject {
   std::string settings_file, isa;
@@ -78,12 +34,6 @@ struct BenchSubject {
   int threads = 1;
   MachineLimits limits;
 };
-
-// The two lines above the table: "bench: run.toml", "  float32, avx512, 2 threads; limits measured here: ...".
-std::string subject_text(const BenchSubject& subject);
-// The document with a line end: the last column's figures at the top level, all of them under "columns". columns: at
-// least one.
-std::string bench_document(const BenchSubject& subject, const char* measured, const Json& columns);
 
 // Simulated threads (runtime/simulation.h), of `bench --threads` and `plan --threads`: the machine that is assumed, and
 // where the threads lose time.
@@ -170,5 +120,44 @@ std::string bench_json(const Bench& bench);
 // Of simulated threads, for `plan --threads`: how fast they are, and where they lose time.
 std::string simulated_text(const Bench& bench);
 Json column_json(const BenchColumn& column);
+
+// `bascule bench FILE` for a run that draws: its three stages, each beside the limits of this machine.
+
+// One graph's replays.
+struct BenchStage {
+  std::vector<double> seconds;  // of each measured replay
+  std::vector<OperationTime> operations;
+  std::vector<BenchLayers> layers;
+  std::vector<LostTime> lost;  // by threads that are simulated; empty: they are not
+
+  double median() const { return median_of(seconds); }
+  double limit_seconds() const;  // if every operation ran at the limits
+  double flops() const;
+};
+
+struct BenchDrawingColumn {
+  std::string name;  // "8 pictures", "768 pixels", "64 simulated"
+  int threads = 1;
+  std::int64_t batch = 0, height = 0, width = 0;  // pictures at a time, pixels
+  std::int64_t calls = 0;                         // of the UNet for each picture
+  BenchStage encode, call, decode;                // of a prompt; of a batch, once; of a picture
+  std::size_t planned_bytes = 0, resident_bytes = 0;
+
+  // For a whole batch: all calls, and the decoding of each picture. Prompts are encoded once a run.
+  double pictures_per_second() const;
+  double ceiling() const;  // pictures/s at the limits
+};
+
+struct BenchDrawing : BenchSubject {
+  std::vector<BenchDrawingColumn> columns;
+};
+
+// memory: of the run's threads, where they were simulated: the stages become as slow as it is.
+BenchDrawingColumn drawing_figures_of(const MeasuredDrawing& measured, const RecordedDrawRun& run,
+                                      const MachineLimits& limits, const MemoryRate* memory = nullptr);
+std::string bench_text(const BenchDrawing& bench);
+std::string bench_json(const BenchDrawing& bench);
+std::string simulated_text(const BenchDrawing& bench);
+Json column_json(const BenchDrawingColumn& column);
 
 }  // namespace bascule

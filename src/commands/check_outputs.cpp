@@ -8,7 +8,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/files/input_file.h"
@@ -135,23 +134,6 @@ namespace {
 
 constexpr char kSums[] = "/SHA256SUMS";
 constexpr std::size_t kDigits = 64, kPathAt = kDigits + 2;  // "<digits>  <path>"
-constexpr std::size_t kPart = std::size_t{1} << 18;
-
-std::string text_of(const InputFile& file) {
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(text.data(), 0, text.size());
-  return text;
-}
-
-std::string sum_of(const InputFile& file, std::vector<char>* part) {
-  Sha256 sum;
-  for (std::int64_t at = 0; at < file.size(); at += static_cast<std::int64_t>(part->size())) {
-    const std::size_t bytes = std::min(part->size(), static_cast<std::size_t>(file.size() - at));
-    file.read(part->data(), at, bytes);
-    sum.add(part->data(), bytes);
-  }
-  return sum.hex();
-}
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
   throw Error(ErrorKind::kNotAsRecorded, file, what, "install the tree again");
@@ -162,16 +144,14 @@ std::string sum_of(const InputFile& file, std::vector<char>* part) {
 void check_tree(const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::exists(folder + kSums, ignored)) return;
-  const std::string sums = text_of(InputFile(folder + kSums));
-  std::vector<char> part(kPart);
+  const std::string sums = text_of_file(folder + kSums);
   for (std::string_view left = sums; !left.empty();) {
     const std::size_t end = left.find('\n');
     if (end == std::string_view::npos || end <= kPathAt || left.substr(kDigits, 2) != "  ")
       throw Error(ErrorKind::kData, folder + kSums, "is not a list of SHA-256 sums", "install the tree again");
     const std::string path = folder + "/" + std::string(left.substr(kPathAt, end - kPathAt));
     if (!std::filesystem::exists(path, ignored)) refuse(path, "is missing, but SHA256SUMS lists it");
-    if (sum_of(InputFile(path), &part) != left.substr(0, kDigits))
-      refuse(path, "is not the file that SHA256SUMS lists");
+    if (sha256_of_file(path) != left.substr(0, kDigits)) refuse(path, "is not the file that SHA256SUMS lists");
     left.remove_prefix(end + 1);
   }
 }

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "src/base/paths.h"
 #include "src/settings/absolute_paths.h"
 #include "src/settings/nearest_key.h"
 
@@ -62,17 +63,11 @@ void check_folder_of(const std::string& option, const std::string& path) {
 
 }  // namespace
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 Error unknown_command(const CLI::App& app, const std::string& name) {
   const std::vector<std::string> commands = command_names(app);
   const std::optional<std::string> near = nearest_name(name, commands);
   return Error(ErrorKind::kSettings, "", "unknown command " + quoted(name),
-               near ? meant(*near) : "commands: " + listed(commands));
+               near ? meant(*near) : "commands: " + joined(commands));
 }
 
 Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
@@ -93,7 +88,7 @@ Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
     if (command != nullptr) return refused("unexpected argument " + quoted(extra), help);
     return unknown_command(app, extra);
   }
-  if (command == nullptr) return refused("missing command", "commands: " + listed(command_names(app)));
+  if (command == nullptr) return refused("missing command", "commands: " + joined(command_names(app)));
   return refused(failure.what(), help);
 }
 

@@ -20,8 +20,6 @@ namespace bascule {
 Error command_line_error(const CLI::App& app, const CLI::ParseError& failure);
 // For the name of a command that `app` does not have.
 Error unknown_command(const CLI::App& app, const std::string& name);
-// "a, b"
-std::string listed(const std::vector<std::string>& names);
 
 // "a,b,c", `count` of them; any number of them for 0.
 template <typename Number>

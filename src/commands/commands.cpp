@@ -3,17 +3,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "src/ask/ask.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/bringup/bring_up.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/command_line.h"
 #include "src/commands/report_error.h"
-#include "src/commands/stop_signal.h"
 #include "src/record/picture_files.h"
 #include "src/verify/verify.h"
 
@@ -34,29 +31,22 @@ void add_run(CLI::App& app, Chosen* chosen) {
 void add_plan(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run without loading weights");
   auto arguments = std::make_shared<PlanArguments>();
-  auto memory = std::make_shared<double>(0.0);
   add_settings(command, &arguments->settings);
   command->add_flag("--frontier", arguments->frontier,
                     "print up to ten plans from the smallest to the one that recomputes nothing");
-  auto threads = std::make_shared<std::int64_t>(0);
-  CLI::Option* gib =
-      in_range(command->add_option("--memory-gib", *memory, "plan for a machine with this much memory"), 1e-3, 1e6);
-  CLI::Option* counted =
-      as_integer(command->add_option(
-                     "--threads", *threads,
-                     "plan for so many compute threads of each rank; also measures a few steps, as `bench --simulate` "
-                     "does, and prints how fast one rank would be with them, and where they lose time"),
-                 1, 1024);
+  in_range(command->add_option("--memory-gib", arguments->memory_gib, "plan for a machine with this much memory"), 1e-3,
+           1e6);
+  as_integer(command->add_option(
+                 "--threads", arguments->threads,
+                 "plan for so many compute threads of each rank; also measures a few steps, as `bench --simulate` "
+                 "does, and prints how fast one rank would be with them, and where they lose time"),
+             1, 1024);
   as_output_file(
       command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
   as_output_file(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));
   CLI::Option* json = command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->add_flag("--inputs", arguments->inputs, "list in it every file that the run reads")->needs(json);
-  command->callback([=] {
-    if (gib->count() > 0) arguments->memory_gib = *memory;
-    if (counted->count() > 0) arguments->threads = *threads;
-    *chosen = [=] { return plan_command(*arguments); };
-  });
+  command->callback([=] { *chosen = [=] { return plan_command(*arguments); }; });
 }
 
 void add_doctor(CLI::App& app, Chosen* chosen) {
@@ -198,7 +188,7 @@ void add_bringup(CLI::App& app, Chosen* chosen) {
                                "then compute and compare the same bits on all cores for this many minutes"),
            0.01, 1e5)
       ->excludes(quick);
-  command->add_option("--only", arguments->only, "items, separated by commas: " + listed(item_names()))->delimiter(',');
+  command->add_option("--only", arguments->only, "items, separated by commas: " + joined(item_names()))->delimiter(',');
   as_folder(command->add_option("--folder", arguments->folder, "folder whose disk is measured; default: this one"));
   as_output_file(command->add_option("--save", arguments->save, "write a profile of the machine to this file"));
   as_path(command->add_option("--against", arguments->against,

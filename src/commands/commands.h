@@ -2,12 +2,14 @@
 // The commands and their options, as the command line reads them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -256,5 +258,23 @@ int tokenize_command(const TokenizeArguments& arguments);
 
 // The same between streams of the caller.
 void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, std::ostream& output);
+
+// How help looks: lines of at most 80 columns.
+
+constexpr std::size_t kHelpColumns = 80;
+
+// Breaks long lines between words. Continuation lines are indented to the last column of the line: the one after two
+// spaces or more.
+std::string wrapped(std::string_view text);
+
+// The whole command line of the program: every command, `help`, --version, and how help looks. main() runs what it
+// names; the manual page and the completions are written from it.
+
+// Both outlive the parsing.
+void describe_program(CLI::App& app, Chosen* chosen);
+
+// Runs the command that the command line names, and returns its exit code. Help and the version are printed here.
+// Throws Error.
+int run_chosen(int argc, char** argv);
 
 }  // namespace bascule

@@ -15,7 +15,6 @@
 #include "src/finish/judge_repeat.h"
 #include "src/json/json.h"
 #include "src/run_folder/run_folder.h"
-#include "src/run_folder/run_list.h"
 #include "src/run_folder/run_marker.h"
 
 namespace bascule {

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "src/base/paths.h"
 #include "src/commands/command_line.h"
 
 namespace bascule {
@@ -65,12 +66,6 @@ OptionReference reference_of(CLI::Option* option) {
 }
 
 bool is_in_help(const CLI::Option* option) { return !option->get_group().empty(); }
-
-std::string joined(const std::vector<std::string>& words, const char* separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
 
 std::vector<std::string> names_of(const std::vector<OptionReference>& options) {
   std::vector<std::string> names;

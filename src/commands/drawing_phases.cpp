@@ -3,7 +3,7 @@
 //   folder    run_folder/run_folder.h (check_draw_folder), run_folder/run_marker.h
 //   record    record/recorded_draw_run.h (record_draw_run)
 //   seal      seal/sealed_draw_run.h (SealedDrawRun)
-//   replay    replay/draw_loop.h (DrawLoop::run), commands/stop_signal.h
+//   replay    replay/draw_loop.h (DrawLoop::run), commands/report_error.h (stop_signal)
 //   finish    finish/draw_results.h (write_drawing), finish/run_record.h
 #include <algorithm>
 #include <cstdio>
@@ -18,7 +18,6 @@
 #include "src/base/systemd.h"
 #include "src/commands/report_error.h"
 #include "src/commands/run_phases.h"
-#include "src/commands/stop_signal.h"
 #include "src/finish/draw_results.h"
 #include "src/finish/run_record.h"
 #include "src/json/json.h"

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "src/base/error.h"
+#include "src/commands/commands.h"
 #include "src/commands/completion.h"
-#include "src/commands/program.h"
 #include "src/commands/unit.h"
 
 namespace bascule {

@@ -12,7 +12,7 @@
 
 #include "src/base/elementary.h"
 #include "src/base/error.h"
-#include "src/commands/program.h"
+#include "src/commands/commands.h"
 #include "src/commands/report_error.h"
 
 namespace bascule {

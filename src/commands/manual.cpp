@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/base/paths.h"
 #include "src/commands/completion.h"
 
 #include <algorithm>
@@ -175,7 +176,7 @@ void add_models(Page* page) {
     if (family->heads.empty()) continue;
     std::vector<std::string> heads;
     for (const FamilyHead& head : family->heads) heads.push_back(head.words.name);
-    page->entry(bold(family->model_type), "head: " + listed(heads) + "; freeze: " + listed(family->parts) + ".");
+    page->entry(bold(family->model_type), "head: " + joined(heads) + "; freeze: " + joined(family->parts) + ".");
   }
 }
 

@@ -9,7 +9,6 @@
 #include "src/base/span.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/choose_recompute.h"
-#include "src/record/check_fits.h"
 #include "src/record/record_graphs.h"
 #include "src/record/recorded_run.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/program.h"
+#include "src/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>

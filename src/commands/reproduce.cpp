@@ -20,7 +20,6 @@
 #include "src/finish/run_record.h"
 #include "src/json/json.h"
 #include "src/serve/access_log.h"
-#include "src/serve/logged_answer.h"
 #include "src/settings/command_line_keys.h"
 
 namespace bascule {

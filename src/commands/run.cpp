@@ -16,7 +16,6 @@
 #include "src/commands/commands.h"
 #include "src/commands/report_error.h"
 #include "src/commands/run_phases.h"
-#include "src/commands/stop_signal.h"
 #include "src/distributed/group.h"
 #include "src/distributed/launch.h"
 #include "src/pictures/picture_decoder.h"

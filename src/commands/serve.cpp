@@ -19,7 +19,6 @@
 #include "src/checkpoint/hf_write.h"
 #include "src/commands/commands.h"
 #include "src/commands/report_error.h"
-#include "src/commands/stop_signal.h"
 #include "src/distributed/group.h"
 #include "src/files/durable_write.h"
 #include "src/finish/contracts.h"

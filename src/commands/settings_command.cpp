@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <vector>
 
-#include "src/commands/program.h"
 #include "src/json/json.h"
 #include "src/record/opened_model.h"
 #include "src/settings/command_line_keys.h"

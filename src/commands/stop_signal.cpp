@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/stop_signal.h"
 
 #include <unistd.h>
 

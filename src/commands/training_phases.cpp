@@ -3,7 +3,7 @@
 //   folder    run_folder/run_folder.h (checkpoint_to_go_on_from), checkpoint/find_checkpoint.h
 //   record    record/recorded_run.h (record_run), record/check_fits.h, record/resume_check.h, seal/disk_demand.h
 //   seal      seal/sealed_run.h (SealedRun), seal/sealed_records.h
-//   replay    replay/loop.h (TrainingLoop::run), commands/stop_signal.h
+//   replay    replay/loop.h (TrainingLoop::run), commands/report_error.h (stop_signal)
 //   finish    finish/finish.h, answer/report.h, finish/run_record.h, run_folder/run_marker.h
 #include <algorithm>
 #include <cstdio>
@@ -22,15 +22,14 @@
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/commands/report_error.h"
 #include "src/commands/run_phases.h"
-#include "src/commands/stop_signal.h"
 #include "src/distributed/agreement.h"
 #include "src/finish/finish.h"
 #include "src/finish/run_record.h"
 #include "src/json/json.h"
 #include "src/record/check_fits.h"
-#include "src/record/mlperf_facts.h"
 #include "src/record/plan_data.h"
 #include "src/record/resume_check.h"
+#include "src/record/run_inputs.h"
 #include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"
 #include "src/seal/disk_demand.h"

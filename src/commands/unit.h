@@ -3,7 +3,6 @@
 // every run whose settings lie in one folder.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/distributed/cores.h"
+#include "src/distributed/group.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/distributed/cores.h"
 #include "src/distributed/node_links.h"
 #include "src/distributed/nodes.h"
 #include "src/distributed/sockets.h"

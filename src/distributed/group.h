@@ -2,6 +2,7 @@
 // The ranks of a run as a group.
 #pragma once
 
+#include <sched.h>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -161,5 +162,23 @@ class CountedProgress {
 inline void meet(Group& group, const char* what) {
   if (!group.barrier()) throw Error(ErrorKind::kRank, what, "another rank failed");
 }
+
+// Which cores a rank works on: of those that its launcher left it, a part that lies together, so that ranks share,
+// where there are enough, neither a core's two threads nor a package's memory. Before the seal.
+
+// A thread of a core, as Linux numbers it.
+struct Processor {
+  int number = 0;
+  int core = 0;  // the same number for the threads of one, and for no others
+};
+
+// All processors of this machine, neighbours next to each other: threads of a core, cores of a package, packages. Linux
+// numbers them otherwise (often all first threads, then all second ones).
+std::vector<Processor> processors_by_neighbourhood();
+
+// Rank `rank`'s part of `allowed`, of `ranks` parts: equally many whole cores, give or take one; where there are fewer
+// cores than ranks, processors; at least one, shared where there are fewer than ranks.
+cpu_set_t part_of_processors(const std::vector<Processor>& by_neighbourhood, const cpu_set_t& allowed, int rank,
+                             int ranks);
 
 }  // namespace bascule

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/base/paths.h"
 #include "src/doctor/doctor.h"
 
 #include <algorithm>
@@ -36,15 +37,9 @@ void see_labels(const Manifest& manifest, std::int64_t row, const See& see) {
   }
 }
 
-// "a, b, c and 4 more"
-std::string some_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kNamed, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
-  return names.size() > kNamed ? text + " and " + std::to_string(names.size() - kNamed) + " more" : text;
-}
-
 std::string classes_text(const std::vector<std::string>& names) {
-  return (names.size() == 1 ? "the class " : "the " + std::to_string(names.size()) + " classes ") + some_of(names);
+  return (names.size() == 1 ? "the class " : "the " + std::to_string(names.size()) + " classes ") +
+         shown_list(names, kNamed);
 }
 
 bool less_rows(const ClassCount& a, const ClassCount& b) { return a.rows < b.rows; }

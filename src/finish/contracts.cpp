@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "src/base/error.h"
-#include "src/base/readable.h"
 #include "src/base/span.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/guard.h"

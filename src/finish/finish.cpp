@@ -25,6 +25,7 @@
 #include "src/pictures/picture_decoder.h"
 #include "src/plan/memory_plan.h"
 #include "src/record/record_graphs.h"
+#include "src/record/run_inputs.h"
 
 namespace bascule {
 namespace {

@@ -11,7 +11,6 @@
 #include "src/base/batch.h"
 #include "src/finish/contracts.h"
 #include "src/record/recorded_run.h"
-#include "src/record/run_inputs.h"
 #include "src/seal/sealed_run.h"
 
 namespace bascule {

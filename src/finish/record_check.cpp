@@ -37,12 +37,6 @@ std::string name_of(const std::string& path) { return std::filesystem::path(path
 std::string text_of(const TextFact& fact) { return fact ? *fact : "unknown"; }
 std::string text_of(const Fact& fact) { return fact ? std::to_string(*fact) : "unknown"; }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 // Too many open files say nothing about the file that was to be opened.
 void throw_if_of_limit(const Error& error) {
   if (is_open_files_limit(error.reason())) throw Error(error);
@@ -131,7 +125,8 @@ class Check {
     };
     const Promise computes = is_ours ? Promise::kBits : Promise::kFigures;
     compare("the processor", text_of(now.processor.name), text_of(then.processor.name), computes);
-    compare("its instruction set", joined(now.processor.vector_flags), joined(then.processor.vector_flags), computes);
+    compare("its instruction set", joined(now.processor.vector_flags, " "), joined(then.processor.vector_flags, " "),
+            computes);
     compare("the microcode", text_of(now.processor.microcode), text_of(then.processor.microcode), Promise::kBits);
     compare("the hypervisor", text_of(now.processor.hypervisor), text_of(then.processor.hypervisor), Promise::kBits);
     compare("the number of cores", std::to_string(now.cores.size()), std::to_string(then.cores.size()), Promise::kBits);

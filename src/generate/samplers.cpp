@@ -2,7 +2,6 @@
 #include "src/generate/samplers.h"
 
 #include <cmath>
-#include <string>
 
 #include "src/base/check.h"
 #include "src/base/error.h"

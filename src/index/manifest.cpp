@@ -16,6 +16,7 @@
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/paths.h"
+#include "src/base/utf8.h"
 #include "src/index/index_file.h"
 #include "src/index/manifest_builder.h"
 #include "src/index/manifest_readers.h"
@@ -82,8 +83,7 @@ std::string_view part(Span<const char> texts, Span<const std::uint64_t> ends, st
 
 std::string quoted_text(std::string_view text) {
   constexpr std::size_t kMost = 40;
-  std::size_t end = std::min(kMost, text.size());
-  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+  const std::size_t end = utf8_cut(text, kMost);
   return "\"" + std::string(text.substr(0, end)) + (end < text.size() ? "..." : "") + "\"";
 }
 

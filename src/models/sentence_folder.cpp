@@ -2,7 +2,6 @@
 #include "src/models/sentence_folder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <optional>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/base/utf8.h"
 #include "src/record/plan_data.h"
 
 #include <algorithm>
@@ -212,10 +213,7 @@ constexpr std::size_t kShown = 3;
 std::string shortened(std::string name) {
   constexpr std::size_t kMost = 60;
   for (char& c : name) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  if (name.size() <= kMost) return name;
-  std::size_t end = kMost;
-  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;  // not within a character
-  return name.substr(0, end) + "...";
+  return name.size() <= kMost ? name : name.substr(0, utf8_cut(name, kMost)) + "...";
 }
 
 // "animal, body, face, ..."

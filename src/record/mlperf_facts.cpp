@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/record/mlperf_facts.h"
+#include "src/record/run_inputs.h"
 
 #include <algorithm>
 #include <cstddef>

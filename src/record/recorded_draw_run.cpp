@@ -8,7 +8,6 @@
 #include "src/base/error.h"
 #include "src/base/readable.h"
 #include "src/checkpoint/hf_folder.h"
-#include "src/files/input_file.h"
 #include "src/runtime/choose_isa.h"
 
 namespace bascule {

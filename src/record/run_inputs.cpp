@@ -11,7 +11,6 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
-#include "src/base/readable.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/index/data_files.h"

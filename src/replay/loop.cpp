@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "src/base/clock.h"
-#include "src/record/mlperf_facts.h"
 #include "src/record/plan_data.h"
+#include "src/record/run_inputs.h"
 
 namespace bascule {
 

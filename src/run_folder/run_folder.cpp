@@ -132,14 +132,14 @@ void check_averaged_folder(const Settings& settings) {
 
 // Those that every such run writes; "": all are there.
 std::string missing_results(const std::string& folder, const RunMarker& marker) {
-  std::string missing;
+  std::vector<std::string> missing;
   for (const char* const file :
        {"all_results.json", "report.html", "README.md", "train_results.json", "trainer_state.json"}) {
     const bool is_of_training = std::string_view(file).front() == 't';
     if ((is_of_training && !marker.trained) || std::filesystem::exists(folder + "/" + file)) continue;
-    missing += (missing.empty() ? "" : ", ") + std::string(file);
+    missing.emplace_back(file);
   }
-  return missing;
+  return joined(missing);
 }
 
 bool is_locked(int folder, int how) { return flock(folder, how | LOCK_NB) == 0; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/run_folder/run_list.h"
+#include "src/run_folder/run_folder.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -17,7 +17,6 @@
 #include "src/logs/progress.h"
 #include "src/logs/step_record.h"
 #include "src/pictures/picture_log.h"
-#include "src/run_folder/run_folder.h"
 #include "src/run_folder/run_marker.h"
 #include "src/settings/read_canonical.h"
 

@@ -2,7 +2,6 @@
 #include "src/runtime/threads.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +9,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/elementary.h"
-#include "src/base/futex.h"
 
 namespace bascule {
 namespace {

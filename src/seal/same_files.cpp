@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/seal/same_files.h"
+#include "src/files/input_file.h"
+#include "src/seal/sealed_weights.h"
 
 #include <cstddef>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -33,8 +32,7 @@ double digest_of_settings(const Settings& settings) {
 
 double digest_of_model(const RecordedRun& run) {
   Digest digest;
-  std::ifstream file(run.opened.config_path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string text = text_of_file(run.opened.config_path);
   digest.add(text.data(), text.size());
   if (run.opened.tokenizer) digest.add_number(run.opened.tokenizer->digest());
   const MediaSettings& media = run.data.loader.media;

@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/record/resume_check.h"
+#include "src/runtime/choose_isa.h"
 
 namespace bascule {
 namespace {

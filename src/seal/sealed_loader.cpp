@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/seal/sealed_loader.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include "src/base/paths.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/distributed/group.h"
-#include "src/seal/same_files.h"
+#include "src/seal/sealed_weights.h"
 
 namespace bascule {
 namespace {

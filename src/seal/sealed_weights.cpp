@@ -7,7 +7,6 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/seal/same_files.h"
 #include "src/seal/sealed_writers.h"
 #include "src/session/parameter_values.h"
 

@@ -14,6 +14,7 @@
 #include "src/record/recorded_run.h"
 #include "src/runtime/start_work.h"
 #include "src/runtime/threads.h"
+#include "src/session/parameter_values.h"
 
 namespace bascule {
 
@@ -46,5 +47,13 @@ class SealedWeights {
   std::vector<ParameterPiece> unused_;
   std::vector<std::vector<float>> unused_values_;  // initial ones, where the source has none
 };
+
+// The machines of a run see the same settings, model, data and checkpoints, or the run is refused: called by every
+// rank, before the seal. An Error kSettings, said by rank 0.
+
+void check_same_files(const RecordedRun& run, Group& group);
+
+// After they were read, or made, on every machine. resumes: they are of a checkpoint.
+void check_same_weights(const SettingsOrigin& origin, Group& group, const ParameterMemory& memory, bool resumes);
 
 }  // namespace bascule

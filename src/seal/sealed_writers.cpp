@@ -224,9 +224,7 @@ std::string files_left_behind(const RecordedRun& run) {
     names.push_back(shown_path(name) + (entry->is_directory(ignored) ? "/" : ""));
   }
   std::sort(names.begin(), names.end());
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
-  return names.size() > kMostNamed ? text + " and " + std::to_string(names.size() - kMostNamed) + " more" : text;
+  return shown_list(names, kMostNamed);
 }
 
 }  // namespace bascule

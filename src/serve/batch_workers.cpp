@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/serve/batch_workers.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "src/runtime/choose_isa.h"

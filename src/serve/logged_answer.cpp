@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/serve/logged_answer.h"
+#include "src/serve/access_log.h"
 
 #include <sys/socket.h>
 

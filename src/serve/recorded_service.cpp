@@ -10,7 +10,6 @@
 #include "src/base/paths.h"
 #include "src/base/readable.h"
 #include "src/checkpoint/hf_folder.h"
-#include "src/files/input_file.h"
 #include "src/http/listening_socket.h"
 #include "src/runtime/threads.h"
 #include "src/serve/access_log.h"

@@ -3,7 +3,6 @@
 // Before the seal; throws Error.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,7 +16,6 @@
 #include "src/plan/memory_plan.h"
 #include "src/runtime/core_groups.h"
 #include "src/serve/served_model.h"
-#include "src/serve/text_batch.h"
 #include "src/session/session.h"
 #include "src/settings/settings.h"
 

@@ -5,9 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
-#include "src/base/span.h"
 #include "src/generate/drawer.h"
 #include "src/generate/pipeline.h"
 #include "src/pictures/png_file.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/serve/served_model.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 

@@ -16,7 +16,6 @@
 #include "src/ask/text_entities.h"
 #include "src/base/span.h"
 #include "src/json/json_scan.h"
-#include "src/pictures/picture_decoder.h"
 #include "src/serve/request_text.h"
 #include "src/serve/served_drawer.h"
 #include "src/serve/text_batch.h"

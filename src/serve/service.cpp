@@ -7,7 +7,6 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/base/systemd.h"
 #include "src/json/json.h"
 
 namespace bascule {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/serve/service_metrics.h"
+#include "src/serve/service.h"
 
 #include <algorithm>
 #include <cstdarg>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/elementary.h"
+#include "src/base/paths.h"
 #include "src/base/philox.h"
 
 namespace bascule {
@@ -149,16 +150,14 @@ void pack_parameters(StartWork* work, const ParameterMemory& memory, Span<const 
 std::string names_left_out(const LoadReport& report, const Model& model) {
   constexpr std::size_t kNamed = 10;
   const std::vector<ParameterPiece> passed_on = model.unused_tensors();
-  std::string names;
-  std::size_t count = 0;
+  std::vector<std::string> names;
   for (const std::string& name : report.unused) {
     const bool passes = std::any_of(passed_on.begin(), passed_on.end(), [&](const ParameterPiece& piece) {
       return piece.name == name || model.body_prefix() + name == piece.name || model.body_prefix() + piece.name == name;
     });
-    if (model.is_ignored(name)) continue;
-    if (!passes && ++count <= kNamed) names += (names.empty() ? "" : ", ") + name;
+    if (!model.is_ignored(name) && !passes) names.push_back(name);
   }
-  return count <= kNamed ? names : names + " and " + std::to_string(count - kNamed) + " more";
+  return shown_list(names, kNamed);
 }
 
 std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,

@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/base/span.h"
 #include "src/graph/element_types.h"
+#include "src/runtime/choose_isa.h"
 
 namespace bascule {
 namespace {

@@ -15,7 +15,6 @@
 #include "src/plan/gradient_ring.h"
 #include "src/plan/memory_plan.h"
 #include "src/runtime/arena.h"
-#include "src/runtime/choose_isa.h"
 #include "src/runtime/tape.h"
 #include "src/session/parameter_values.h"
 #include "src/update/gradient_ring.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/base/paths.h"
 #include "src/settings/keys.h"
 
 namespace bascule {
@@ -57,12 +58,6 @@ std::vector<std::string> key_names(const std::string& table) {
   return names;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 }  // namespace
 
 std::vector<std::string> table_names() {
@@ -76,7 +71,7 @@ std::vector<std::string> table_names() {
 std::string advice_for_table(const std::string& name) {
   const std::vector<std::string> tables = table_names();
   const auto near = nearest_name(name, tables);
-  return near ? "did you mean [" + *near + "]?" : "tables: " + listed(tables);
+  return near ? "did you mean [" + *near + "]?" : "tables: " + joined(tables);
 }
 
 // The nearest key: the same name in another table before a similar one in this. A similar one elsewhere is meant only
@@ -87,12 +82,12 @@ std::string advice_for_key(const std::string& table, const std::string& name) {
     if (name == key.name) return "it belongs in [" + std::string(key.table) + "]";
   }
   if (const auto near = nearest_name(name, here)) return "did you mean " + quoted(*near) + "?";
-  if (!here.empty()) return "keys of [" + table + "]: " + listed(here);
+  if (!here.empty()) return "keys of [" + table + "]: " + joined(here);
   for (const std::string& other : table_names()) {
     const auto near = nearest_name(name, key_names(other));
     if (near) return "did you mean " + quoted(*near) + " in [" + other + "]?";
   }
-  return "every key belongs in a table: " + listed(table_names());
+  return "every key belongs in a table: " + joined(table_names());
 }
 
 }  // namespace bascule

@@ -2,7 +2,6 @@
 // The files of byte-level BPE tokenizers, RoBERTa's and CLIP's.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

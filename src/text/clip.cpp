@@ -2,7 +2,6 @@
 #include "src/text/clip.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "src/base/utf8.h"

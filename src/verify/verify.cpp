@@ -13,7 +13,6 @@
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/threads.h"
 #include "src/settings/command_line_keys.h"
-#include "src/verify/verify_bits.h"
 
 namespace bascule {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/verify/verify_bits.h"
+#include "src/verify/verify.h"
 
 #include <algorithm>
 #include <cinttypes>

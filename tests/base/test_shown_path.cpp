@@ -62,5 +62,14 @@ TEST_F(ShownPath, ErrorsShowTheirPlaceSo) {
   EXPECT_STREQ(error.what(), "train.jsonl:3: no rows");
 }
 
+TEST(ShownList, TheFirstNamesAreSaidAndTheRestIsCounted) {
+  EXPECT_EQ(joined({}), "");
+  EXPECT_EQ(joined({"a", "b", "c"}), "a, b, c");
+  EXPECT_EQ(joined({"a", "b"}, " | "), "a | b");
+  EXPECT_EQ(shown_list({"a", "b", "c"}), "a, b, c");
+  EXPECT_EQ(shown_list({"a", "b", "c", "d"}), "a, b, c and 1 more");
+  EXPECT_EQ(shown_list({"a", "b", "c", "d"}, 2), "a, b and 2 more");
+}
+
 }  // namespace
 }  // namespace bascule

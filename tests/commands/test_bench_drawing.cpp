@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/bench_drawing.h"
+#include "src/commands/bench_figures.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(BenchDrawing, APictureTakesItsShareOfAllCallsAndItsDecoding) {
 
   BenchDrawing bench;
   bench.columns = {column};
-  const std::string text = bench_drawing_text(bench);
+  const std::string text = bench_text(bench);
   EXPECT_NE(text.find("reached                         43.3 %"), std::string::npos) << text;  // 13 of 30 s
   EXPECT_NE(text.find("reached                         50.0 %"), std::string::npos) << text;  // a call
   EXPECT_NE(text.find("reached                         40.0 %"), std::string::npos) << text;  // decoding

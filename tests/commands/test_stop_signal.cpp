@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/stop_signal.h"
+#include "src/commands/report_error.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "src/distributed/cores.h"
+#include "src/distributed/group.h"
 
 namespace bascule {
 namespace {

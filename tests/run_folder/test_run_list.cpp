@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/run_folder/run_list.h"
+#include "src/run_folder/run_folder.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two machines, simulated on one, that read files of the same names; run by mpirun, see meson.build.
-#include "src/seal/same_files.h"
+#include "src/seal/sealed_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/serve/logged_answer.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/session/packed_batch.h"
-#include "src/verify/verify_bits.h"
+#include "src/verify/verify.h"
 
 namespace bascule::test {
 namespace {
