@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -105,6 +106,17 @@ TEST(MappedMemory, LargePagesAreFormedWhereTheCallerAsksForThem) {
   if (is_always_large()) GTEST_SKIP() << "this system forms them without being asked";
   const std::int64_t before = large_kib_of(false);
   EXPECT_GT(large_kib_of(true), before) << "they may have neighbours with large pages";
+}
+
+TEST(MappedMemory, TheSystemIsAdvisedOnLargePages) {
+  const Addresses own(kPage, PROT_READ | PROT_WRITE);
+  if (madvise(own.begin, kPage, MADV_HUGEPAGE) != 0) GTEST_SKIP() << "this system has none to form";
+  for (const auto& [pages, advice] : {std::pair{HugePages::kTransparent, " hg"}, {HugePages::kOff, " nh"}}) {
+    std::byte* const memory = map_memory(kPage, pages);
+    ASSERT_NE(memory, nullptr);
+    EXPECT_NE(said_of(memory, "VmFlags:").find(advice), std::string::npos) << advice;
+    munmap(memory, kPage);
+  }
 }
 
 // Between addresses without advice, so that no neighbour is counted. Now and then the system forms a large page at
