@@ -95,13 +95,17 @@ std::string program_file() {
 
 std::string tree_of_program() { return std::filesystem::path(program_file()).parent_path().parent_path().string(); }
 
+std::string path_from(const std::string& start, std::string_view path) {
+  std::string whole = (std::filesystem::path(start) / path).lexically_normal().string();
+  if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
+  return whole;
+}
+
 std::string path_inside(const std::string& start, std::string_view path) {
   namespace fs = std::filesystem;
   if (fs::path(path).is_absolute()) return fs::path(path).lexically_normal().string();
   const std::string inside = (fs::path("/") / path).lexically_normal().string();
-  std::string whole = (fs::path(start) / inside.substr(1)).lexically_normal().string();
-  if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
-  return whole;
+  return path_from(start, inside.substr(1));
 }
 
 }  // namespace bascule

@@ -54,7 +54,7 @@ bool is_blank(const Texts& texts) {
 }
 
 std::size_t longest_row_bytes(const Manifest& manifest, const TextSettings& settings) {
-  const std::size_t texts = settings.of_row == kAllTexts && manifest.has_pairs() ? 2 : 1;
+  const std::size_t texts = manifest.has_pairs() ? 2 : 1;
   return settings.prefix.size() + texts * manifest.longest_text_bytes();
 }
 

@@ -156,7 +156,7 @@ void TokenSearch::start(std::int64_t sample, std::int64_t max_length) noexcept {
 }
 
 void TokenSearch::join(std::int64_t sample, std::int64_t max_length) noexcept {
-  BASCULE_DCHECK(has_ended_[sample] && max_length <= options_.max_length);
+  BASCULE_CHECK(has_ended_[sample] && max_length <= options_.max_length);
   start(sample, max_length);
   list_rows();
 }

@@ -24,12 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string behind(const std::string& start, const std::string& path) {
-  std::string whole = (fs::path(start) / path).lexically_normal().string();
-  if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
-  return whole;
-}
-
 bool exists(const std::string& path) {
   struct stat facts = {};
   return ::lstat(path.c_str(), &facts) == 0;
@@ -50,7 +44,7 @@ bool is_address(const std::string& path) {
 
 // The files that one path without braces stands for.
 std::vector<NamedFile> matches_of(const std::string& path, const std::string& start) {
-  const std::string whole = behind(start, path);
+  const std::string whole = path_from(start, path);
   if (is_address(path) && !exists(whole))
     throw Error{ErrorKind::kData, path, "is an address, and Bascule downloads nothing",
                 "download the files and name them here"};
@@ -59,7 +53,7 @@ std::vector<NamedFile> matches_of(const std::string& path, const std::string& st
   if (found.empty()) throw Error{ErrorKind::kData, whole, "no file matches", "check the pattern and its folder"};
   // Folders in front of the first sign are in every match.
   const std::string front = path.substr(0, path.rfind('/', path.find_first_of("*?[")) + 1);
-  const std::string folder = behind(start, front);
+  const std::string folder = path_from(start, front);
   std::vector<NamedFile> files;
   files.reserve(found.size());
   for (const std::string& file : found)
@@ -255,7 +249,7 @@ std::string path_with_folder(const PathsSetting& paths, const std::string& folde
   for (const std::string& written : paths.written) {
     if (names_shards(written)) continue;  // files, of a kind that no run writes
     const std::string path = paths.stays_inside ? path_inside("", written) : written;
-    const std::string whole = behind(paths.start, path);
+    const std::string whole = path_from(paths.start, path);
     const bool is_glob = has_glob_sign(path) && !exists(whole);
     std::error_code ignored;
     if (!is_glob && !fs::is_directory(whole, ignored)) continue;

@@ -204,20 +204,32 @@ class Expander {
     if (before.find('}') != std::string_view::npos) throw refuse("a } without a {");
     const std::vector<std::string> middles = inside(text.substr(open + 1, close - open - 1), depth);
     const std::vector<std::string> rests = expand(text.substr(close + 1), depth);
-    if (middles.size() * rests.size() > kMostShards) throw too_many();
     std::vector<std::string> names;
     for (const std::string& middle : middles) {
-      for (const std::string& rest : rests) names.push_back(std::string(before) + middle + rest);
+      for (const std::string& rest : rests) add(&names, std::string(before) + middle + rest);
     }
     return names;
   }
 
-  Error too_many() const { return refuse("more than " + std::to_string(kMostShards) + " shards"); }
+  // Of all parts of a list.
+  std::vector<std::string> expand_parts(std::string_view text, int depth) const {
+    std::vector<std::string> names;
+    for (const std::string_view one : list_parts(text)) {
+      for (std::string& name : expand(one, depth)) add(&names, std::move(name));
+    }
+    return names;
+  }
+
   Error refuse(const std::string& what) const {
     return Error{ErrorKind::kSettings, path_, what, "write shards as \"shard-{000..127}.tar\" or \"a.tar,b.tar\""};
   }
 
  private:
+  void add(std::vector<std::string>* names, std::string name) const {
+    if (names->size() == kMostShards) throw refuse("more than " + std::to_string(kMostShards) + " shards");
+    names->push_back(std::move(name));
+  }
+
   std::size_t closing(std::string_view text, std::size_t open) const {
     int depth = 0;
     for (std::size_t i = open; i < text.size(); ++i) {
@@ -228,25 +240,19 @@ class Expander {
   }
 
   std::vector<std::string> inside(std::string_view text, int depth) const {
-    const std::vector<std::string_view> parts = list_parts(text);
+    const bool is_list = list_parts(text).size() > 1;
     const std::size_t dots = text.find("..");
-    if (parts.size() == 1 && dots != std::string_view::npos && text.find('{') == std::string_view::npos) {
+    if (!is_list && dots != std::string_view::npos && text.find('{') == std::string_view::npos) {
       return range(text.substr(0, dots), text.substr(dots + 2));
     }
-    if (parts.size() == 1) throw refuse("{" + std::string(text) + "} is neither a range a..b nor a list a,b");
-    std::vector<std::string> names;
-    for (const std::string_view one : parts) {
-      for (std::string& name : expand(one, depth + 1)) names.push_back(std::move(name));
-      if (names.size() > kMostShards) throw too_many();
-    }
-    return names;
+    if (!is_list) throw refuse("{" + std::string(text) + "} is neither a range a..b nor a list a,b");
+    return expand_parts(text, depth + 1);
   }
 
   std::vector<std::string> range(std::string_view first_text, std::string_view last_text) const {
     const std::uint32_t first = number(first_text), last = number(last_text);
     if (last < first)
       throw refuse("the range {" + std::string(first_text) + ".." + std::string(last_text) + "} counts down");
-    if (last - first >= kMostShards) throw too_many();
     const auto is_padded = [](std::string_view text) { return text.size() > 1 && text[0] == '0'; };
     const std::size_t width =
         is_padded(first_text) || is_padded(last_text) ? std::max(first_text.size(), last_text.size()) : 0;
@@ -254,7 +260,7 @@ class Expander {
     for (std::uint32_t i = first; i <= last; ++i) {
       std::string digits = std::to_string(i);
       if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
-      names.push_back(std::move(digits));
+      add(&names, std::move(digits));
     }
     return names;
   }
@@ -275,11 +281,7 @@ class Expander {
 
 std::vector<std::string> expand_shards(const std::string& path) {
   const Expander expander(path);
-  std::vector<std::string> names;
-  for (const std::string_view one : list_parts(path)) {
-    for (std::string& name : expander.expand(one, 0)) names.push_back(std::move(name));
-    if (names.size() > kMostShards) throw expander.too_many();
-  }
+  const std::vector<std::string> names = expander.expand_parts(path, 0);
   for (const std::string& name : names) {
     if (!names_shards(name)) throw expander.refuse("\"" + name + "\" does not end with .tar");
   }

@@ -30,9 +30,7 @@ bool take_apart(std::string_view name, std::string_view* key, std::string* endin
   if (dot == std::string_view::npos || dot == base || dot + 1 == name.size()) return false;
   // WebDataset keeps what is about the shard itself in folders of such names.
   const std::string_view top = name.substr(0, name.find('/'));
-  if (top.size() < name.size() && top.size() >= 4 && top.substr(0, 2) == "__" && top.substr(top.size() - 2) == "__") {
-    return false;
-  }
+  if (top.size() >= 4 && top.substr(0, 2) == "__" && top.substr(top.size() - 2) == "__") return false;
   *key = name.substr(0, dot);
   *ending = lower(name.substr(dot + 1));
   return true;

@@ -134,7 +134,7 @@ void TargetTokens::take_text(const Batch& batch, std::int64_t sample, const Mani
   }
   if (!keeps_predictions()) return;
   kept_[row] = {count, generated_scores_[sample]};
-  std::copy(ids, ids + std::max(0, count), kept_ids_ + row * most_ids_);
+  std::copy_n(ids, count, kept_ids_ + row * most_ids_);  // none below 0
 }
 
 void TargetTokens::move_row(std::int64_t to, std::int64_t from) noexcept {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "src/base/error.h"
@@ -123,8 +124,8 @@ MediaSettings media_settings_of(const std::string& model_folder, Preprocessing p
   settings.image_side = image_side;
   settings.preprocessing = preprocessing;
   const PictureRules rules = read_picture_rules(model_folder, preprocessing, image_side, image_processor, fit);
-  std::copy_n(rules.mean, 3, settings.mean);
-  std::copy_n(rules.std, 3, settings.std);
+  std::copy(std::begin(rules.mean), std::end(rules.mean), settings.mean);
+  std::copy(std::begin(rules.std), std::end(rules.std), settings.std);
   settings.processor = rules.processor;
   return settings;
 }

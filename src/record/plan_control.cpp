@@ -58,7 +58,7 @@ void keep_search(Metrics metrics, const BestSoFar& best, Pace* pace, ResumeState
   pace->best_figure.reset();
   if (then > 0) pace->best_figure = EvaluationFigure::numbered((then - 1) / 2, metrics);
   pace->control.keeps_best = then > 0;
-  pace->control.greater_is_better = then > 0 && (then - 1) % 2 == 1;
+  pace->control.greater_is_better = (then - 1) % 2 == 1;
   if (best.step >= 0) {
     resume->notes.push_back("resume: nothing left to train; update " + std::to_string(best.step) +
                             " remains the best, by " + pace->best_figure->name());

@@ -250,7 +250,6 @@ void BatchWorker::live() noexcept {
       continue;
     }
     take();
-    if (!work_.queue.is_empty()) work_.changed.notify_one();  // for a worker that has nothing to do
     if (answerer_->writer() != nullptr) {
       write(&lock);
     } else if (!taken_.running.empty()) {

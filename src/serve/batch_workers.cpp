@@ -80,13 +80,12 @@ void BatchWorkers::measure(Span<ServedInput> inputs, double bound_ms) {
   work_.inputs = inputs;
   std::vector<BatchPace> paces(workers_.size());
   each([&](BatchWorker& worker) { worker.open(service_.session.tapes(worker.number())); });
-  for (std::size_t round = 0; round <= turn_to_measure(workers_.size() - 1, workers_.size(), inputs.size()).round;
-       ++round) {
-    each([&](BatchWorker& worker) {
-      const MeasuringTurn turn = turn_to_measure(worker.number(), workers_.size(), inputs.size());
-      if (turn.round == round) paces[worker.number()] = worker.measure(inputs.subspan(turn.first, turn.count));
-    });
-  }
+  std::vector<std::mutex> places(workers_.size());
+  each([&](BatchWorker& worker) {
+    const MeasuringTurn turn = turn_to_measure(worker.number(), workers_.size(), inputs.size());
+    const std::lock_guard<std::mutex> lock(places[turn.place]);
+    paces[worker.number()] = worker.measure(inputs.subspan(turn.first, turn.count));
+  });
   for (const BatchPace& pace : paces) {
     work_.pace.row_ns = std::max(work_.pace.row_ns, pace.row_ns);
     work_.pace.rows_of_token = std::max(work_.pace.rows_of_token, pace.rows_of_token);
@@ -113,7 +112,8 @@ void BatchWorkers::admit(ServedInput* first) noexcept {
       work_.queue.push({static_cast<std::uint32_t>(input - work_.inputs.data()), model.rows(*input), input->selected,
                         cost_of(model, work_.pace, *input)});
   }
-  work_.changed.notify_one();
+  // A worker for each, of those that have nothing to do: they share the inputs out.
+  for (const ServedInput* input = first; input != nullptr; input = input->next) work_.changed.notify_one();
 }
 
 void BatchWorkers::drop(ServedInput* first) noexcept {

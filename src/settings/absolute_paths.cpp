@@ -2,7 +2,6 @@
 #include "src/settings/absolute_paths.h"
 
 #include <cstddef>
-#include <filesystem>
 
 #include "src/base/paths.h"
 #include "src/settings/keys.h"
@@ -17,10 +16,7 @@ std::vector<std::string_view> parts_of(const std::string& written) {
 
 std::string absolute_path(const PathsSetting& paths, const std::string& path) {
   if (path.empty()) return path;
-  if (paths.stays_inside) return path_inside(paths.start, path);
-  std::string whole = (std::filesystem::path(paths.start) / path).lexically_normal().string();
-  if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
-  return whole;
+  return paths.stays_inside ? path_inside(paths.start, path) : path_from(paths.start, path);
 }
 
 bool has_any(std::string_view text, const char* signs) { return text.find_first_of(signs) != std::string_view::npos; }
@@ -64,8 +60,6 @@ Settings with_absolute_paths(Settings settings) {
     for (std::string& path : paths->written) {
       if (data_path_problem(*paths, path).what.empty()) path = absolute_data_path(*paths, path);
     }
-    paths->start.clear();
-    paths->stays_inside = false;
   }
   return settings;
 }

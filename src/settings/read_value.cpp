@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/settings/absolute_paths.h"
 #include "src/settings/command_line_keys.h"
@@ -138,9 +139,7 @@ void read_kind(Settings& out, const TextKey& key, const Written& w) {
 }
 
 std::string resolved_path(const Written& w, const std::string& written) {
-  std::string path = (w.reading.directory / written).lexically_normal().string();
-  if (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
+  return path_from(w.reading.directory.string(), written);
 }
 
 // node: the value, or an element of it.

@@ -100,7 +100,7 @@ class StateExchange {
   Status read(std::size_t state, std::int64_t first, std::int64_t count, float* destination) noexcept;
   // As a TensorReader: part is a Part.
   static Status read_part(void* part, float* destination, std::int64_t first, std::int64_t count) noexcept;
-  Status finish() noexcept;
+  void finish() noexcept;
   Status serve() noexcept;
 
  private:

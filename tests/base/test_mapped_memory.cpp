@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -38,8 +39,8 @@ struct Addresses {
   std::byte* begin;
 };
 
-// The KiB of large pages in the mapping that begins at or before this byte and reaches beyond it.
-std::int64_t large_kib(const std::byte* byte) {
+// What the system says of the mapping that begins at or before this byte and reaches beyond it.
+std::string said_of(const std::byte* byte, const std::string& key) {
   std::ifstream file("/proc/self/smaps");
   const auto at = reinterpret_cast<std::uintptr_t>(byte);
   bool is_inside = false;
@@ -48,11 +49,13 @@ std::int64_t large_kib(const std::byte* byte) {
     std::uintptr_t begin = 0, end = 0;
     char dash = 0;
     if (words >> std::hex >> begin >> dash >> end && dash == '-') is_inside = begin <= at && at < end;
-    constexpr char kKey[] = "AnonHugePages:";
-    if (is_inside && line.rfind(kKey, 0) == 0) return std::stoll(line.substr(sizeof kKey - 1));
+    if (is_inside && line.rfind(key, 0) == 0) return line.substr(key.size());
   }
-  return -1;
+  ADD_FAILURE() << "nothing is said of " << key;
+  return "-1";
 }
+
+std::int64_t large_kib(const std::byte* byte) { return std::stoll(said_of(byte, "AnonHugePages:")); }
 
 bool forms_large_pages() {
   const Addresses memory(kHugePage, PROT_READ | PROT_WRITE);
@@ -103,6 +106,32 @@ TEST(MappedMemory, LargePagesAreFormedWhereTheCallerAsksForThem) {
   if (is_always_large()) GTEST_SKIP() << "this system forms them without being asked";
   const std::int64_t before = large_kib_of(false);
   EXPECT_GT(large_kib_of(true), before) << "they may have neighbours with large pages";
+}
+
+TEST(MappedMemory, TheSystemIsAdvisedOnLargePages) {
+  const Addresses own(kPage, PROT_READ | PROT_WRITE);
+  if (madvise(own.begin, kPage, MADV_HUGEPAGE) != 0) GTEST_SKIP() << "this system has none to form";
+  for (const auto& [pages, advice] : {std::pair{HugePages::kTransparent, " hg"}, {HugePages::kOff, " nh"}}) {
+    std::byte* const memory = map_memory(kPage, pages);
+    ASSERT_NE(memory, nullptr);
+    EXPECT_NE(said_of(memory, "VmFlags:").find(advice), std::string::npos) << advice;
+    munmap(memory, kPage);
+  }
+}
+
+// Between addresses without advice, so that no neighbour is counted. Now and then the system forms a large page at
+// once.
+TEST(MappedMemory, SmallPagesAreTouchedWhereLargeOnesMayBeFormedLater) {
+  std::int64_t large = -1;
+  for (int attempt = 0; attempt < 3 && large != 0; ++attempt) {
+    const Addresses memory(3 * kHugePage, PROT_READ | PROT_WRITE);
+    std::byte* const begin = memory.begin + kHugePage;
+    if (madvise(begin, kHugePage, MADV_HUGEPAGE) != 0) GTEST_SKIP() << "this system has none to form";
+    EXPECT_EQ(touch_small_pages(begin, kHugePage), 0);
+    large = large_kib(begin);
+    EXPECT_NE(said_of(begin, "VmFlags:").find(" hg"), std::string::npos);
+  }
+  EXPECT_EQ(large, 0);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/error.h"
+
 namespace bascule {
 namespace {
 
@@ -18,6 +20,12 @@ TEST(Readable, BytesKeepThreeDigitsAndTheRightUnit) {
   EXPECT_STREQ(readable_bytes(600ull << 20).c_str(), "600 MiB");
   EXPECT_STREQ(readable_bytes((1ull << 30) - 1).c_str(), "1.00 GiB");
   EXPECT_STREQ(readable_bytes(std::numeric_limits<std::uint64_t>::max()).c_str(), "16.0 EiB");
+}
+
+TEST(Readable, ListsOfWords) {
+  EXPECT_EQ(and_list({"a"}), "a");
+  EXPECT_EQ(and_list({"a", "b"}), "a and b");
+  EXPECT_EQ(or_list({"a", "b", "c"}), "a, b or c");
 }
 
 TEST(Readable, SecondsChooseTheirUnitAndNeverShowSixty) {

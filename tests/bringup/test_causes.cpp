@@ -201,6 +201,24 @@ TEST_F(Causes, MemoryOfANodeWithoutOwnCores) {
             Names{"remote memory"});
 }
 
+TEST_F(Causes, MemoryConcernsTheItemsThatUseIt) {
+  const auto measured_all = [&](double factor) {
+    BringUp run = measured(factor);
+    for (const char* item : {"latency", "kernels", "allreduce"})
+      run.figures.push_back(figure(item, "all cores", "GB/s", factor));
+    return run;
+  };
+  const BringUp saved = measured_all(1.0);
+  write("/proc/self/numa_maps", "7f00 default anon=1000 N0=200 N1=800\n");
+  const BringUp now = measured_all(0.3);
+  const std::vector<FigureJudgement> judgements = judge(now, saved);
+  Names concerned;
+  for (std::size_t i = 0; i < judgements.size(); ++i) {
+    if (!judgements[i].causes.empty()) concerned.push_back(now.figures[i].item);
+  }
+  EXPECT_EQ(concerned, (Names{"memory", "pages", "latency", "kernels", "allreduce"}));
+}
+
 TEST_F(Causes, AMissingMemoryChannel) {
   EXPECT_EQ(names_after([](BringUp*) {}, [&] { write_module("1", "0"); }), Names{"missing memory channels"});
 }

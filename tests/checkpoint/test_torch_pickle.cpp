@@ -33,8 +33,8 @@ std::string with(std::string bytes, const std::string& from, const std::string& 
   return bytes.replace(at, to.size(), to);
 }
 
-void expect_equal_to_torch(const std::string& name) {
-  const TensorSource ours = open_torch(fixture(name));
+void expect_equal_to_torch(const std::string& path) {
+  const TensorSource ours = open_torch(path);
   const TensorSource expected = open_safetensors(fixture("torch_float32.safetensors"));
   EXPECT_EQ(ours.tensors().size(), expected.tensors().size());
   for (const StoredTensor& wanted : expected.tensors()) {
@@ -45,9 +45,9 @@ void expect_equal_to_torch(const std::string& name) {
   }
 }
 
-TEST(TorchPickle, EveryTypeViewAndParameterReadsAsTorchSavedIt) { expect_equal_to_torch("torch.bin"); }
+TEST(TorchPickle, EveryTypeViewAndParameterReadsAsTorchSavedIt) { expect_equal_to_torch(fixture("torch.bin")); }
 
-TEST(TorchPickle, Zip64DirectoriesAreRead) { expect_equal_to_torch("torch_zip64.bin"); }
+TEST(TorchPickle, Zip64DirectoriesAreRead) { expect_equal_to_torch(fixture("torch_zip64.bin")); }
 
 TEST(TorchPickle, StridedTensorsReadInAnyRun) {
   const TensorSource source = open_torch(fixture("torch.bin"));
@@ -59,6 +59,9 @@ TEST(TorchPickle, StridedTensorsReadInAnyRun) {
       source.read_float32(&value, stored, static_cast<std::int64_t>(first), 1);
       EXPECT_EQ(value, whole[first]) << name << " " << first;
     }
+    std::vector<float> bytes(whole.size());
+    source.read_bytes(bytes.data(), stored);
+    EXPECT_EQ(bytes, whole) << name;
   }
   EXPECT_FALSE(source.find("transposed")->strides.empty());
   EXPECT_TRUE(source.find("rows_of_base")->strides.empty());
@@ -121,6 +124,15 @@ TEST(TorchPickle, EveryTruncationAndEveryChangedByteIsAnErrorOrATensor) {
     test::error_of([&] { open_torch(path); });  // fails by itself if it is not Error{kData}
     std::filesystem::remove(path);
   }
+}
+
+TEST(ZipEntries, AreFoundBesideACommentAndWithoutZip64) {
+  std::string archive = test::read_file(fixture("torch.bin"));
+  const std::size_t end64 = archive.rfind("PK\6\6");
+  archive.erase(end64, archive.rfind("PK\5\6") - end64);
+  archive.replace(archive.size() - 2, 2, std::string("\2\0hi", 4));
+  const test::TemporaryFolder folder;
+  expect_equal_to_torch(folder.write("comment.bin", archive));
 }
 
 TEST(ZipEntries, RefusesDirectoriesThatPointOutside) {

@@ -4,6 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/commands/command_line.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -24,6 +31,20 @@ TEST(SettingsCommand, JsonWithoutAFileHasEveryKeyAndNoValue) {
     EXPECT_FALSE(key.contains("value")) << json_text(key);
   }
   for (const Json& key : reference["keys"]) EXPECT_TRUE(key.contains("default")) << json_text(key);
+}
+
+TEST(CommandLine, IntegersHaveALeastAndAMost) {
+  for (const auto& [text, is_taken] : std::initializer_list<std::pair<const char*, bool>>{
+           {"1", true}, {"3", true}, {"0", false}, {"4", false}, {"0x2", false}, {"2 ", false}}) {
+    CLI::App program;
+    std::int64_t number = 0;
+    as_integer(program.add_option("--number", number), 1, 3);
+    std::vector<std::string> words = {text, "--number"};  // as CLI11 wants them
+    if (is_taken)
+      EXPECT_NO_THROW(program.parse(words)) << text;
+    else
+      EXPECT_THROW(program.parse(words), CLI::Error) << text;
+  }
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ class Opened : public ::testing::Test {
                               "test.toml", folder_.path(), model_words);
   }
   // BERT, which predicts masked tokens.
-  Settings of_texts(const std::string& data) const {
-    return settings("head = \"masked_lm\"\nmodel_name_or_path = \"" + std::string(BASCULE_TEST_DATA) +
+  Settings of_texts(const std::string& data, const std::string& head = "masked_lm") const {
+    return settings("head = \"" + head + "\"\nmodel_name_or_path = \"" + std::string(BASCULE_TEST_DATA) +
                         "/text-corpus/model\"\ntokenizer_name = \"" + std::string(BASCULE_TEST_DATA) +
                         "/tokenizer/wordpiece\"\n",
                     "max_seq_length = 8\n" + data);
@@ -73,6 +73,32 @@ TEST_F(Opened, SpecialTokensCountWhereASampleIsALine) {
     EXPECT_EQ(texts[0].figures.longest, are_lines ? 6 : 4);
     EXPECT_EQ(texts[0].figures.empty_texts, 0);
   }
+}
+
+// Documents are there to be found: equal ones of two splits say nothing. Queries and rows of pairs do.
+TEST_F(Opened, OnlyDocumentsAreThoseOfTheirSplit) {
+  const std::string pair = "{\"text\": \"a cat\", \"other\": \"is here\"}\n";
+  std::string data = "train_file = \"train.jsonl\"\ntext_column = \"text\"\ntext_pair_column = \"other\"\n",
+              files = data;
+  folder_.write("train.jsonl", pair);
+  folder_.write("pairs.jsonl", pair + pair);
+  folder_.write("corpus.jsonl", "{\"_id\": \"d\", \"text\": \"the cat\"}\n");
+  folder_.write("queries.jsonl", "{\"_id\": \"q\", \"text\": \"a cat\"}\n");
+  folder_.write("relevance.jsonl", "q\td\t1\n");
+  for (const std::string split : {"validation", "test"}) {
+    for (const std::string part : {"corpus", "queries", "relevance"})
+      files += split + "_" + part + " = \"" + part + ".jsonl\"\n";
+  }
+  std::vector<std::vector<std::uint64_t>> digests;
+  for (const SplitTexts& texts : texts_of(of_texts(files, "sentence_embedding"))) {
+    if (texts.split > 0) digests.push_back(texts.digests);
+  }
+  ASSERT_EQ(digests.size(), 2U);
+  EXPECT_NE(digests[0][0], digests[1][0]);
+  EXPECT_EQ(digests[0][1], digests[1][1]);
+  data += "validation_file = \"pairs.jsonl\"\n";
+  for (const SplitTexts& texts : texts_of(of_texts(data, "sentence_embedding")))
+    EXPECT_EQ(texts.digests.front(), texts.digests.back()) << texts.split << " " << texts.place;
 }
 
 TEST_F(Opened, RandomCropsReadElongatedPictures) {

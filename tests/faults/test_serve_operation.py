@@ -113,7 +113,8 @@ class ServeOperation(SharedFolderTest):
             self.assertEqual(server.ask("/ui")[0], 404)
 
     def test_a_second_stop_signal_ends_it_at_once(self):
-        with Served(self.folder / "vectors") as server:
+        """At all addresses, which needs leave where there is no key."""
+        with Served(self.folder / "vectors", "serve.allow_remote_without_key=true", listen="0.0.0.0:0") as server:
             connection = server.connect()
             connection.connect()  # may still send a request for a second
             server.log.send_signal(signal.SIGTERM)

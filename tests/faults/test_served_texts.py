@@ -52,6 +52,7 @@ class ServedTexts(SharedFolderTest):
                     thread.join()
                 for n, (_, _, body) in enumerate(alone):
                     self.assertEqual(results[n], [body] * 2)
+                self.assertIn(f"batch_rows_count {3 * len(requests)}\n", server.ask("/metrics")[2].decode())  # each text has a wait of its own
                 code, out, error = server.end()
                 self.assertEqual(code, 0, error)
                 self.assertIn("Sealed          kept", out)

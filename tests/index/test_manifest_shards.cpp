@@ -85,17 +85,17 @@ TEST(ManifestShards, GiveSamplesByTheirKeys) {
 TEST(ManifestShards, MembersWithoutKeyOrEndingBelongToNoSample) {
   const TemporaryFolder folder;
   for (const char* name :
-       {"README", "caption", "txt", ".txt", "d/.jpg", "a/b.d/jpg", "0.", "__meta__/0.txt", "____/0.txt"}) {
+       {"README", "caption", "txt", ".txt", "d/.jpg", "a/b.d/jpg", "1.", "__meta__/0.txt", "____/0.txt"}) {
     folder.write("s.tar", with_end(tar_of({{"0.jpg", "picture"}, {name, "not a caption"}, {"0.txt", "a caption"}})));
     const Manifest manifest = Manifest::load(folder.path() + "/s.tar", ManifestColumns());
     EXPECT_EQ(rows_of(manifest), std::vector<std::string>{"0.jpg|a caption|-1|picture"}) << name;
   }
 }
 
-// Only a folder may be the shard's own.
+// Only what begins and ends with two of them is the shard's own.
 TEST(ManifestShards, NamesWithUnderscoresAreNamesOfSamples) {
   const TemporaryFolder folder;
-  for (const std::string key : {"__0__", "___/0", "__a/0", "b__/0", "d/__a__/0"}) {
+  for (const std::string key : {"__0__", "___/0", "__ab/0", "ab__/0", "d/__a__/0"}) {
     folder.write("s.tar", with_end(tar_of({{key + ".jpg", "picture"}, {key + ".txt", "a caption"}})));
     const Manifest manifest = Manifest::load(folder.path() + "/s.tar", ManifestColumns());
     EXPECT_EQ(rows_of(manifest), std::vector<std::string>{key + ".jpg|a caption|-1|picture"});

@@ -145,6 +145,7 @@ TEST(EventEncoding, AFullEventRefusesMoreAndStaysWhole) {
 TEST(EventEncoding, EveryCutOrFlippedRecordIsFoundTorn) {
   const std::string whole = text_event("args", std::string(300, 'x'), 5, 1.0);
   ASSERT_EQ(read_event_record(span_of(whole)).state, RecordState::kWhole);
+  EXPECT_NE(whole.find(std::string(300, 'x')), std::string::npos);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     EXPECT_NE(read_event_record(span_of(whole).first(size)).state, RecordState::kWhole) << size;
   }

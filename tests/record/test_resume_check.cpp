@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "src/record/training_position.h"
 #include "tests/record/demo_run.h"
 #include "tests/support/files.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 namespace {
@@ -77,9 +79,14 @@ constexpr Metric kWritten = {"rouge1", "ROUGE-1", 2, true, false, 0, 0, true};
 constexpr Metric kCounted = {"accuracy", "accuracy", 1, true};
 constexpr Metric kOfTexts[] = {kCounted, kWritten};
 
-// A search for the best by `figure` that goes on from update 3 of 8, where it was by `then`, with these keys changed.
+struct Searched {
+  std::int64_t total_updates = 8, best = 2, ended = 0;
+  bool is_longer = false;
+};
+
+// A search for the best by `figure` that goes on from update 3, where it was by `then`, with these keys changed.
 ResumeState search_on(const std::string& then, const std::string& figure, const std::vector<std::string>& changed,
-                      std::int64_t total_updates = 8) {
+                      const Searched& searched = {}, ControlSettings* control = nullptr) {
   const Metrics metrics(kOfTexts, 2);
   TrainingSettings training;
   training.metric_for_best_model = figure;
@@ -88,19 +95,22 @@ ResumeState search_on(const std::string& then, const std::string& figure, const 
   Pace before, now;
   before.best_figure = EvaluationFigure::named(then, metrics);
   before.control.greater_is_better = true;
-  now.length.total_updates = total_updates;
+  now.length.total_updates = searched.total_updates;
   ResumeState resume;
+  resume.is_longer = searched.is_longer;
   ResumePoint& point = resume.point.emplace();
   point.folder = "run/checkpoint-3";
   point.global_step = 3;
   TrainingPosition position;
-  position.best.step = 2;
+  position.best.step = position.best.checkpoint = searched.best;
+  position.ended_at = searched.ended;
   NamedNumber numbers[kPositionNumbers] = {};
   write_numbers(position, numbers);
   for (const NamedNumber& number : numbers) point.numbers.emplace_back(number.name, number.value);
   point.numbers.emplace_back("best_figure_number", before.best_figure_number());
   for (const std::string& key : changed) resume.changes.push_back({key, "1", "2"});
   plan_control(training, "run", SettingsOrigin(), RunData(), metrics, 0, &now, &resume);
+  if (control != nullptr) *control = now.control;
   EXPECT_EQ(resume.searches_anew, !resume.notes.empty() && resume.notes[0].find("restarting") != std::string::npos);
   return resume;
 }
@@ -128,11 +138,55 @@ TEST(PlanControl, SaysWhyTheSearchForTheBestBeginsAnew) {
 // It is by the figure of then.
 TEST(PlanControl, TheBestOfARunThatIsOverStays) {
   const auto notes_of = [](const std::string& figure) {
-    return search_on("accuracy", figure, {"generation.num_beams"}, 3).notes;
+    ControlSettings control;
+    const ResumeState resume = search_on("accuracy", figure, {"generation.num_beams"}, {3}, &control);
+    EXPECT_TRUE(resume.is_over && control.keeps_best && control.greater_is_better);
+    return resume.notes;
   };
   EXPECT_EQ(notes_of("accuracy"), std::vector<std::string>());
   EXPECT_EQ(notes_of("rouge1"),
             std::vector<std::string>{"resume: nothing left to train; update 2 remains the best, by accuracy"});
+  ControlSettings control;
+  EXPECT_EQ(search_on("", "rouge1", {}, {3, -1}, &control).notes.size(), 1U);
+  EXPECT_FALSE(control.keeps_best || control.greater_is_better) << "none was kept";
+}
+
+TEST(PlanControl, ARunThatIsOverSearchesAnewWhereNoneWasFound) {
+  EXPECT_EQ(search_on("rouge1", "rouge1", {}, {3, -1}).notes,
+            std::vector<std::string>{"resume: no evaluation has found rouge1: restarting the search for the best, from "
+                                     "the weights of update 3"});
+}
+
+TEST(PlanControl, ARunThatWasEndedIsOverUntilItIsMadeLonger) {
+  EXPECT_TRUE(search_on("rouge1", "rouge1", {}, {8, 2, 3}).is_over);
+  EXPECT_FALSE(search_on("rouge1", "rouge1", {}, {8, 2, 3, true}).is_over);
+}
+
+TEST(PlanControl, ValidationRowsAreToldByTheirDigestWhereThereIsOne) {
+  ResumeState resume;
+  resume.point.emplace();
+  resume.changes = {{"data.validation_file", "a", "b"}};
+  EXPECT_FALSE(has_same_validation(resume));
+  resume.point->data = {{"data.validation_file", "digest"}};
+  EXPECT_TRUE(has_same_validation(resume));
+}
+
+TEST(PlanControl, ASearchWhoseBestCheckpointIsMissingBeginsAnew) {
+  const TemporaryFolder folder;
+  RunSettings run;
+  run.output_dir.resolved = folder.path();
+  TrainingSettings training;
+  training.load_best_model_at_end = true;
+  const auto begins_anew = [&](std::int64_t best) {
+    ResumeState resume = search_on("rouge1", "rouge1", {}, {8, best});
+    check_best_checkpoint(run, training, &resume);
+    return resume.searches_anew;
+  };
+  EXPECT_TRUE(begins_anew(2));
+  EXPECT_FALSE(begins_anew(-1)) << "there is none yet";
+  std::filesystem::create_directory(folder.path() + "/checkpoint-2");
+  folder.write(std::string("checkpoint-2/") + kStateFile, "{}");
+  EXPECT_FALSE(begins_anew(2));
 }
 
 // A search that begins anew needs a first checkpoint of its own, where it is not the one that the run goes on from.

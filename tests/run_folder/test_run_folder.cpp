@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
+#include "src/pictures/picture_log.h"
 #include "src/run_folder/run_marker.h"
 #include "tests/support/temporary_folder.h"
 
@@ -305,6 +307,18 @@ TEST_F(Folder, HasNoFileWhereTheAverageWillBe) {
   EXPECT_NE(refusal().find("/ema is not a folder"), std::string::npos) << refusal();
   settings_.training.ema_decay = 0.0;
   EXPECT_EQ(refusal(), "") << "no average is written";
+}
+
+TEST(RemovePictures, ThoseOfTheLogGoToo) {
+  const TemporaryFolder folder;
+  for (const char* name : {"00000.png", "00001.png", "own.png"}) folder.write(name, "");
+  folder.write(kPictureLogFile,
+               "{\"file\": \"00000.png\", \"prompt\": \"a fox\", \"negative_prompt\": \"\", \"seed\": 42, "
+               "\"noise\": 7, \"seconds\": 1.23, \"digest\": \"00000000000000ff\", \"latents\": "
+               "[\"0000000000000abc\", \"ffffffffffffffff\"], \"check\": \"ed3c589330594ecb\"}\n");
+  remove_pictures(folder.path(), {"00001.png"});
+  ASSERT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/own.png"));
 }
 
 }  // namespace

@@ -83,6 +83,27 @@ TEST(LoggedAnswer, IsThatOfItsLine) {
   EXPECT_TRUE(second.is_of_model());
 }
 
+// A request that has no room in its line is not logged, and the next line continues the one before.
+TEST(AccessLog, HoldsRequestsWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("log.jsonl", "{\"sequ"), invalid = "caf\xE9", large(1 << 16, 'a');
+  {
+    AccessLog log(file, true, 100, "m");
+    for (const std::string& request : {std::string("{}"), large, invalid}) {
+      AccessRecord record;
+      record.request = request;
+      log.add(record);
+    }
+    EXPECT_EQ(log.lost(), 1u);
+  }
+  AccessLog(file, false, 0, "m").add(AccessRecord());
+  Texts broken;
+  EXPECT_EQ(read_logged_answer(file, 1, &broken).body, "{}");
+  EXPECT_EQ(read_logged_answer(file, 2, &broken).body, invalid);
+  EXPECT_EQ(read_logged_answer(file, 3, &broken).body, std::nullopt);
+  EXPECT_EQ(broken, Texts());
+}
+
 TEST(LoggedAnswer, AFileThatNoServiceWroteIsRefused) {
   for (const auto& [members, problem] : std::initializer_list<std::pair<const char*, const char*>>{
            {R"(, "body_base64": "a")", "\"body_base64\" is not base64"},

@@ -73,6 +73,20 @@ TEST(AbsolutePaths, NoOtherKeyHasAnotherValue) {
                                             "training.output_dir"}));
 }
 
+TEST(AbsolutePaths, OfDataAreThoseOfEachPart) {
+  PathsSetting paths;
+  paths.start = "/a";
+  EXPECT_EQ(absolute_data_path(paths, "classes/"), "/a/classes");
+  EXPECT_EQ(absolute_data_path(paths, "../b.tar,,/c/d.tar"), "/b.tar,,/c/d.tar");
+  paths.stays_inside = true;
+  EXPECT_EQ(absolute_data_path(paths, "../b.jsonl"), "/a/b.jsonl");
+  for (const char* const start : {"/a{1}", "/a,b"}) {
+    paths.start = start;
+    EXPECT_NE(data_path_problem(paths, "b.tar").what, "") << start;
+    EXPECT_EQ(data_path_problem(paths, "b.jsonl").what, "") << start;
+  }
+}
+
 TEST(UnexpandedPath, IsRefusedInEveryPathOfASettingsFile) {
   EXPECT_EQ(refusal_of(least_with("data", "validation_file = '~/here'")),
             "test.toml:4:19: data.validation_file = \"~/here\": \"~\" is not expanded: only a shell does that; write "
