@@ -68,7 +68,9 @@ TEST(BenchFigures, ProductsAreHeldToTheLimitOfTheirType) {
   ASSERT_EQ(column.operations.size(), 2u);
   for (const OperationTime& operation : column.operations)
     EXPECT_DOUBLE_EQ(operation.limit_seconds, operation.name == "linear" ? 2.0 : 0.5) << operation.name;
-  EXPECT_NE(operations_text("operation", "batch", column.operations).find("\n  linear in bf16  "), std::string::npos);
+  Bench bench;
+  bench.columns = {column};
+  EXPECT_NE(bench_text(bench).find("\n  linear in bf16  "), std::string::npos);
 }
 
 }  // namespace
