@@ -33,7 +33,7 @@
 // Row-major; lda, ldb and ldc count elements. Nothing past a matrix is read or written. Aliasing: none. Summing in
 // chunks keeps the error that of sums of about kGemmChunk terms; bounds in test_gemm.cpp.
 //
-// B of kForward may be packed, once for many products: see PackB. Then b_is_packed, and ldb is depth; cols is a
+// B of kForward may be packed, once for many products: see PackColumns. Then b_is_packed, and ldb is depth; cols is a
 // multiple of kPackedCols, and so is the column that a tile begins with.
 //
 // cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes or kGemmTileBf16ScratchBytes, 64-byte aligned, one a thread.
@@ -67,11 +67,11 @@ struct GemmTile {
 };
 
 // Writes kPackedCols columns of a B of kForward, (kPackedCols, depth) dense, in the order in which a tile reads them:
-// pack_b for gemm_tile of the same table, pack_b_bf16 for gemm_tile_bf16, pack_b_bf16_tiles for gemm_tile_bf16_tiles,
-// the latter two of bf16 alone. The form is that of the instruction set, and takes as many bytes as B: where it would
-// take more, B is copied, and a tile packs its part of it. Aliasing: none.
+// pack_columns for gemm_tile of the same table; pack_columns_bf16 and pack_columns_bf16_tiles, of bf16, for
+// gemm_tile_bf16 and gemm_tile_bf16_tiles. The form is that of the instruction set, and takes as many bytes as B. Only
+// where packs_columns() of table.h says so. Aliasing: none.
 constexpr std::int64_t kPackedCols = 32;
-struct PackB {
+struct PackColumns {
   Elements packed;
   ConstElements b;
   std::int64_t depth;

@@ -16,7 +16,7 @@ namespace bascule {
 #if defined(__x86_64__)
 namespace amx {
 void gemm_tile_bf16_tiles(const GemmTile& tile);
-void pack_b_bf16_tiles(const PackB& a);
+void pack_columns_bf16_tiles(const PackColumns& a);
 void convolution_bf16_tiles(const Convolution& a);
 void doubled_convolution_bf16_tiles(const DoubledConvolution& a);
 }  // namespace amx
@@ -42,14 +42,14 @@ struct Tables {
 #if defined(__x86_64__)
     if (isa == Isa::kAmx) {
       pairs.gemm_tile_bf16_tiles = amx::gemm_tile_bf16_tiles;
-      pairs.pack_b_bf16_tiles = amx::pack_b_bf16_tiles;
+      pairs.pack_columns_bf16_tiles = amx::pack_columns_bf16_tiles;
       pairs.convolution_bf16_tiles = amx::convolution_bf16_tiles;
       pairs.doubled_convolution_bf16_tiles = amx::doubled_convolution_bf16_tiles;
     }
 #endif
     tiles = pairs;
     tiles.gemm_tile_bf16 = pairs.gemm_tile_bf16_tiles;
-    tiles.pack_b_bf16 = pairs.pack_b_bf16_tiles;
+    tiles.pack_columns_bf16 = pairs.pack_columns_bf16_tiles;
     tiles.convolution_bf16 = pairs.convolution_bf16_tiles;
     tiles.doubled_convolution_bf16 = pairs.doubled_convolution_bf16_tiles;
   }
@@ -73,6 +73,15 @@ const KernelTable& kernels_for(Isa isa, Bf16Law law) {
 #undef BASCULE_INSTRUCTION_SET
     default: return table_of<Isa::kScalar>(law);
   }
+}
+
+bool packs_columns(const KernelTable& kernels, bool in_bf16, std::int64_t depth) {
+  // Of the longest ones AMX multiplies no C of bf16 by tiles: the scratch has no room for 32 rows and columns.
+  constexpr std::int64_t kMostTileDepths = kGemmTileBf16ScratchBytes / (64 * sizeof(std::uint16_t));
+  if (!in_bf16) return true;
+  const bool is_of_tiles = kernels.gemm_tile_bf16 == kernels.gemm_tile_bf16_tiles;
+  if (is_of_tiles) return kernels.isa == Isa::kAmx && depth % kTileDepths == 0 && depth <= kMostTileDepths;
+  return kernels.isa == Isa::kAvx512Bf16 && depth % 2 == 0;  // pairs of numbers; elsewhere they are widened
 }
 
 }  // namespace bascule

@@ -37,4 +37,8 @@ struct KernelTable {
 // The table of an ISA that isa_supported(). With kTiles its kernels in bf16 have that law.
 const KernelTable& kernels_for(Isa isa, Bf16Law law = Bf16Law::kPairs);
 
+// Whether a B of bf16 or of float32 and of this depth can be packed for the products of these kernels
+// (GemmTile::b_is_packed): a packed B takes no more bytes than B.
+bool packs_columns(const KernelTable& kernels, bool in_bf16, std::int64_t depth);
+
 }  // namespace bascule

@@ -16,7 +16,7 @@ MOST_TEST_DATA = 47_000_000  # bytes
 # The product by storey: its folders (of src/ where no other is named), the most lines, with meson.build, and the least mean of lines a file.
 BUDGET = {
     "engine": ("/kernels /firmware_shims base files json machine settings graph plan models runtime text index corpus loader pictures distributed "
-               "checkpoint update session generate judge", 75_070, 142),
+               "checkpoint update session generate judge", 75_090, 142),
     "control of a run": ("record seal replay finish run_folder", 12_035, 166),
     "instruments and output": ("logs answer bringup doctor ask verify http serve commands", 29_535, 180),
 }

@@ -38,7 +38,7 @@ struct GemmSpec {
   bool bias;                           // kForward that overwrites only
   bool may_overwrite, may_accumulate;  // which of accumulate = false / true will be asked for
   GemmType type = GemmType::kFloat32;
-  bool b_is_packed = false;  // kForward of our own products: by PackB, of the same table; bf16 where the type is
+  bool b_is_packed = false;  // kForward of our own products: by PackColumns, of the same table
 };
 
 struct GemmRun {

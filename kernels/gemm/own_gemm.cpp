@@ -16,9 +16,8 @@ class OwnGemm final : public Gemm {
         scratch_(scratch),
         scratch_bytes_(scratch_bytes) {
     const bool weight = spec.kind == GemmKind::kWeightGradient;
-    OwnCosts costs = costs_of(kernels, spec.type == GemmType::kBf16);
-    if (spec.b_is_packed) costs.transposed_b = 0;
-    tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n, threads, costs);
+    tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n, threads,
+                         costs_of(kernels, spec.type == GemmType::kBf16));
   }
 
   std::int64_t tasks(std::int64_t rows) const noexcept override { return grid(rows).tasks(); }

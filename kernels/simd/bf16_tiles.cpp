@@ -11,7 +11,7 @@ void gemm_tile_bf16_tiles(const GemmTile& tile) {
   const SubnormalsAreZeros mode;
   multiply<TileSteps>(tile);
 }
-void pack_b_bf16_tiles(const PackB& a) { pack_columns<TileSteps>(a); }
+void pack_columns_bf16_tiles(const PackColumns& a) { pack_all_columns<TileSteps>(a); }
 
 void convolution_bf16_tiles(const Convolution& a) {
   const SubnormalsAreZeros mode;

@@ -5,6 +5,6 @@
 namespace bascule::BASCULE_ISA {
 
 void gemm_tile(const GemmTile& tile) { multiply<Float32Steps>(tile); }
-void pack_b(const PackB& a) { pack_columns<Float32Steps>(a); }
+void pack_columns(const PackColumns& a) { pack_all_columns<Float32Steps>(a); }
 
 }  // namespace bascule::BASCULE_ISA

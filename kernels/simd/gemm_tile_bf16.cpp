@@ -16,6 +16,6 @@ void gemm_tile_bf16(const GemmTile& tile) {
   }
   if (left.cols > 0) multiply<Bf16Steps>(left);
 }
-void pack_b_bf16(const PackB& a) { pack_columns<Bf16Steps>(a); }
+void pack_columns_bf16(const PackColumns& a) { pack_all_columns<Bf16Steps>(a); }
 
 }  // namespace bascule::BASCULE_ISA

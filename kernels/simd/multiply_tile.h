@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tile chunk by chunk: the chunk of B is packed once, into the second-level cache; then a few rows of A at a time,
-// into the first, which every block of columns uses. Where A has few rows, they are packed first. Steps: Float32Steps
-// or Bf16Steps, each in a unit of its own.
+// A tile chunk by chunk: the chunk of B is packed, unless B is already, into the second-level cache; then a few rows of
+// A at a time, into the first, which every block of columns uses. Where A has few rows, they are packed first. Steps:
+// Float32Steps or Bf16Steps, each in a unit of its own.
 #pragma once
 
 #include <cstdint>
@@ -105,38 +105,32 @@ void pack_steps_transposed(float* steps, ConstElements x, std::int64_t stride, s
   }
 }
 
-// A packed B: block of columns by block, and in each chunk by chunk, its steps as multiply_block() reads them.
+// Layout of a packed B: blocks of kBlockCols columns one after another; within a block its chunks, each as the steps
+// that multiply_block() reads.
 
-// Whether steps of a B of so many depths take as many bytes as B.
+// Steps of widened numbers take more bytes than B: there none is packed.
 template <typename Steps>
-constexpr bool packs_in_place(std::int64_t depth) {
-  return !Steps::kPairs || (Steps::kIsPacked && depth % Steps::kDepths == 0);
-}
+constexpr bool kKeepsBytes = !Steps::kPairs || Steps::kIsPacked;
 template <typename Steps>
 bool has_packed_b(const GemmTile& t) {
-  return t.b_is_packed && packs_in_place<Steps>(t.depth);
+  return kKeepsBytes<Steps> && t.b_is_packed;
 }
-// The steps from depth `first`, where a chunk begins, for the block from column `col` on.
-template <typename Steps>
-std::int64_t packed_place(std::int64_t depth, std::int64_t col, std::int64_t first) {
+// Where the steps from depth `first` on, at which a chunk begins, lie for the block from column `col` on.
+constexpr std::int64_t packed_place(std::int64_t depth, std::int64_t col, std::int64_t first) {
   return col * depth + first * kBlockCols;
 }
-template <typename Steps>
-const float* packed_steps(const GemmTile& t, std::int64_t col, std::int64_t first) {
-  return static_cast<const float*>((t.b + packed_place<Steps>(t.depth, col, first)).data);
+inline const float* packed_steps(const GemmTile& t, std::int64_t col, std::int64_t first) {
+  return static_cast<const float*>((t.b + packed_place(t.depth, col, first)).data);
 }
 
 template <typename Steps>
-void pack_columns(const PackB& a) {
+void pack_all_columns(const PackColumns& a) {
   static_assert(kPackedCols % kBlockCols == 0);
-  if (!packs_in_place<Steps>(a.depth)) {
-    __builtin_memcpy(a.packed.data, a.b.data, static_cast<std::size_t>(kPackedCols * a.depth) * sizeof(std::uint16_t));
-    return;
-  }
+  if constexpr (!kKeepsBytes<Steps>) return;
   alignas(64) float rows_of_steps[kLanes * kRowPitch<Steps>];
   for (std::int64_t col = 0; col < kPackedCols; col += kBlockCols) {
     for (std::int64_t first = 0; first < a.depth; first += Steps::kChunk) {
-      const Elements steps = a.packed + packed_place<Steps>(a.depth, col, first);
+      const Elements steps = a.packed + packed_place(a.depth, col, first);
       pack_steps_transposed<Steps>(static_cast<float*>(steps.data), a.b + (col * a.depth + first), a.depth,
                                    least(Steps::kChunk, a.depth - first), kBlockCols, rows_of_steps);
     }
@@ -204,7 +198,7 @@ void multiply_rows(const GemmTile& t, float* sums) {
       }
       for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
         const bool is_packed = col >= cols_in_place;
-        block.b = has_packed  ? packed_steps<Steps>(t, col, first)
+        block.b = has_packed  ? packed_steps(t, col, first)
                   : is_packed ? packed_b + (col - cols_in_place) * kChunkSteps<Steps>
                               : t.b.float32() + first * t.ldb + col;
         block.b_step = is_packed ? kBlockCols : t.ldb;
@@ -269,7 +263,7 @@ void multiply_few_rows(const GemmTile& t) {
                                      least(kBlockCols, t.cols - col), packed_b + kFewRowsB<Steps>);
       GemmBlock block{};
       block.a = packed_a + first / Steps::kChunk * t.rows * kRowPitch<Steps>;
-      block.b = has_packed_b<Steps>(t) ? packed_steps<Steps>(t, col, first) : packed_b;
+      block.b = has_packed_b<Steps>(t) ? packed_steps(t, col, first) : packed_b;
       block.b_step = kBlockCols;
       block.ldc = is_last ? t.ldc : so_far_row;
       block.steps = steps_of<Steps>(depths);

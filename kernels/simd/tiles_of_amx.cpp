@@ -8,7 +8,6 @@
 namespace bascule {
 namespace avx2 {
 void gemm_tile_bf16_tiles(const GemmTile& tile);
-void pack_b_bf16_tiles(const PackB& a);
 void convolution_bf16_tiles(const Convolution& a);
 void doubled_convolution_bf16_tiles(const DoubledConvolution& a);
 }  // namespace avx2
@@ -20,14 +19,6 @@ constexpr std::int64_t kConvolutionRoom = static_cast<std::int64_t>(kConvolution
 
 // Whether the room holds a strip of B. It does not where C is bf16 and the depth some 14,000.
 bool has_room(const AmxProduct& p) { return p.depth > 0 && cut_of(p).strip > 0; }
-
-// Whether the tiles of a packed B take as many bytes as B, and every C of that depth is multiplied by tiles.
-bool packs_in_place(std::int64_t depth) {
-  std::uint16_t c = 0;
-  const AmxProduct p{
-      &c, 0, 0, 0, 0, kAmxBlock, depth, nullptr, false, nullptr, static_cast<std::int64_t>(kGemmTileBf16ScratchBytes)};
-  return depth % kTileDepths == 0 && has_room(p);
-}
 
 template <typename Number>
 const char* address_of(const Number* x) {
@@ -81,8 +72,7 @@ class GatheredRows {
 
 }  // namespace
 
-void pack_b_bf16_tiles(const PackB& a) {
-  if (!packs_in_place(a.depth)) return avx2::pack_b_bf16_tiles(a);
+void pack_columns_bf16_tiles(const PackColumns& a) {
   for (std::int64_t col = 0; col < kPackedCols; col += kTileRows)
     pack_tile_columns((a.packed + col * a.depth).bf16(), (a.b + col * a.depth).bf16(), a.depth, kTileRows, a.depth);
 }
@@ -99,7 +89,7 @@ void gemm_tile_bf16_tiles(const GemmTile& t) {
                      t.accumulate,
                      t.scratch,
                      static_cast<std::int64_t>(kGemmTileBf16ScratchBytes),
-                     t.b_is_packed && packs_in_place(t.depth) ? t.b.bf16() : nullptr};
+                     t.b_is_packed ? t.b.bf16() : nullptr};
   if (!has_room(p)) return avx2::gemm_tile_bf16_tiles(t);
   const auto with_a = [&](const auto* a) {
     t.b.is_bf16() ? multiply_packed(t, p, a, t.b.bf16()) : multiply_packed(t, p, a, t.b.float32());

@@ -190,11 +190,11 @@ Tensor AskedModel::record_logits(const BatchCounts& bounds) {
 }
 
 void AskedModel::load(const ParameterSet* whole) {
-  session_.hold_packed();
+  session_.allow_packing();
   session_.seal_alone(kernels_for(isa_), threads_.count());
   StartWork work;
   load_weights(&session_, model_, folder_, &work, threads_, whole);
-  session_.pack(&work, threads_);
+  session_.pack(threads_);
 }
 
 const float* AskedModel::run(const Batch& batch, Tensor output, std::size_t graph) {

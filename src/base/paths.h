@@ -65,7 +65,8 @@ std::string program_file();
 // The folder above the one that holds the program: where the tree begins that "bin/bascule" belongs to.
 std::string tree_of_program();
 
-// `path` from the folder `start`, without `.`, `..` and a slash at its end. An absolute path stays as it is.
+// `path` from the folder `start`, without `.`, `..` and a slash at its end. An absolute path does not depend on
+// `start`.
 std::string path_from(const std::string& start, std::string_view path);
 
 // `path` behind the folder `start`; ".." does not lead out of it, as it does not lead out of "/". An absolute path

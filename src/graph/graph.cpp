@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "kernels/gemm_tile.h"
 #include "src/base/check.h"
 
 namespace bascule {
@@ -210,7 +209,8 @@ std::string layer_kind(const std::string& scope) {
   }
 }
 
-std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters) {
+std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters,
+                                          const KernelTable& kernels) {
   const std::size_t count = static_cast<std::size_t>(parameters.size());
   std::vector<bool> is_read(count, false), is_read_otherwise(count, false);
   for (const Graph* graph : graphs) {
@@ -220,9 +220,11 @@ std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const Param
         const TensorInfo& info = (*graph)[node.operands[place].tensor];
         if (info.storage != Storage::kParameter) continue;
         const std::size_t p = static_cast<std::size_t>(info.parameter);
-        const bool has_type_of_products = node.bf16_products == (info.dtype == DType::kBFloat16);
+        const bool is_bf16 = info.dtype == DType::kBFloat16;
         is_read[p] = true;
-        if (!has_place(node.kind->packed_places, place) || !has_type_of_products) is_read_otherwise[p] = true;
+        if (!has_place(node.kind->packed_places, place) || node.bf16_products != is_bf16 ||
+            !packs_columns(kernels, is_bf16, info.cols))
+          is_read_otherwise[p] = true;
       }
     }
   }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/table.h"
 #include "src/base/dtype.h"
 #include "src/base/span.h"
 #include "src/graph/operation.h"
@@ -132,7 +133,8 @@ class Graph {
 
  private:
   friend void choose_element_types(Graph& graph, Rounding rounding);
-  friend std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters);
+  friend std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters,
+                                                   const KernelTable& kernels);
   friend void store_rounded_parameters(Span<Graph* const> graphs, ParameterSet* parameters);
   Tensor add_tensor(TensorInfo info);
 
@@ -190,9 +192,11 @@ Cost cost_of(const Graph& graph, const Node& node, const BatchCounts& counts);
 // A "*" in place of each number between dots: "text_model.encoder.layer.*", a name for layers of one kind.
 std::string layer_kind(const std::string& scope);
 
-// For graphs without gradients: the parameters, by index, that every reader may read packed (GemmTile::b_is_packed).
-// Their tensors are marked so. No bit of a result changes. Once, when element types are chosen.
-std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters);
+// For graphs without gradients: the parameters, by index, that can be packed for these kernels and that every reader
+// may read so (GemmTile::b_is_packed). Their tensors are marked. No bit of a result changes. After element types are
+// chosen.
+std::vector<int> choose_packed_parameters(Span<Graph* const> graphs, const ParameterSet& parameters,
+                                          const KernelTable& kernels);
 
 // Trained parameters in the order in which this graph's last write of their gradients comes.
 std::vector<int> gradient_order(const Graph& graph);

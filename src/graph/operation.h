@@ -93,7 +93,7 @@ struct OperationKind {
   std::uint32_t bf16_places = 0;
   // Those of them that the operation reads rounded to bf16 where its products are bf16.
   std::uint32_t rounding_places = 0;
-  // Those whose parameter may be packed (GemmTile::b_is_packed), as TensorInfo says.
+  // Those whose parameter may be packed, where TensorInfo says so (GemmTile::b_is_packed).
   std::uint32_t packed_places = 0;
 };
 

@@ -28,7 +28,7 @@ bool take_apart(std::string_view name, std::string_view* key, std::string* endin
   const std::size_t base = slash == std::string_view::npos ? 0 : slash + 1;
   const std::size_t dot = name.find('.', base);
   if (dot == std::string_view::npos || dot == base || dot + 1 == name.size()) return false;
-  // WebDataset keeps what is about the shard itself in folders of such names.
+  // WebDataset keeps data about the shard itself in files and folders with such names.
   const std::string_view top = name.substr(0, name.find('/'));
   if (top.size() >= 4 && top.substr(0, 2) == "__" && top.substr(top.size() - 2) == "__") return false;
   *key = name.substr(0, dot);

@@ -134,7 +134,7 @@ void TargetTokens::take_text(const Batch& batch, std::int64_t sample, const Mani
   }
   if (!keeps_predictions()) return;
   kept_[row] = {count, generated_scores_[sample]};
-  std::copy_n(ids, count, kept_ids_ + row * most_ids_);  // none below 0
+  std::copy_n(ids, count, kept_ids_ + row * most_ids_);  // copies nothing where count is negative
 }
 
 void TargetTokens::move_row(std::int64_t to, std::int64_t from) noexcept {

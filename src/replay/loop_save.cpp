@@ -47,8 +47,8 @@ Status TrainingLoop::save() noexcept {
   return ok_status();
 }
 
-// Where nodes share out the optimizer's states rank 0 asks the others for theirs. That one of them is gone before
-// finish() shows when all agree on this status.
+// Where nodes share out the optimizer's states rank 0 asks the others for theirs. If a node fails before finish(), the
+// agreement that follows reports it.
 Status TrainingLoop::write_or_serve() noexcept {
   if (!p_.group.is_first()) return saving_.states != nullptr ? saving_.states->serve() : ok_status();
   const Status written = write_checkpoint();

@@ -80,11 +80,11 @@ void BatchWorkers::measure(Span<ServedInput> inputs, double bound_ms) {
   work_.inputs = inputs;
   std::vector<BatchPace> paces(workers_.size());
   each([&](BatchWorker& worker) { worker.open(service_.session.tapes(worker.number())); });
-  std::vector<std::mutex> places(workers_.size());
+  std::vector<std::mutex> parts(workers_.size());
   each([&](BatchWorker& worker) {
-    const MeasuringTurn turn = turn_to_measure(worker.number(), workers_.size(), inputs.size());
-    const std::lock_guard<std::mutex> lock(places[turn.place]);
-    paces[worker.number()] = worker.measure(inputs.subspan(turn.first, turn.count));
+    const MeasuredPart own = part_to_measure(worker.number(), workers_.size(), inputs.size());
+    const std::lock_guard<std::mutex> lock(parts[own.part]);
+    paces[worker.number()] = worker.measure(inputs.subspan(own.first, own.count));
   });
   for (const BatchPace& pace : paces) {
     work_.pace.row_ns = std::max(work_.pace.row_ns, pace.row_ns);
@@ -112,7 +112,7 @@ void BatchWorkers::admit(ServedInput* first) noexcept {
       work_.queue.push({static_cast<std::uint32_t>(input - work_.inputs.data()), model.rows(*input), input->selected,
                         cost_of(model, work_.pace, *input)});
   }
-  // A worker for each, of those that have nothing to do: they share the inputs out.
+  // Wakes one idle worker for each input.
   for (const ServedInput* input = first; input != nullptr; input = input->next) work_.changed.notify_one();
 }
 

@@ -89,15 +89,15 @@ inline double rows_until_answered(std::int64_t before, std::int64_t own, std::si
   return static_cast<double>(before) / static_cast<double>(workers) + static_cast<double>(own);
 }
 
-// With which inputs a worker measures, of which there is at least one: all at the same time, but those that have the
-// same place, and with it the same inputs, one after another, where there are fewer inputs than workers.
-struct MeasuringTurn {
-  std::size_t place = 0, first = 0, count = 0;
+// The part of the inputs, of which there is at least one, that a worker measures with. With fewer inputs than workers
+// several share a part, and take turns.
+struct MeasuredPart {
+  std::size_t part = 0, first = 0, count = 0;
 };
 
-inline MeasuringTurn turn_to_measure(std::size_t worker, std::size_t workers, std::size_t inputs) noexcept {
-  const std::size_t at_once = std::min(workers, inputs), place = worker % at_once, first = inputs * place / at_once;
-  return {place, first, inputs * (place + 1) / at_once - first};
+inline MeasuredPart part_to_measure(std::size_t worker, std::size_t workers, std::size_t inputs) noexcept {
+  const std::size_t at_once = std::min(workers, inputs), part = worker % at_once, first = inputs * part / at_once;
+  return {part, first, inputs * (part + 1) / at_once - first};
 }
 
 class BatchWorker;

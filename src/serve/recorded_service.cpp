@@ -177,7 +177,7 @@ std::unique_ptr<RecordedService> record_service(const Settings& settings) {
   const std::size_t workers = service->workers.size();
   int most_threads = 0;  // of a worker
   for (const CoreGroups& cores : service->workers) most_threads = std::max(most_threads, threads_of(cores));
-  service->session.hold_packed();
+  service->session.allow_packing();
   std::vector<PlannedRange> ranges = service->session.plan(most_threads, static_cast<int>(workers));
   ranges.push_back({kRequestMemory, ServiceMemory(*service, nullptr).bytes(), workers > 1});
   if (const std::size_t bytes = BatchAnswerer::bytes(*service->model); bytes > 0)

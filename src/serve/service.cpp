@@ -105,10 +105,10 @@ void Service::load(StartWork* work, Threads& threads) {
     work->run(threads);
   }
   make_digest();
-  service_.session.pack(work, threads);
+  service_.session.pack(threads);
 }
 
-// Of what decides on the bits of an answer, wherever it lies and whatever is packed.
+// The digest of everything that decides the bits of an answer. Before weights are packed, in the form of a CPU.
 void Service::make_digest() {
   const ParameterMemory memory = service_.session.parameter_memory();
   Sha256 sum;

@@ -2,10 +2,12 @@
 #include "src/session/parameter_values.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <utility>
-#include <vector>
 
 #include "src/base/elementary.h"
 #include "src/base/paths.h"
@@ -128,21 +130,25 @@ LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::
 void pack_parameters(StartWork* work, const ParameterMemory& memory, Span<const int> parameters,
                      const KernelTable& kernels) {
   for (const int p : parameters) {
-    const std::int64_t cols = (*memory.set)[p].cols;
+    const Parameter& parameter = (*memory.set)[p];
+    const std::int64_t cols = parameter.cols;
     const Elements all = memory.elements(p);
-    const std::int64_t bytes =
-        kPackedCols * cols * static_cast<std::int64_t>(all.is_bf16() ? sizeof(std::uint16_t) : sizeof(float));
-    for (std::int64_t row = 0; row < (*memory.set)[p].rows; row += kPackedCols) {
+    const std::size_t bytes = static_cast<std::size_t>(kPackedCols * cols) * (all.is_bf16() ? 2 : sizeof(float));
+    const auto pack = [=, &kernels](Elements rows) {
+      const std::unique_ptr<std::byte[]> copy(new (std::nothrow) std::byte[bytes]);
+      if (copy == nullptr) return Status{StatusCode::kReadFailed, {0, ENOMEM}};
+      std::memcpy(copy.get(), rows.data, bytes);
+      (all.is_bf16() ? kernels.pack_columns_bf16 : kernels.pack_columns)({rows, {copy.get(), rows.type}, cols});
+      return ok_status();
+    };
+    const auto error_of = [&parameter](const Status&) {
+      return Error(ErrorKind::kMemory, parameter.name,
+                   "there is no memory for a copy of " + count_of(kPackedCols, "row"));
+    };
+    for (std::int64_t row = 0; row < parameter.rows; row += kPackedCols) {
       const Elements rows = all + row * cols;
       work->add(
-          StartWork::Kind::kComputing, bytes,
-          [=, &kernels] {
-            std::vector<std::byte> copy(static_cast<std::size_t>(bytes));
-            std::memcpy(copy.data(), rows.data, copy.size());
-            (rows.is_bf16() ? kernels.pack_b_bf16 : kernels.pack_b)({rows, {copy.data(), rows.type}, cols});
-            return ok_status();
-          },
-          nullptr);
+          StartWork::Kind::kComputing, static_cast<std::int64_t>(bytes), [=] { return pack(rows); }, error_of);
     }
   }
 }

@@ -160,6 +160,12 @@ Graph& Session::add_graph(const BatchCounts& bounds, Fields fields) {
   return *graphs_.back();
 }
 
+std::vector<Graph*> Session::all_graphs() const {
+  std::vector<Graph*> graphs;
+  for (const auto& graph : graphs_) graphs.push_back(graph.get());
+  return graphs;
+}
+
 std::vector<PlannedRange> Session::plan(int threads, int local_ranks) {
   std::vector<int> order;
   for (std::size_t i = 0; i < graphs_.size() && order.empty(); ++i) {
@@ -167,11 +173,8 @@ std::vector<PlannedRange> Session::plan(int threads, int local_ranks) {
     trained_graph_ = order.empty() ? 0 : i;
   }
   if (!training_ && order.empty()) {
-    std::vector<Graph*> graphs;
-    for (const auto& graph : graphs_) graphs.push_back(graph.get());
+    const std::vector<Graph*> graphs = all_graphs();
     store_rounded_parameters({graphs.data(), graphs.size()}, &parameters_);
-    if (holds_packed_ && choice_ == Products::kOurs)
-      packed_ = choose_packed_parameters({graphs.data(), graphs.size()}, parameters_);
   }
   layout_ =
       lay_out_parameters(parameters_, order, training_ ? training_->options().optimizer->runs : RunDivision::kByRule);
@@ -235,6 +238,11 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
   memory_.thread_scratch_bytes = thread_scratch_bytes_;
   if (training_) training_->seal(arena, plan, layout_, kernels, group, &memory_);
   kernels_ = &kernels;
+  if (allows_packing_ && choice_ == Products::kOurs) {
+    BASCULE_CHECK(!training_);
+    const std::vector<Graph*> graphs = all_graphs();
+    packed_ = choose_packed_parameters({graphs.data(), graphs.size()}, parameters_, kernels);
+  }
   products_.push_back(make_products(choice_, product_type_, kernels, threads, arena.at(plan[kProducts])));
   Tapes tapes;
   for (std::size_t i = 0; i < graphs_.size(); ++i)
@@ -256,9 +264,12 @@ void Session::seal_averaged_tapes(const KernelTable& kernels) {
   }
 }
 
-void Session::pack(StartWork* work, Threads& threads) {
-  pack_parameters(work, parameter_memory(), {packed_.data(), packed_.size()}, *kernels_);
-  work->run(threads);
+void Session::pack(Threads& threads) {
+  BASCULE_CHECK(kernels_ != nullptr && !is_packed_);
+  is_packed_ = true;
+  StartWork work;
+  pack_parameters(&work, parameter_memory(), {packed_.data(), packed_.size()}, *kernels_);
+  work.run(threads);
 }
 
 void Session::seal_alone(const KernelTable& kernels, int threads) {

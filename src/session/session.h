@@ -153,11 +153,10 @@ class Session {
   const Graph& graph(std::size_t number) const { return *graphs_[number]; }
   Graph& graph(std::size_t number) { return *graphs_[number]; }
 
-  // Before plan(), for a session without gradients: parameters that may be packed (choose_packed_parameters()) are, by
-  // pack(), which must then be called between their loading and the first replay. It runs the work. Behind it nothing
-  // but tapes may read parameters.
-  void hold_packed() { holds_packed_ = true; }
-  void pack(StartWork* work, Threads& threads);
+  // Allows packing (choose_packed_parameters()). Before seal(), in a session without gradients; then call pack(), once,
+  // after loading and before the first replay. Afterwards only tapes may read parameters.
+  void allow_packing() { allows_packing_ = true; }
+  void pack(Threads& threads);
   // After recording, and again if a graph has changed. Returns the arena's categories of a session: trained and fixed
   // parameters, those stored as bf16, those of training, states of graphs, workspace, scratch of `threads` threads and
   // of their products.
@@ -196,12 +195,14 @@ class Session {
   GemmLibrary& products() { return *products_.front(); }  // after seal(): for products beside the tapes
 
  private:
+  std::vector<Graph*> all_graphs() const;
   void seal_averaged_tapes(const KernelTable& kernels);
 
   Products choice_ = Products::kOurs;
   bool has_room_ = false;
-  bool holds_packed_ = false;
-  std::vector<int> packed_;  // parameters; after plan()
+  bool allows_packing_ = false;
+  bool is_packed_ = false;
+  std::vector<int> packed_;  // parameters; after seal()
   const KernelTable* kernels_ = nullptr;
   ParameterSet parameters_;
   StateSet states_;

@@ -105,7 +105,9 @@ TEST(MappedMemory, LargePagesAreFormedWhereTheCallerAsksForThem) {
   if (!forms_large_pages()) GTEST_SKIP() << "this system has none to form";
   if (is_always_large()) GTEST_SKIP() << "this system forms them without being asked";
   const std::int64_t before = large_kib_of(false);
-  EXPECT_GT(large_kib_of(true), before) << "they may have neighbours with large pages";
+  std::int64_t after = 0;  // a system that is short of memory may refuse at times
+  for (int attempt = 0; attempt < 10 && after <= before; ++attempt) after = large_kib_of(true);
+  EXPECT_GT(after, before) << "they may have neighbours with large pages";
 }
 
 TEST(MappedMemory, TheSystemIsAdvisedOnLargePages) {

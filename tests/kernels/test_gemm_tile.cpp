@@ -119,11 +119,14 @@ constexpr Law kLaws[] = {{reference::gemm_tile_bf16, &KernelTable::gemm_tile_bf1
 
 struct PackedLaw {
   Law law;
-  void (*KernelTable::*pack)(const PackB&);
+  void (*KernelTable::*pack)(const PackColumns&);
+  bool is_bf16;
+  Bf16Law bf16_law;
 };
-constexpr PackedLaw kPackedFloat32 = {{reference::gemm_tile, &KernelTable::gemm_tile}, &KernelTable::pack_b};
-constexpr PackedLaw kPackedBf16[] = {{kLaws[0], &KernelTable::pack_b_bf16},
-                                     {kLaws[1], &KernelTable::pack_b_bf16_tiles}};
+constexpr PackedLaw kPackedFloat32 = {
+    {reference::gemm_tile, &KernelTable::gemm_tile}, &KernelTable::pack_columns, false, Bf16Law::kPairs};
+constexpr PackedLaw kPackedBf16[] = {{kLaws[0], &KernelTable::pack_columns_bf16, true, Bf16Law::kPairs},
+                                     {kLaws[1], &KernelTable::pack_columns_bf16_tiles, true, Bf16Law::kTiles}};
 
 struct Normal {
   Seeded& random;
@@ -207,6 +210,7 @@ void expect_same_bits_packed(const Case& test, const Normal& fill, const PackedL
   const std::vector<C> before(o.c.begin(), o.c.end());
   const auto scratch = std::make_unique<Scratch>();
   for (const Isa isa : isas()) {
+    if (!packs_columns(kernels_for(isa, packed_law.bf16_law), packed_law.is_bf16, test.depth)) continue;
     GuardedBuffer<Number> packed(o.b.size());
     for (std::int64_t at = 0; at < test.cols * test.depth; at += kPackedCols * test.depth)
       (kernels_for(isa).*packed_law.pack)({packed.data() + at, o.b.data() + at, test.depth});
@@ -233,7 +237,7 @@ void expect_same_bits_packed(const Case& test, const Normal& fill, const PackedL
 }
 
 TEST(GemmTile, PackedBGivesTheBitsOfTheReference) {
-  constexpr std::int64_t kDepths[] = {1, 2, 7, 32, 96, 255, 256, 257, 512, 600, 1025, 1056};
+  constexpr std::int64_t kDepths[] = {1, 2, 7, 32, 96, 255, 256, 257, 512, 600, 1025, 1184};
   Seeded random;
   const Normal fill{random};
   for (const std::int64_t depth : kDepths) {
@@ -249,6 +253,19 @@ TEST(GemmTile, PackedBGivesTheBitsOfTheReference) {
       expect_same_bits_packed<float>(test, fill, kPackedFloat32);
       for (const PackedLaw& law : kPackedBf16) expect_same_bits_packed<std::uint16_t>(test, fill, law);
     }
+  }
+}
+
+// Tiles have no room for a C of bf16 of more depths; elsewhere steps of bf16 are widened.
+TEST(GemmTile, APackedBTakesNoMoreBytesThanB) {
+  for (const Isa isa : isas()) {
+    EXPECT_TRUE(packs_columns(kernels_for(isa), false, 3)) << isa_name(isa);
+    EXPECT_EQ(packs_columns(kernels_for(isa), true, 14624), isa == Isa::kAvx512Bf16) << isa_name(isa);
+    EXPECT_FALSE(packs_columns(kernels_for(isa), true, 33)) << isa_name(isa);
+    for (const std::int64_t depth : {14560, 14592, 14624, 48})
+      EXPECT_EQ(packs_columns(kernels_for(isa, Bf16Law::kTiles), true, depth),
+                isa == Isa::kAmx && depth != 48 && depth < 14600)
+          << isa_name(isa);
   }
 }
 

@@ -98,21 +98,21 @@ TEST(InputQueue, WhatIsAheadIsSharedOutAmongWorkersAndARequestIsNot) {
   EXPECT_EQ(rows_until_answered(100, 8, 4), 33.0);
 }
 
-TEST(TurnToMeasure, EveryWorkerHasInputsThatNobodyElseMeasuresWithMeanwhile) {
+TEST(PartToMeasure, EveryWorkerHasInputsThatNobodyElseMeasuresWithMeanwhile) {
   for (const std::size_t workers : {1u, 2u, 5u, 64u}) {
     for (const std::size_t inputs : {1u, 2u, 7u, 64u, 512u}) {
-      std::vector<std::size_t> place_of(inputs, workers);
-      std::set<std::size_t> places;
+      std::vector<std::size_t> part_of(inputs, workers);
+      std::set<std::size_t> parts;
       for (std::size_t worker = 0; worker < workers; ++worker) {
-        const MeasuringTurn turn = turn_to_measure(worker, workers, inputs);
-        EXPECT_GE(turn.count, 1u) << worker << " of " << workers << ", " << inputs << " inputs";
-        places.insert(turn.place);
-        for (std::size_t i = turn.first; i < turn.first + turn.count; ++i) {
-          if (place_of.at(i) == workers) place_of[i] = turn.place;
-          EXPECT_EQ(place_of[i], turn.place);
+        const MeasuredPart own = part_to_measure(worker, workers, inputs);
+        EXPECT_GE(own.count, 1u) << worker << " of " << workers << ", " << inputs << " inputs";
+        parts.insert(own.part);
+        for (std::size_t i = own.first; i < own.first + own.count; ++i) {
+          if (part_of.at(i) == workers) part_of[i] = own.part;
+          EXPECT_EQ(part_of[i], own.part);
         }
       }
-      EXPECT_EQ(places.size(), std::min(workers, inputs));
+      EXPECT_EQ(parts.size(), std::min(workers, inputs));
     }
   }
 }
