@@ -78,7 +78,7 @@ struct PackedSession {
   std::vector<float> replay() {
     const Tape& tape = session.tape(0);
     Seeded random(7);
-    random.fill_normal(tape.at(x), batch * kIn);
+    random.fill_normal(tape.at(x), static_cast<std::size_t>(batch * kIn));
     random.fill_normal(tape.at(one), kIn);
     Replay replay;
     replay.batch.counts[kSamples] = 2;
