@@ -123,4 +123,16 @@ class GraphRun {
   std::unique_ptr<Tape> tape_;
 };
 
+// A weight of normal values.
+inline Tensor normal_weight(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols,
+                            bool trained = false) {
+  Parameter p;
+  p.name = name;
+  p.rows = rows;
+  p.cols = cols;
+  p.trained = trained;
+  p.pieces = {{name, {rows, cols}, 0, rows * cols, {0.0f, 0.5f}}};
+  return graph.parameter(p);
+}
+
 }  // namespace bascule::test

@@ -19,16 +19,6 @@ namespace {
 constexpr std::int64_t kIn = 320, kOut = 2 * kPackedCols;
 constexpr BatchCounts kBounds = counts_of(2, 4, 4);
 
-Tensor weight(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols) {
-  Parameter p;
-  p.name = name;
-  p.rows = rows;
-  p.cols = cols;
-  p.trained = false;
-  p.pieces = {{name, {rows, cols}, 0, rows * cols, {0.0f, 0.5f}}};
-  return graph.parameter(p);
-}
-
 // Products: of a weight that nothing else reads, of one that something else reads whole, of one whose columns are not
 // packed, of one row a batch, which stays float32, and of a weight that this row is multiplied with, too.
 struct PackedSession {
@@ -43,10 +33,11 @@ struct PackedSession {
     x = graph.input("x", fixed_rows(batch), kIn);
     one = graph.input("one", fixed_rows(1), kIn);
     for (const auto& [name, out] : {std::pair{"alone", kOut}, {"whole", kOut}, {"odd", kOut + 1}, {"both", kOut}})
-      results.push_back(linear(graph, std::string("y of ") + name, x, weight(graph, name, out, kIn), {}));
-    results.push_back(linear(graph, "row of both", one, weight(graph, "both", kOut, kIn), {}));
-    results.push_back(linear(graph, "row", one, weight(graph, "of a row", kOut, kIn), weight(graph, "bias", 1, kOut)));
-    results.push_back(scale(graph, "scaled", weight(graph, "whole", kOut, kIn), 2.0f));
+      results.push_back(linear(graph, std::string("y of ") + name, x, normal_weight(graph, name, out, kIn), {}));
+    results.push_back(linear(graph, "row of both", one, normal_weight(graph, "both", kOut, kIn), {}));
+    results.push_back(
+        linear(graph, "row", one, normal_weight(graph, "of a row", kOut, kIn), normal_weight(graph, "bias", 1, kOut)));
+    results.push_back(scale(graph, "scaled", normal_weight(graph, "whole", kOut, kIn), 2.0f));
     for (const Tensor result : results) graph.keep(result);
     if (is_bf16) choose_element_types(graph);
     session.set_products(products);

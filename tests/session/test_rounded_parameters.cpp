@@ -20,33 +20,25 @@ namespace {
 constexpr std::int64_t kRows = 6, kIn = 293, kOut = 21, kChannels = 3;
 constexpr BatchCounts kBounds = counts_of(2, 4, 4);
 
-Tensor weight(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols, bool trained = false) {
-  Parameter p;
-  p.name = name;
-  p.rows = rows;
-  p.cols = cols;
-  p.trained = trained;
-  p.pieces = {{name, {rows, cols}, 0, rows * cols, {0.0f, 0.5f}}};
-  return graph.parameter(p);
-}
-
 // A product and a convolution, and a product of one row. Something else reads `also_read` whole.
 struct Layers {
   Tensor x, pictures, y, convolved;
 
   Layers(Graph& graph, const std::string& also_read, std::int64_t rows) {
     x = graph.input("x", fixed_rows(rows), kIn);
-    y = linear(graph, "y", x, weight(graph, "w", kOut, kIn), weight(graph, "b", 1, kOut));
+    y = linear(graph, "y", x, normal_weight(graph, "w", kOut, kIn), normal_weight(graph, "b", 1, kOut));
     pictures = graph.input("pictures", rows_per_sample(kRows), kChannels);
     ConvolutionShape shape;
     shape.height = 2;
     shape.width = 3;
-    convolved = convolution(graph, "convolved", pictures, weight(graph, "conv.w", kOut, 9 * kChannels),
-                            weight(graph, "conv.b", 1, kOut), shape);
-    const Tensor row = linear(graph, "row", graph.input("one", fixed_rows(1), kIn), weight(graph, "row.w", 5, kIn), {});
+    convolved = convolution(graph, "convolved", pictures, normal_weight(graph, "conv.w", kOut, 9 * kChannels),
+                            normal_weight(graph, "conv.b", 1, kOut), shape);
+    const Tensor row =
+        linear(graph, "row", graph.input("one", fixed_rows(1), kIn), normal_weight(graph, "row.w", 5, kIn), {});
     for (const Tensor kept : {y, convolved, row}) graph.keep(kept);
     if (!also_read.empty())
-      graph.keep(scale(graph, "whole", weight(graph, also_read, kOut, also_read == "w" ? kIn : 9 * kChannels), 2.0f));
+      graph.keep(
+          scale(graph, "whole", normal_weight(graph, also_read, kOut, also_read == "w" ? kIn : 9 * kChannels), 2.0f));
   }
 };
 
@@ -143,7 +135,7 @@ TEST(RoundedParameters, GiveTheBitsOfThoseStoredWhole) {
 TEST(RoundedParameters, CountTheReadersOfAllGraphs) {
   SmallSession small;
   Graph& other = small.session.add_graph(kBounds, {});
-  other.keep(scale(other, "whole", weight(other, "w", kOut, kIn), 2.0f));
+  other.keep(scale(other, "whole", normal_weight(other, "w", kOut, kIn), 2.0f));
   EXPECT_EQ(small.planned("parameters, bf16"), 2u * (6176 + 576));  // a copy
   EXPECT_FALSE(small.is_rounded("w"));
 }
@@ -152,8 +144,8 @@ TEST(RoundedParameters, AreNoneWhereAGraphHasGradients) {
   Session session;
   Graph& graph = session.add_graph(kBounds, {});
   const Tensor x = graph.input("x", fixed_rows(kRows), kIn);
-  const Tensor h = linear(graph, "h", x, weight(graph, "h.w", kIn, kIn), {});
-  const Tensor y = linear(graph, "y", h, weight(graph, "w", kOut, kIn, true), {});
+  const Tensor h = linear(graph, "h", x, normal_weight(graph, "h.w", kIn, kIn), {});
+  const Tensor y = linear(graph, "y", h, normal_weight(graph, "w", kOut, kIn, true), {});
   cotangent_loss(graph, {{y, graph.input("cotangent", fixed_rows(kRows), kOut)}});
   derive_backward(graph);
   choose_element_types(graph);
