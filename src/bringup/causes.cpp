@@ -142,9 +142,10 @@ std::string channels(const Case& c) {
 std::string no_huge_pages(const Case& c) {
   constexpr double kMost = 0.5;
   const std::optional<double> now = c.now.huge_share;
-  const std::optional<double> was = c.saved != nullptr ? c.saved->huge_share : std::nullopt;
-  if (!now || *now >= kMost || (c.saved != nullptr && was.value_or(0.0) < kMost)) return "";
-  return percent(*now) + " of the memory is in large pages" + (was ? ", " + percent(*was) + " in the profile" : "") +
+  const double was = c.saved != nullptr ? c.saved->huge_share.value_or(0.0) : 1.0;
+  if (!now || *now >= kMost || was < kMost) return "";
+  return percent(*now) + " of the memory is in large pages" +
+         (c.saved != nullptr ? ", " + percent(was) + " in the profile" : "") +
          " (transparent_hugepage/enabled: " + known(c.now.machine.memory.transparent) + ")";
 }
 
