@@ -141,10 +141,10 @@ std::string channels(const Case& c) {
 
 std::string no_huge_pages(const Case& c) {
   constexpr double kMost = 0.5;
-  const std::optional<double> now = c.now.huge_share;
+  const double now = c.now.huge_share.value_or(1.0);
   const double was = c.saved != nullptr ? c.saved->huge_share.value_or(0.0) : 1.0;
-  if (!now || *now >= kMost || was < kMost) return "";
-  return percent(*now) + " of the memory is in large pages" +
+  if (now >= kMost || was < kMost) return "";
+  return percent(now) + " of the memory is in large pages" +
          (c.saved != nullptr ? ", " + percent(was) + " in the profile" : "") +
          " (transparent_hugepage/enabled: " + known(c.now.machine.memory.transparent) + ")";
 }
@@ -258,8 +258,6 @@ constexpr Tolerance kTolerances[] = {{"clock", 0.04, true},   {"products", 0.08,
                                      {"kernels", 0.25, true}, {"memory", 0.25, false},  {"allreduce", 0.25, false},
                                      {"latency", 0.3, false}, {"pages", 0.5, false},    {"disk", 0.6, false}};
 
-constexpr double kMuchTaken = 0.05;  // of a figure's time: it says little of the machine
-
 double tolerance_of(const Figure& figure, double clock_swing) {
   for (const Tolerance& tolerance : kTolerances) {
     if (figure.item == tolerance.item) return tolerance.share + (tolerance.follows_clock ? clock_swing : 0.0);
@@ -276,7 +274,7 @@ double clock_swing(const BringUp& run) {
   double swing = 0.0;
   for (const Figure& figure : run.figures) {
     if (figure.item != "clock" || figure.median() <= 0.0) continue;
-    if (figure.taken.share() >= kMuchTaken) continue;
+    if (figure.taken.share() >= kMuch) continue;
     swing = std::max(swing, 0.5 * std::abs(figure.best() - figure.worst()) / figure.median());
   }
   return std::min(swing, kMost);
@@ -297,9 +295,9 @@ FigureJudgement judge_figure(const Figure& figure, const Figure& was, double tol
   const bool is_of_time = figure.unit != "MiB";  // how much may be locked does not depend on how long it took
   const double taken = is_of_time ? figure.taken.share() - was.taken.share() : 0.0;
   const double by_quota = figure.taken.throttled - was.taken.throttled;
-  if (now < before * (1.0 - tolerance) && taken >= kMuchTaken && by_quota < 0.5 * taken) {
+  if (now < before * (1.0 - tolerance) && taken >= kMuch && by_quota < 0.5 * taken) {
     judgement.verdict = Verdict::kDisturbed;
-  } else if (now < before * (1.0 - tolerance) && (by_quota >= kMuchTaken || best < before * (1.0 - tolerance)) &&
+  } else if (now < before * (1.0 - tolerance) && (by_quota >= kMuch || best < before * (1.0 - tolerance)) &&
              best < speed(was, was.worst())) {
     judgement.verdict = Verdict::kSlower;
   } else if (worst > before * (1.0 + tolerance) && worst > speed(was, was.best())) {
