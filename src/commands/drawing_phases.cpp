@@ -76,7 +76,7 @@ class DrawingPhases final : public RunPhases {
       if (!group.is_first()) return;
       const std::string& folder = settings_.run.output_dir.resolved;
       from_ = sealed_->drawn_from();
-      if (!run_->files->done().empty()) check_drawn_from(settings_, read_run_marker(folder).drawn_from, from_);
+      if (!run_->files->done().empty()) sealed_->check_drawn_from(read_run_marker(folder).drawn_from, from_);
       if (settings_.draw.resume == ResumeDrawing::kNever) {
         std::vector<std::string> names;
         const std::size_t pictures = run_->list.pictures.size();

@@ -32,12 +32,12 @@ struct Difference {
   const char* key;
 };
 
-Difference difference_in(const std::string& name, const Settings& settings) {
+Difference difference_in(const std::string& name, const PathSetting& tokenizer) {
   const char* const model = "model.model_name_or_path";
   if (name == kNoiseName) return {"the noise differs", "draw.latents_file"};
   if (name == kWeightsName) return {"the weights differ", model};
   if (name != kTokenizerName) return {name + " differs", model};
-  return {"the tokenizer differs", settings.model.tokenizer_name.is_given() ? "model.tokenizer_name" : model};
+  return {"the tokenizer differs", tokenizer.is_given() ? "model.tokenizer_name" : model};
 }
 
 }  // namespace
@@ -138,11 +138,12 @@ std::vector<NamedText> SealedDrawRun::drawn_from() const {
   return digests;
 }
 
-void check_drawn_from(const Settings& settings, const std::vector<NamedText>& then, const std::vector<NamedText>& now) {
+void SealedDrawRun::check_drawn_from(const std::vector<NamedText>& then, const std::vector<NamedText>& now) const {
+  const Settings& settings = run_.settings;
   for (const NamedText& one : now) {
     const std::string* const was = find_value(then, one.name);
     if (was == nullptr || *was == one.value) continue;
-    const Difference difference = difference_in(one.name, settings);
+    const Difference difference = difference_in(one.name, settings.model.tokenizer_name);
     throw Error(ErrorKind::kData, where_written(settings, difference.key),
                 std::string(difference.key) + ": " + difference.text + " from what the pictures in " +
                     settings.run.output_dir.shown() + " were drawn with (digest " + one.value + ", was " + *was + ")",

@@ -35,6 +35,9 @@ class SealedDrawRun {
   // them, so that a run that goes on draws the missing pictures from what the others were drawn from. By the first
   // rank. Reads the latents' file.
   std::vector<NamedText> drawn_from() const;
+  // then: drawn_from() of the pictures that are there; what it does not name is not compared. Throws Error kData that
+  // names the setting whose files are others now.
+  void check_drawn_from(const std::vector<NamedText>& then, const std::vector<NamedText>& now) const;
 
   const Tape& tape(std::size_t graph) const { return run_.session.tape(graph); }
   Threads& threads() { return threads_; }
@@ -51,9 +54,5 @@ class SealedDrawRun {
   BatchDrawer drawer_;
   std::uint64_t weights_digest_ = 0;  // the first rank's
 };
-
-// then: drawn_from() of the pictures that are there; what it does not name is not compared. Throws Error kData that
-// names the setting whose files are others now.
-void check_drawn_from(const Settings& settings, const std::vector<NamedText>& then, const std::vector<NamedText>& now);
 
 }  // namespace bascule
