@@ -13,36 +13,35 @@
 namespace bascule {
 namespace {
 
-DrawingOptions options_of(const Settings& settings, const Pipeline& pipeline) {
+DrawingOptions options_of(const Pipeline& pipeline, double guidance_scale, Precision precision) {
   DrawingOptions options;
   options.height = options.width = pipeline.default_side();
   if (options.height == 0)
     throw Error(ErrorKind::kData, pipeline.folder, "its UNet's config.json names no size of pictures (sample_size)");
-  options.guidance = static_cast<float>(settings.serve.guidance_scale);
-  options.precision = settings.model.precision;
+  options.guidance = static_cast<float>(guidance_scale);
+  options.precision = precision;
   options.prompts = options.rows();
   return options;
 }
 
-SamplingProgram program_of(const Settings& settings, const Pipeline& pipeline) {
+SamplingProgram program_of(const Pipeline& pipeline, std::int64_t steps, const SettingsOrigin& origin) {
   try {
-    return sampling_program(read_sampler_options(pipeline.scheduler_file(), "default", ""),
-                            static_cast<int>(settings.serve.num_inference_steps));
+    return sampling_program(read_sampler_options(pipeline.scheduler_file(), "default", ""), static_cast<int>(steps));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kSettings) throw;
     const std::string key = "serve." + error.where();
-    throw Error(ErrorKind::kSettings, where_written(settings, key), key + ": " + error.problem(), error.what_to_do());
+    throw Error(ErrorKind::kSettings, where_written(origin, key), key + ": " + error.problem(), error.what_to_do());
   }
 }
 
 }  // namespace
 
-ServedDrawer::ServedDrawer(const Settings& settings)
-    : pipeline_(open_pipeline(settings.model.model_name_or_path.resolved)),
-      tokenizer_(pipeline_, settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved : ""),
-      steps_(settings.serve.num_inference_steps),
-      program_(program_of(settings, pipeline_)),
-      options_(options_of(settings, pipeline_)),
+ServedDrawer::ServedDrawer(const ModelSettings& model, const ServeSettings& serve, const SettingsOrigin& origin)
+    : pipeline_(open_pipeline(model.model_name_or_path.resolved)),
+      tokenizer_(pipeline_, model.tokenizer_name.is_given() ? model.tokenizer_name.resolved : ""),
+      steps_(serve.num_inference_steps),
+      program_(program_of(pipeline_, steps_, origin)),
+      options_(options_of(pipeline_, serve.guidance_scale, model.precision)),
       file_bytes_(PngWriter(file_limits()).bytes()) {
   for (const std::string& note : pipeline_.notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
 }

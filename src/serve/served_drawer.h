@@ -19,7 +19,7 @@ struct ServedInput;
 class ServedDrawer {
  public:
   // Throws Error kData, kSettings.
-  explicit ServedDrawer(const Settings& settings);
+  ServedDrawer(const ModelSettings& model, const ServeSettings& serve, const SettingsOrigin& origin);
 
   const Pipeline& pipeline() const { return pipeline_; }
   const PromptTokenizer& tokenizer() const { return tokenizer_; }

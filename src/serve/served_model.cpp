@@ -45,7 +45,7 @@ ServedModel::ServedModel(const Settings& settings) : folder_(settings.model.mode
   const std::string& folder = folder_;
   if (is_pipeline_folder(folder)) {
     task_ = ServedTask::kDraws;
-    drawer_ = std::make_unique<ServedDrawer>(settings);
+    drawer_ = std::make_unique<ServedDrawer>(settings.model, settings.serve, settings.origin);
     longest_ = drawer_->pipeline().prompt_tokens();
     tokens_ = load_shown_tokens(settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved
                                                                          : drawer_->pipeline().tokenizer_folder());
@@ -101,7 +101,7 @@ void ServedModel::open_texts(const std::string& command, const Settings& setting
     if (tokenizer_->mask_id() < 0) throw Error(ErrorKind::kData, folder_, "its tokenizer has no mask token");
   } else if (command == "generate") {
     task_ = ServedTask::kWrites;
-    writer_ = std::make_unique<ServedWriter>(folder_, *model_, settings);
+    writer_ = std::make_unique<ServedWriter>(folder_, *model_, settings.serve, settings.origin);
     longest_ = read_run_inputs(folder_).max_source_length;
   } else {
     open_classes();

@@ -12,18 +12,19 @@
 
 namespace bascule {
 
-ServedWriter::ServedWriter(const std::string& folder, const Model& model, const Settings& settings)
+ServedWriter::ServedWriter(const std::string& folder, const Model& model, const ServeSettings& serve,
+                           const SettingsOrigin& origin)
     : prefix_(source_prefix(folder, read_run_inputs(folder))),
-      slots_(settings.serve.generation_slots),
+      slots_(serve.generation_slots),
       decoder_(load_token_decoder(folder)) {
   const GenerationConfig config = read_generation_config(folder, model.inputs().texts[kMaxTexts - 1].vocabulary_size);
   for (const std::string& note : config.notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   options_ = config.options;
-  const std::int64_t most = settings.serve.max_new_tokens;
+  const std::int64_t most = serve.max_new_tokens;
   usual_tokens_ = std::min(options_.max_length - 1, most);
   options_.max_length = most + 1;
   if (options_.min_length > options_.max_length)
-    throw Error(ErrorKind::kSettings, where_written(settings, "serve.max_new_tokens"),
+    throw Error(ErrorKind::kSettings, where_written(origin, "serve.max_new_tokens"),
                 "serve.max_new_tokens = " + std::to_string(most) + " is less than the texts of the model have, " +
                     std::to_string(options_.min_length - 1) + " tokens",
                 "write " + std::to_string(options_.min_length - 1) + " or more");

@@ -24,7 +24,7 @@ struct ServedInput;
 class ServedWriter {
  public:
   // Throws Error kData, kSettings: the folder's generation_config.json, and what it does not allow.
-  ServedWriter(const std::string& folder, const Model& model, const Settings& settings);
+  ServedWriter(const std::string& folder, const Model& model, const ServeSettings& serve, const SettingsOrigin& origin);
 
   const SearchOptions& options() const { return options_; }
   const std::string& prefix() const { return prefix_; }        // of each source
