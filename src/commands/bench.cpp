@@ -86,7 +86,7 @@ void begin(const Settings& settings, Isa isa, BenchSubject* bench) {
   if (settings.distributed.world_size > 1)
     say("measuring one rank of " + std::to_string(settings.distributed.world_size) + ", alone");
   bench->settings_file = settings.origin.file;
-  bench->isa = isa_text(isa, settings);
+  bench->isa = isa_text(isa, settings.machine, settings.model.precision);
   bench->is_bf16 = settings.model.precision == Precision::kBf16;
 }
 
@@ -248,7 +248,7 @@ BenchDrawing bench_drawing(const BenchArguments& arguments, const Settings& sett
                              : arguments.new_tokens > 0             ? "--new-tokens"
                                                                     : nullptr;
   if (option != nullptr) throw Error(ErrorKind::kSettings, option, "does not apply to a run that draws");
-  const Isa isa = choose_isa(settings);
+  const Isa isa = choose_isa(settings.machine, settings.model.precision);
   // The run alone, and without its noise file: noise of another size takes as long.
   Settings alone = settings;
   alone.distributed.world_size = 1;
@@ -292,7 +292,7 @@ BenchDrawing bench_drawing(const BenchArguments& arguments, const Settings& sett
 }
 
 Bench bench_steps(const BenchArguments& arguments, const Settings& settings) {
-  const Isa isa = choose_isa(settings);
+  const Isa isa = choose_isa(settings.machine, settings.model.precision);
   const std::vector<ColumnSettings> columns = columns_of(settings, arguments);
   Bench bench;
   begin(settings, isa, &bench);

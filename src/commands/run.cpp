@@ -116,8 +116,8 @@ int refuse_machines_without_pmix(const RankPlace& place) {
 }  // namespace
 
 std::string seal_line(Isa isa, const Settings& settings, int ranks, int threads) {
-  return "seal: " + isa_text(isa, settings) + ", " + (ranks > 1 ? std::to_string(ranks) + " ranks of " : "") +
-         count_of(threads, "thread") +
+  return "seal: " + isa_text(isa, settings.machine, settings.model.precision) + ", " +
+         (ranks > 1 ? std::to_string(ranks) + " ranks of " : "") + count_of(threads, "thread") +
          "; from here on Bascule allocates nothing, and allocations by libraries are counted";
 }
 
@@ -158,7 +158,8 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
     refuse_machines_without_mpi(settings);
     if (place.nodes > 1 && place.lacks_pmix) return refuse_machines_without_pmix(place);
   }
-  const Isa isa = choose_isa(settings);  // throws on a machine without that ISA, before any file is read
+  // Throws on a machine without that ISA, before any file is read.
+  const Isa isa = choose_isa(settings.machine, settings.model.precision);
   if (!draws) check_output_is_apart(settings);
   std::unique_ptr<RunPhases> run = (draws ? drawing_phases : training_phases)(settings, place, isa, json);
   if (is_launcher(settings, place))

@@ -112,11 +112,11 @@ int serve_command(const SettingsSource& source) {
   const Settings read = settings_of_service(source.file, source.keys, model_words);
   if (trains_and_serves(read) && !is_trained(read)) return train_then_serve(read, source);
   const Settings settings = served_settings(read);
-  const Isa isa = choose_isa(settings);
+  const Isa isa = choose_isa(settings.machine, settings.model.precision);
   const std::unique_ptr<RecordedService> recorded = record_service(settings);
   check_service_fits(*recorded, read_process_limits());
   say("plan: " + std::string(readable_bytes(recorded->plan.peak_bytes()).c_str()) + " in total");
-  if (const std::string note = note_on_bf16(settings); !note.empty()) say(note);
+  if (const std::string note = note_on_bf16(settings.machine, settings.model.precision); !note.empty()) say(note);
   catch_stop_signals(false, kLastWordsOfService);
   const NotifySocket notify = NotifySocket::from_environment();
   Service service(*recorded, isa);

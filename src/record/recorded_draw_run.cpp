@@ -92,7 +92,8 @@ std::unique_ptr<RecordedDrawRun> begin_run(const Settings& settings, const RankP
   auto run = std::make_unique<RecordedDrawRun>(settings, place, compute_threads(settings.machine, place));
   run->pipeline = open_pipeline(settings.model.model_name_or_path.resolved);
   run->notes = run->pipeline.notes;
-  if (const std::string note = note_on_bf16(settings); !note.empty()) run->notes.push_back(note);
+  if (const std::string note = note_on_bf16(settings.machine, settings.model.precision); !note.empty())
+    run->notes.push_back(note);
   run->program = program_of(settings, run->pipeline);
   const PromptTokenizer tokenizer(
       run->pipeline, settings.model.tokenizer_name.is_given() ? settings.model.tokenizer_name.resolved : "");

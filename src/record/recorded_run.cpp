@@ -336,7 +336,8 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   if (run->resume.point) run->resume.changes = changes_since(*run->resume.point, settings);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type has no effect on one machine");
-  if (const std::string note = note_on_bf16(settings); !note.empty()) run->notes.push_back(note);
+  if (const std::string note = note_on_bf16(settings.machine, settings.model.precision); !note.empty())
+    run->notes.push_back(note);
   note_threads(run.get());
   note_sharding(run.get());
   if (place.nodes > 1) {

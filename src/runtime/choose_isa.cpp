@@ -33,28 +33,28 @@ Isa choose_isa(const std::string& name, Bf16Law law) {
 
 namespace {
 
-bool has_sums_of_tiles(const Settings& settings) {
-  return settings.model.precision == Precision::kBf16 && settings.machine.bf16_sums == Bf16Sums::kTiles;
+bool has_sums_of_tiles(const MachineSettings& machine, Precision precision) {
+  return precision == Precision::kBf16 && machine.bf16_sums == Bf16Sums::kTiles;
 }
 
 }  // namespace
 
-Isa choose_isa(const Settings& settings) {
-  return choose_isa(isa_word(settings.machine.isa), has_sums_of_tiles(settings) ? Bf16Law::kTiles : Bf16Law::kPairs);
+Isa choose_isa(const MachineSettings& machine, Precision precision) {
+  return choose_isa(isa_word(machine.isa), has_sums_of_tiles(machine, precision) ? Bf16Law::kTiles : Bf16Law::kPairs);
 }
 
 const KernelTable& kernels_for(Isa isa, const MachineSettings& machine) {
   return kernels_for(isa, machine.bf16_sums == Bf16Sums::kTiles ? Bf16Law::kTiles : Bf16Law::kPairs);
 }
 
-std::string isa_text(Isa isa, const Settings& settings) {
-  return std::string(isa_name(isa)) + (has_sums_of_tiles(settings) ? ", bf16 sums of tiles" : "");
+std::string isa_text(Isa isa, const MachineSettings& machine, Precision precision) {
+  return std::string(isa_name(isa)) + (has_sums_of_tiles(machine, precision) ? ", bf16 sums of tiles" : "");
 }
 
-std::string note_on_bf16(const Settings& settings) {
-  if (settings.model.precision != Precision::kBf16) return "";
+std::string note_on_bf16(const MachineSettings& machine, Precision precision) {
+  if (precision != Precision::kBf16) return "";
   const std::string as_multiply_adds = "bf16 products run as float32 multiply-adds here: the same bits, no faster";
-  if (has_sums_of_tiles(settings)) {
+  if (has_sums_of_tiles(machine, precision)) {
     if (isa_supported(Isa::kAmx)) return "";
     return (cpu_has_tiles()
                 ? "plan: the system refuses this process the CPU's matrix tiles (AMX; Linux 5.16 grants them); "
@@ -63,8 +63,7 @@ std::string note_on_bf16(const Settings& settings) {
   }
   if (cpu_has_tiles())
     return "plan: this CPU has matrix tiles (AMX), which are not used: machine.bf16_sums = \"tiles\" is faster, with "
-           "other "
-           "bits";
+           "other bits";
   return isa_supported(Isa::kAvx512Bf16) ? "" : "plan: this CPU has no bf16 instruction; " + as_multiply_adds;
 }
 

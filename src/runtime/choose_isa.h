@@ -19,15 +19,15 @@ namespace bascule {
 Isa choose_isa(const std::string& name, Bf16Law law = Bf16Law::kPairs);
 
 // That of a run.
-Isa choose_isa(const Settings& settings);
+Isa choose_isa(const MachineSettings& machine, Precision precision);
 // The kernels of a run with this instruction set, which have its law of bf16 sums.
 const KernelTable& kernels_for(Isa isa, const MachineSettings& machine);
 // For the line that a run begins with: the set, and the law where it is not the default.
-std::string isa_text(Isa isa, const Settings& settings);
+std::string isa_text(Isa isa, const MachineSettings& machine, Precision precision);
 
 // What a run says of bf16 on this CPU: that its instruction is missing, or that tiles are there and not used; "" where
 // there is nothing to say.
-std::string note_on_bf16(const Settings& settings);
+std::string note_on_bf16(const MachineSettings& machine, Precision precision);
 
 // The word that choose_isa() takes for a setting.
 const char* isa_word(IsaSetting isa);

@@ -109,7 +109,7 @@ ComputedAnswer compute_answer(Settings settings, const LoggedAnswer& logged, con
   serve.queue_timeout_seconds = serve.request_timeout_seconds = serve.idle_timeout_seconds = kLongestWaitSeconds;
   const std::unique_ptr<RecordedService> recorded = record_service(settings);
   check_service_fits(*recorded, read_process_limits());
-  Service service(*recorded, choose_isa(settings));
+  Service service(*recorded, choose_isa(settings.machine, settings.model.precision));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(ErrorKind::kMemory, "reproduce", std::string("sockets: ") + std::strerror(errno),

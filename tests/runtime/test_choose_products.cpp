@@ -20,17 +20,17 @@ TEST(ChooseProducts, ProductsAreCutForTheThreadsThatShareThem) {
 TEST(ChooseIsa, SumsOfTilesHaveKernelsOfTheirOwnAndTilesWhereTheyAreGranted) {
   Settings settings;
   settings.model.precision = Precision::kBf16;
-  EXPECT_EQ(choose_isa(settings), best_isa());
+  EXPECT_EQ(choose_isa(settings.machine, settings.model.precision), best_isa());
   EXPECT_EQ(&kernels_for(best_isa(), settings.machine), &kernels_for(best_isa()));
-  EXPECT_EQ(isa_text(Isa::kAvx2, settings), "avx2");
+  EXPECT_EQ(isa_text(Isa::kAvx2, settings.machine, settings.model.precision), "avx2");
   settings.machine.bf16_sums = Bf16Sums::kTiles;
-  EXPECT_EQ(choose_isa(settings), isa_supported(Isa::kAmx) ? Isa::kAmx : best_isa());
+  EXPECT_EQ(choose_isa(settings.machine, settings.model.precision), isa_supported(Isa::kAmx) ? Isa::kAmx : best_isa());
   EXPECT_EQ(&kernels_for(best_isa(), settings.machine), &kernels_for(best_isa(), Bf16Law::kTiles));
-  EXPECT_EQ(isa_text(Isa::kAvx2, settings), "avx2, bf16 sums of tiles");
-  EXPECT_EQ(note_on_bf16(settings).empty(), isa_supported(Isa::kAmx));
+  EXPECT_EQ(isa_text(Isa::kAvx2, settings.machine, settings.model.precision), "avx2, bf16 sums of tiles");
+  EXPECT_EQ(note_on_bf16(settings.machine, settings.model.precision).empty(), isa_supported(Isa::kAmx));
   settings.model.precision = Precision::kFloat32;
-  EXPECT_EQ(choose_isa(settings), best_isa()) << "nothing is bf16";
-  EXPECT_EQ(note_on_bf16(settings), "");
+  EXPECT_EQ(choose_isa(settings.machine, settings.model.precision), best_isa()) << "nothing is bf16";
+  EXPECT_EQ(note_on_bf16(settings.machine, settings.model.precision), "");
 }
 
 }  // namespace
