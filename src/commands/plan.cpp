@@ -51,10 +51,10 @@ std::vector<OutputOption> outputs_of(const PlanArguments& arguments) {
   return {{"--svg", arguments.svg}, {"--unit", arguments.unit}};
 }
 
-void check_data_files(const PlanArguments& arguments, const RecordedRun& run) {
+void check_data_files(const PlanArguments& arguments, const RunData& data) {
   if (!is_any_there(outputs_of(arguments))) return;
   CommandReads reads;
-  for (const RecordedSplit& split : run.data.splits) {
+  for (const RecordedSplit& split : data.splits) {
     const DataFiles& files = split.manifest->files();
     for (const DataFile& file : files.manifests) reads.files.push_back({file.path, "a file of the data"});
     for (const std::string& shard : files.shards) reads.files.push_back({shard, "a file of the data"});
@@ -111,14 +111,14 @@ std::vector<MemoryLimit> limits_of(const PlanArguments& arguments, const Setting
   return limits;
 }
 
-std::string samples_text(const RecordedRun& run) {
+std::string samples_text(const RunData& data) {
   std::string text;
-  for (const RecordedSplit& split : run.data.splits) {
-    const StreamPlan& stream = run.data.plan.streams[split.stream];
+  for (const RecordedSplit& split : data.splits) {
+    const StreamPlan& stream = data.plan.streams[split.stream];
     text += formatted("%-10s at most %s a batch", split_name(split.split),
                       count_of(stream.bounds.samples(), "sample").c_str());
     for (int number = 0; number < kMaxTexts; ++number) {
-      if (!reads_text(run.data.loader, number)) continue;
+      if (!reads_text(data.loader, number)) continue;
       const TextPlan& of_text = stream.texts[number];
       text +=
           formatted(number == 0 ? " with %s (longest text: %s)" : ", %s of second texts (longest: %s)",
@@ -238,14 +238,14 @@ int plan_training(const PlanArguments& arguments, const Settings& settings) {
       record_run(settings, planned_place(settings.distributed, settings.origin), media_engine_builtin(), std::nullopt,
                  NewTokens::kStayInMemory, NewLengths::kAreLimits);
   for (const std::string& note : run->notes) say(note);
-  check_data_files(arguments, *run);
+  check_data_files(arguments, run->data);
   const ProcessLimits now = read_process_limits();
   const std::vector<MemoryLimit> limits = limits_of(arguments, settings, now);
   const std::unique_ptr<RecordedService> service = settings.serve.is_given ? record_service_after(*run) : nullptr;
   const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
   const auto service_fits = [&] { check_service_memory(arguments, *service, now); };
   const std::optional<ProposedRanks> ranks = proposed_ranks(arguments, settings, run->place.nodes);
-  std::string text = answers.text() + samples_text(*run) + ranks_line(ranks, settings.distributed.world_size);
+  std::string text = answers.text() + samples_text(run->data) + ranks_line(ranks, settings.distributed.world_size);
   if (service)
     text += "\nthe service of the trained folder\n" + print_memory_plan(service->plan) + batches_text(*service);
   return print_plan(

@@ -70,9 +70,6 @@ MachineLimits limits_of_profile(const BringUp& profile, bool in_bf16, const std:
 // Limits of a process on the profile's machine, as far as the profile knows them; without a profile, on this one.
 ProcessLimits limits_of_machine(const BringUp* profile);
 
-// Rows of a mean batch of the training graph.
-BatchCounts mean_batch(const RecordedRun& run, const MeanSample& sample);
-
 // profile: null: of this machine, and no time is said. too_large: set where the run does not fit. Throws Error.
 TimeFigures time_figures(RecordedRun& run, const MeanSample& sample, const BringUp* profile, const std::string& path,
                          std::optional<Error>* too_large);

@@ -33,9 +33,9 @@ std::size_t memory_of_profile(const Machine& machine, std::size_t unknown) {
 }
 
 // The rows that a sample has of the stream of such a field; below 0: the field does not say.
-double rows_of_sample(const RecordedRun& run, const Field& field, const MeanSample& sample) {
-  const LoaderSettings& loader = run.data.loader;
-  const StreamSettings& stream = loader.streams[run.data.find(Split::kTrain)->stream];
+double rows_of_sample(const RunData& data, const Field& field, const MeanSample& sample) {
+  const LoaderSettings& loader = data.loader;
+  const StreamSettings& stream = loader.streams[data.find(Split::kTrain)->stream];
   const TextSettings text = text_settings(loader, field.text, stream).front();
   const double tokens = sample.tokens[field.text];
   const auto masked = [&] {
@@ -54,6 +54,25 @@ double rows_of_sample(const RecordedRun& run, const Field& field, const MeanSamp
     case FieldSource::kReadRows: return 1.0 + masked();
     default: return -1.0;
   }
+}
+
+// Rows of a mean batch of the training graph.
+BatchCounts mean_batch(const RecordedRun& run, const MeanSample& sample) {
+  const BatchCounts bounds = run.session.graph(run.graphs.of_loss().number).bounds();
+  const double samples = std::min(
+      static_cast<double>(bounds.samples()),
+      static_cast<double>(run.pace.length.samples_per_epoch) /
+          (static_cast<double>(run.pace.length.batches_per_epoch) * static_cast<double>(run.place.world_size)));
+  BatchCounts counts = bounds;
+  counts[kSamples] = std::max<std::int64_t>(1, std::llround(samples));
+  for (const Field& field : run.opened.fields) {
+    if (field.rows.stream < kFirstModelStream) continue;
+    const double rows = rows_of_sample(run.data, field, sample);
+    if (rows >= 0.0)
+      counts[field.rows.stream] =
+          std::min(bounds[field.rows.stream], static_cast<std::int64_t>(std::ceil(rows * samples)));
+  }
+  return counts;
 }
 
 double seconds_of_batch(const RecordedRun& run, const MeanSample& sample, const MachineLimits& limits) {
@@ -116,24 +135,6 @@ ProcessLimits limits_of_machine(const BringUp* profile) {
   limits.memory_owner = "the machine of the profile";
   limits.address_bytes = limits.data_bytes = kUnlimitedBytes;
   return limits;
-}
-
-BatchCounts mean_batch(const RecordedRun& run, const MeanSample& sample) {
-  const BatchCounts bounds = run.session.graph(run.graphs.of_loss().number).bounds();
-  const double samples = std::min(
-      static_cast<double>(bounds.samples()),
-      static_cast<double>(run.pace.length.samples_per_epoch) /
-          (static_cast<double>(run.pace.length.batches_per_epoch) * static_cast<double>(run.place.world_size)));
-  BatchCounts counts = bounds;
-  counts[kSamples] = std::max<std::int64_t>(1, std::llround(samples));
-  for (const Field& field : run.opened.fields) {
-    if (field.rows.stream < kFirstModelStream) continue;
-    const double rows = rows_of_sample(run, field, sample);
-    if (rows >= 0.0)
-      counts[field.rows.stream] =
-          std::min(bounds[field.rows.stream], static_cast<std::int64_t>(std::ceil(rows * samples)));
-  }
-  return counts;
 }
 
 TimeFigures time_figures(RecordedRun& run, const MeanSample& sample, const BringUp* profile, const std::string& path,
