@@ -40,7 +40,7 @@ class DrawingPhases final : public RunPhases {
     record_as(planned_place(settings_.distributed, settings_.origin));
     const bool is_done = is_finished();
     run_.reset();  // the launcher keeps none while the ranks draw
-    if (is_done) clear_finished(settings_);
+    if (is_done) clear_finished(settings_.run, settings_.origin);
     return is_done;
   }
 

@@ -157,7 +157,8 @@ class TrainingPhases final : public RunPhases {
     if (track_finished(settings_)) say(watch_line(settings_));
     const std::string results = settings_.run.output_dir.resolved + "/all_results.json";
     if (json_ && !std::filesystem::exists(results))
-      throw Error(ErrorKind::kData, results, "is missing", to_write_results_again(settings_));
+      throw Error(ErrorKind::kData, results, "is missing",
+                  to_write_results_again(settings_.run, settings_.training.do_train));
     if (json_) std::puts(json_text(read_json_file(results), 4).c_str());
     return true;
   }

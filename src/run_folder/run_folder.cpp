@@ -192,7 +192,7 @@ bool is_finished(const Settings& settings) {
     if (marker.trained) check_finished_model(settings, marker.global_step);
     say("run: already finished after " + count_of(marker.global_step, "update") + "; see " + shown);
     if (const std::string missing = missing_results(folder, marker); !missing.empty())
-      say("run: " + shown + " lacks " + missing + ": " + to_write_results_again(settings));
+      say("run: " + shown + " lacks " + missing + ": " + to_write_results_again(settings.run, training.do_train));
     return true;
   }
   if (change && !point) refuse_change(settings, *change);
@@ -244,25 +244,23 @@ bool is_in_use(const std::string& output_dir) {
   return folder.is_open() && !is_locked_soon(folder.number(), LOCK_EX, kLooks) && errno == EWOULDBLOCK;
 }
 
-std::string to_write_results_again(const Settings& settings) {
-  const std::string& folder = settings.run.output_dir.resolved;
+std::string to_write_results_again(const RunSettings& run, bool trains) {
+  const std::string& folder = run.output_dir.resolved;
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
-  if (settings.training.do_train && steps.empty()) return "no checkpoint is left to make them from";
-  return "to write them again, remove " + settings.run.output_dir.shown() + "/" + kRunMarkerFile +
-         " and run the same command" +
-         (settings.training.do_train ? ", which goes on from the newest checkpoint and trains nothing" : "");
+  if (trains && steps.empty()) return "no checkpoint is left to make them from";
+  return "to write them again, remove " + run.output_dir.shown() + "/" + kRunMarkerFile + " and run the same command" +
+         (trains ? ", which goes on from the newest checkpoint and trains nothing" : "");
 }
 
 bool is_finished_and_clear(const Settings& settings) {
   if (!is_finished(settings)) return false;
-  clear_finished(settings);
+  clear_finished(settings.run, settings.origin);
   return true;
 }
 
-void clear_finished(const Settings& settings) {
-  const std::string& folder = settings.run.output_dir.resolved;
-  if (has_launcher_folder(folder) || has_leftovers(folder))
-    const FolderLock clears(settings.run, settings.origin, FolderUser::kProcess);
+void clear_finished(const RunSettings& run, const SettingsOrigin& origin) {
+  const std::string& folder = run.output_dir.resolved;
+  if (has_launcher_folder(folder) || has_leftovers(folder)) const FolderLock clears(run, origin, FolderUser::kProcess);
 }
 
 void mark_folder(const Settings& settings) {

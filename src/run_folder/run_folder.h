@@ -48,10 +48,10 @@ bool is_in_use(const std::string& output_dir);
 bool is_finished_and_clear(const Settings& settings);
 
 // How to bring back result files that somebody has removed from the folder of a finished run.
-std::string to_write_results_again(const Settings& settings);
+std::string to_write_results_again(const RunSettings& run, bool trains);
 
 // Removes what a process that was killed, or had no room on the disk, has left in the folder of a finished run.
-void clear_finished(const Settings& settings);
+void clear_finished(const RunSettings& run, const SettingsOrigin& origin);
 
 // Makes the folder known as ours, if it is not yet, before anything else is written into it.
 void mark_folder(const Settings& settings);
