@@ -5,11 +5,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
-#include <system_error>
 
 #include "src/base/check.h"
+#include "src/base/paths.h"
 #include "src/base/systemd.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
@@ -34,8 +33,7 @@ void check_utf8(std::string_view text, const std::string& where, const char* whi
 bool are_lines_of_input(const std::vector<std::string>& texts) {
   if (texts == std::vector<std::string>{"-"}) return true;
   for (const std::string& text : texts) {
-    std::error_code failure;
-    if (!std::filesystem::is_regular_file(text, failure)) continue;
+    if (!is_file(text)) continue;
     std::fprintf(stderr,
                  "bascule: the model reads texts: \"%s\" is taken as words, and the file of that name is not read\n",
                  printable_line(text).c_str());

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "src/ask/ask.h"
@@ -12,6 +10,7 @@
 #include "src/ask/finished_model.h"
 #include "src/ask/text_entities.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_decoder.h"
@@ -89,9 +88,8 @@ class PictureClassifier {
   std::string decode(const std::string& path) {
     float* const pixels = pixels_.data() + static_cast<std::int64_t>(waiting_.size()) * picture_floats_;
     const std::string refused = decoder_.decode(path, pixels, nullptr);
-    std::error_code failure;
-    const bool is_text = !refused.empty() && !std::filesystem::exists(path, failure);
-    return is_text ? refused + ": the model reads pictures, and takes each argument as the path of one" : refused;
+    if (refused.empty() || is_there(path)) return refused;
+    return refused + ": the model reads pictures, and takes each argument as the path of one";
   }
 
   void classify() {

@@ -14,6 +14,7 @@
 #include "src/ask/text_index.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/files/durable_write.h"
 #include "src/files/input_file.h"
@@ -28,11 +29,6 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do) {
   throw Error(ErrorKind::kSettings, where, what, what_to_do);
-}
-
-bool is_file(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
 }
 
 // The picture that is asked for; "" if a text is.

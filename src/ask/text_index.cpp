@@ -10,13 +10,13 @@
 #include <numeric>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/base/utf8.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/files/durable_write.h"
@@ -92,8 +92,7 @@ TextIndex::~TextIndex() = default;
 void TextIndex::open() {
   texts_ = 0;
   is_current_ = false;
-  std::error_code ignored;
-  if (!fs::exists(source_.index, ignored)) return;
+  if (!is_there(source_.index)) return;
   const SafetensorsHeader header = read_safetensors_header(InputFile(source_.index));
   const auto value = [&](const char* key) {
     const auto found = header.metadata.find(key);

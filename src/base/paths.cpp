@@ -8,13 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 
 #include "src/base/error.h"
 
 namespace bascule {
+
+namespace fs = std::filesystem;
 
 std::string shown_path(std::string_view path) {
   char buffer[PATH_MAX];
@@ -50,8 +51,33 @@ std::string shown_list(const std::vector<std::string>& names, std::size_t most) 
 }
 
 std::string absolute_path(const std::string& path) {
-  const std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
+  const fs::path normal = fs::absolute(path).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).string();
+}
+
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+std::vector<std::string> names_in(const std::string& folder, std::error_code* failure) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    names.push_back(entry->path().filename().string());
+  std::sort(names.begin(), names.end());
+  if (failure != nullptr) *failure = failed;
+  return names;
 }
 
 void require_model_folder(const std::string& folder) {
@@ -93,16 +119,15 @@ std::string program_file() {
   return path;
 }
 
-std::string tree_of_program() { return std::filesystem::path(program_file()).parent_path().parent_path().string(); }
+std::string tree_of_program() { return fs::path(program_file()).parent_path().parent_path().string(); }
 
 std::string path_from(const std::string& start, std::string_view path) {
-  std::string whole = (std::filesystem::path(start) / path).lexically_normal().string();
+  std::string whole = (fs::path(start) / path).lexically_normal().string();
   if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
   return whole;
 }
 
 std::string path_inside(const std::string& start, std::string_view path) {
-  namespace fs = std::filesystem;
   if (fs::path(path).is_absolute()) return fs::path(path).lexically_normal().string();
   const std::string inside = (fs::path("/") / path).lexically_normal().string();
   return path_from(start, inside.substr(1));

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace bascule {
@@ -24,6 +25,14 @@ std::string shown_list(const std::vector<std::string>& names, std::size_t most =
 
 // Without `.`, `..` and a slash at its end: "runs/../demo/" is "/home/me/demo". Allocates.
 std::string absolute_path(const std::string& path);
+
+// Questions to the disk that do not throw: what cannot be looked at is not there. Links are followed. Before the seal.
+
+bool is_there(const std::string& path);
+bool is_file(const std::string& path);  // a regular one
+bool is_folder(const std::string& path);
+// The names of what lies directly in the folder, sorted. failure, unless null: why these are not all.
+std::vector<std::string> names_in(const std::string& folder, std::error_code* failure = nullptr);
 
 // The folder of a model, a tokenizer or a pipeline, which somebody may take for a name of the hub.
 

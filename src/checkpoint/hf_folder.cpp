@@ -3,24 +3,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/checkpoint/torch_pickle.h"
 #include "src/json/json.h"
 
 namespace bascule {
 namespace {
-
-bool file_exists(const std::string& path) {
-  std::error_code failure;
-  return std::filesystem::exists(path, failure);
-}
 
 // `git clone` without Git LFS leaves such a pointer in place of the weights.
 void refuse_lfs_pointer(const InputFile& file) {
@@ -69,7 +63,7 @@ TensorSource open_shards(const std::string& folder, const std::string& index_nam
   std::vector<StoredTensor> tensors;
   for (const std::string& shard : shards) {
     const std::string path = folder + "/" + shard;
-    if (!file_exists(path)) throw Error{ErrorKind::kData, path, "is missing, but " + index_name + " names it", ""};
+    if (!is_there(path)) throw Error{ErrorKind::kData, path, "is missing, but " + index_name + " names it", ""};
     files.emplace_back(path);
     for (StoredTensor& tensor : read_weights(files.back(), files.size() - 1, is_safetensors)) {
       tensors.push_back(std::move(tensor));
@@ -132,7 +126,7 @@ constexpr struct {
 
 void refuse_foreign_weights(const std::string& folder) {
   for (const auto& [file, software, argument] : kForeignWeights) {
-    if (!file_exists(folder + "/" + file)) continue;
+    if (!is_there(folder + "/" + file)) continue;
     throw Error(ErrorKind::kData, folder,
                 std::string("has no weights that Bascule reads: ") + file + " holds weights of " + software,
                 argument != nullptr
@@ -149,7 +143,7 @@ WeightsForm form_of(const std::string& folder, const WeightsStem& stem) {
                                   {safetensors + ".index.json", true, true},
                                   {bin, false, false},
                                   {bin + ".index.json", false, true}}) {
-    if (file_exists(folder + "/" + form.file)) return form;
+    if (is_there(folder + "/" + form.file)) return form;
   }
   refuse_foreign_weights(folder);
   throw Error{ErrorKind::kData, folder, "holds no weights: no " + safetensors + ", no " + bin + ", no index of shards",

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include <unistd.h>
 
 #include "src/base/check.h"
+#include "src/base/paths.h"
 #include "src/files/durable_write.h"
 #include "src/files/input_file.h"
 #include "src/json/json.h"
@@ -62,11 +61,6 @@ std::string_view enter_folder(PathBuffer* path, std::string_view name) noexcept 
   if (slash == std::string_view::npos) return name;
   path->append("/").append(name.substr(0, slash));
   return name.substr(slash + 1);
-}
-
-bool is_there(const std::string& path) {
-  std::error_code failure;
-  return std::filesystem::exists(path, failure);
 }
 
 }  // namespace

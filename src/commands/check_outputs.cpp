@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/files/input_file.h"
 #include "src/index/data_files.h"
@@ -70,13 +71,12 @@ bool lies_below(const fs::path& path, const fs::path& folder) {
 bool belongs_to(const std::string& folder, const std::string& output) {
   const fs::path root = canonical(folder), path = canonical(output);
   if (path.parent_path() == root && is_ours(path.filename().string())) return true;
-  std::error_code failed;
-  for (fs::directory_iterator entry(root, failed), end; !failed && entry != end; entry.increment(failed)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : names_in(root.string())) {
+    const std::string entry = root / name;
     std::error_code ignored;
-    if (is_folder_of_run(name) && entry->is_directory(ignored)) {
-      if (lies_below(path, canonical(entry->path().string()))) return true;
-    } else if (is_ours(name) && fs::equivalent(entry->path(), output, ignored)) {
+    if (is_folder_of_run(name) && is_folder(entry)) {
+      if (lies_below(path, canonical(entry))) return true;
+    } else if (is_ours(name) && fs::equivalent(entry, output, ignored)) {
       return true;
     }
   }
@@ -103,10 +103,8 @@ CommandReads named_by_settings(const std::string& settings_file, const Settings&
 }
 
 bool is_any_there(const std::vector<OutputOption>& outputs) {
-  return std::any_of(outputs.begin(), outputs.end(), [](const OutputOption& output) {
-    std::error_code ignored;
-    return !output.path.empty() && fs::exists(output.path, ignored);
-  });
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [](const OutputOption& output) { return !output.path.empty() && is_there(output.path); });
 }
 
 void check_outputs(const std::vector<OutputOption>& outputs, const CommandReads& reads) {
@@ -142,15 +140,14 @@ constexpr std::size_t kDigits = 64, kPathAt = kDigits + 2;  // "<digits>  <path>
 }  // namespace
 
 void check_tree(const std::string& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder + kSums, ignored)) return;
+  if (!is_there(folder + kSums)) return;
   const std::string sums = text_of_file(folder + kSums);
   for (std::string_view left = sums; !left.empty();) {
     const std::size_t end = left.find('\n');
     if (end == std::string_view::npos || end <= kPathAt || left.substr(kDigits, 2) != "  ")
       throw Error(ErrorKind::kData, folder + kSums, "is not a list of SHA-256 sums", "install the tree again");
     const std::string path = folder + "/" + std::string(left.substr(kPathAt, end - kPathAt));
-    if (!std::filesystem::exists(path, ignored)) refuse(path, "is missing, but SHA256SUMS lists it");
+    if (!is_there(path)) refuse(path, "is missing, but SHA256SUMS lists it");
     if (sha256_of_file(path) != left.substr(0, kDigits)) refuse(path, "is not the file that SHA256SUMS lists");
     left.remove_prefix(end + 1);
   }

@@ -44,8 +44,7 @@ std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 std::string meant(const std::string& name) { return "did you mean " + quoted(name) + "?"; }
 
 void refuse_missing_folder(const std::string& option, const std::string& folder) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(folder, ignored)) return;
+  if (is_folder(folder)) return;
   throw Error(ErrorKind::kSettings, option, "there is no folder " + quoted(folder), "create it, or correct the path");
 }
 
@@ -114,11 +113,10 @@ CLI::Option* as_folder(CLI::Option* option) {
 CLI::Option* as_output_file(CLI::Option* option) {
   return as_path(option)->each([name = option->get_name()](const std::string& path) {
     check_folder_of(name, path);
-    std::error_code ignored;
-    if (path.back() == '/' || std::filesystem::is_directory(path, ignored))
+    if (path.back() == '/' || is_folder(path))
       throw Error(ErrorKind::kSettings, name, quoted(path) + " is a folder", "name a file");
     // Writing into a pipe would wait for its reader.
-    if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    if (is_there(path) && !is_file(path))
       throw Error(ErrorKind::kSettings, name, quoted(path) + " is not a file", "name a file");
   });
 }

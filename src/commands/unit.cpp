@@ -118,10 +118,9 @@ std::set<std::string> places_of(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     if (path.empty()) continue;
     add(absolute_path(path));
-    std::error_code no_folder, ignored;
-    for (std::filesystem::directory_iterator entry(path, no_folder), end; !no_folder && entry != end;
-         entry.increment(no_folder)) {
-      if (entry->is_symlink(ignored)) add(absolute_path(entry->path().string()));
+    for (const std::string& name : names_in(path)) {
+      std::error_code ignored;
+      if (std::filesystem::is_symlink(path + "/" + name, ignored)) add(absolute_path(path + "/" + name));
     }
   }
   return places;

@@ -18,6 +18,7 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 
 namespace bascule {
 namespace {
@@ -277,16 +278,10 @@ void throw_if_failed(const Status& status, const std::string& where, const std::
 }
 
 std::vector<std::string> folder_entries(const std::string& folder) {
-  std::vector<std::string> names;
   std::error_code failure;
-  std::filesystem::directory_iterator entry(folder, failure);
-  if (failure == std::errc::no_such_file_or_directory) return names;
-  for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
-    names.push_back(entry->path().filename().string());
-  }
-  if (failure)
+  std::vector<std::string> names = names_in(folder, &failure);
+  if (failure && failure != std::errc::no_such_file_or_directory)
     throw Error{ErrorKind::kDisk, folder, "cannot be listed: " + failure.message(), advice_for_open(failure.value())};
-  std::sort(names.begin(), names.end());
   return names;
 }
 
@@ -308,10 +303,9 @@ void make_folders(const std::string& path) {
   for (const std::filesystem::path& part : std::filesystem::path(path)) {
     const std::filesystem::path parent = reached.empty() ? std::filesystem::path(".") : reached;
     reached /= part;
-    std::error_code failure;
-    if (part.empty() || std::filesystem::is_directory(reached, failure)) continue;
+    if (part.empty() || is_folder(reached.string())) continue;
     throw_if_failed(make_folder(reached.c_str()), reached.string(), "the folder cannot be created");
-    if (!std::filesystem::is_directory(reached, failure)) {
+    if (!is_folder(reached.string())) {
       throw Error{ErrorKind::kDisk, reached.string(), "is not a folder", ""};
     }
     throw_if_failed(sync_folder(parent.c_str()), parent.string(), "cannot be synced");

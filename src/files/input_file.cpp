@@ -103,11 +103,6 @@ void InputList::add_path(const std::string& written) {
   add(path.parent_path().string(), path.filename().string());
 }
 
-bool InputList::is_there(const std::string& folder, const char* name) {
-  std::error_code ignored;
-  return fs::is_regular_file(folder + "/" + name, ignored);
-}
-
 std::vector<InputFolder> InputList::sorted() const {
   std::vector<InputFolder> folders;
   for (auto [folder, files] : folders_) {

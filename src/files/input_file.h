@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/descriptor.h"
+#include "src/base/paths.h"
 #include "src/base/status.h"
 
 namespace bascule {
@@ -76,7 +77,7 @@ class InputList {
   template <typename Names>
   void add_found(const std::string& folder, const std::string& resolved, const Names& names) {
     for (const char* const name : names) {
-      if (is_there(resolved, name)) add(folder, name);
+      if (is_file(resolved + "/" + name)) add(folder, name);
     }
   }
 
@@ -84,8 +85,6 @@ class InputList {
   std::vector<InputFolder> sorted() const;
 
  private:
-  static bool is_there(const std::string& folder, const char* name);
-
   std::map<std::string, std::vector<std::string>> folders_;
 };
 

@@ -56,8 +56,7 @@ constexpr char kOwnSum[] = "sha256";
 
 // The program has no name here, and the kernel's own library no file.
 int add_library(dl_phdr_info* info, std::size_t, void* libraries) {
-  std::error_code failure;
-  if (std::filesystem::is_regular_file(info->dlpi_name, failure))
+  if (is_file(info->dlpi_name))
     static_cast<std::vector<std::string>*>(libraries)->push_back(std::filesystem::absolute(info->dlpi_name).string());
   return 0;
 }

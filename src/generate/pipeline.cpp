@@ -54,9 +54,7 @@ void check_classes(const Json& index, const std::string& path) {
 // Weights in half precision have files of their own name, beside the others or in their place.
 WeightsStem stem_of(const std::string& folder, const WeightsStem& whole, const WeightsStem& half) {
   const auto has = [&](const WeightsStem& stem) {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-      const std::string name = entry.path().filename().string();
+    for (const std::string& name : names_in(folder)) {
       for (const char* start : {stem.safetensors, stem.bin}) {
         const std::string dot = std::string(start) + ".", dash = std::string(start) + "-";
         if (name.rfind(dot + "safetensors", 0) == 0 || name.rfind(dot + "bin", 0) == 0 || name.rfind(dash, 0) == 0)

@@ -54,17 +54,15 @@ Kind kind_of(const fs::path& path) {
 std::vector<std::string> class_names(const std::string& folder, std::int64_t* unread) {
   std::vector<std::string> names;
   std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
-    std::error_code ignored;
-    if (begins_with_dot(entry->path())) continue;
-    if (entry->is_directory(ignored)) {
-      names.push_back(entry->path().filename().string());
-    } else if (kind_of(entry->path()) != Kind::kOther) {
+  for (const std::string& name : names_in(folder, &failed)) {
+    if (begins_with_dot(name)) continue;
+    if (is_folder(folder + "/" + name)) {
+      names.push_back(name);
+    } else if (kind_of(name) != Kind::kOther) {
       ++*unread;
     }
   }
   if (failed) refuse(folder, failed.message());
-  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -87,28 +87,23 @@ void check_files(const std::vector<DataFile>& files) {
 bool is_hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
 
 bool has_folders(const std::string& folder) {
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
-    std::error_code ignored;
-    if (!is_hidden(entry->path()) && entry->is_directory(ignored)) return true;
-  }
-  return false;
+  const std::vector<std::string> names = names_in(folder);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return !is_hidden(name) && is_folder(folder + "/" + name); });
 }
 
 // Those of kMetadataFiles that lie in a folder.
 std::vector<std::string> metadata_in(const std::string& folder) {
   std::vector<std::string> found;
   for (const char* const name : kMetadataFiles) {
-    std::error_code ignored;
-    if (fs::exists(folder + "/" + name, ignored)) found.emplace_back(name);
+    if (is_there(folder + "/" + name)) found.emplace_back(name);
   }
   return found;
 }
 
 // Whether the folders in a folder are classes.
 bool holds_classes(const std::string& folder) {
-  std::error_code ignored;
-  return fs::is_directory(folder, ignored) && metadata_in(folder).empty() && has_folders(folder);
+  return is_folder(folder) && metadata_in(folder).empty() && has_folders(folder);
 }
 
 // The file that lists the pictures of a folder without classes, which may be missing.
@@ -251,8 +246,7 @@ std::string path_with_folder(const PathsSetting& paths, const std::string& folde
     const std::string path = paths.stays_inside ? path_inside("", written) : written;
     const std::string whole = path_from(paths.start, path);
     const bool is_glob = has_glob_sign(path) && !exists(whole);
-    std::error_code ignored;
-    if (!is_glob && !fs::is_directory(whole, ignored)) continue;
+    if (!is_glob && !is_folder(whole)) continue;
     const std::vector<fs::path> forms = forms_of(folder);
     for (const fs::path& data : is_glob ? forms_of_pattern(whole) : forms_of(whole)) {
       for (const fs::path& form : forms) {
@@ -272,10 +266,9 @@ DataFiles find_data_files(const PathsSetting& paths) {
   DataFiles found;
   for (const std::string& written : paths.written) {
     for (const NamedFile& file : files_of(written, paths)) {
-      std::error_code ignored;
-      const bool is_folder = !names_shards(file.path) && fs::is_directory(file.path, ignored);
-      const bool has_classes = is_folder && holds_classes(file.path);
-      const std::string behind_folder = is_folder && !has_classes ? "/" + metadata_of(file.path) : "";
+      const bool has_files = !names_shards(file.path) && is_folder(file.path);
+      const bool has_classes = has_files && holds_classes(file.path);
+      const std::string behind_folder = has_files && !has_classes ? "/" + metadata_of(file.path) : "";
       files.push_back({file.path + behind_folder, !behind_folder.empty(), has_classes, ""});
       found.written.push_back(file.written + behind_folder);
     }

@@ -124,8 +124,7 @@ class GlobWalk {
     if (number + 1 < parts_.size()) return run(path + "/", number + 1);
     struct stat facts = {};
     if (::lstat(path.c_str(), &facts) != 0) return;
-    std::error_code ignored;
-    if (!is_folder_ || std::filesystem::is_directory(path, ignored)) found_.push_back(path);
+    if (!is_folder_ || is_folder(path)) found_.push_back(path);
   }
 
   std::vector<std::string> parts_;

@@ -56,8 +56,7 @@ std::uint64_t read_file(const DataFile& file, const ManifestColumns& of_files, M
   const std::string ending = std::filesystem::path(file.path).extension().string();
   if (columns.words && ending != ".jsonl" && ending != ".json") throw no_words(file.path);
   if (file.is_class_folder && takes_class_folders(columns)) return read_class_folder(file.path, builder);
-  std::error_code ignored;
-  if (file.is_class_folder || (file.is_folder && !std::filesystem::exists(file.path, ignored))) {
+  if (file.is_class_folder || (file.is_folder && !is_there(file.path))) {
     refuse_foreign_data(file.is_class_folder ? file.path : std::filesystem::path(file.path).parent_path().string());
     throw no_metadata(file, columns);
   }

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/files/durable_write.h"
 
 namespace bascule {
@@ -165,15 +166,14 @@ Status TensorBoardWriter::write_bytes(const unsigned char* bytes, std::size_t si
 std::vector<std::string> cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated) {
   std::error_code error;
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file()) continue;
+  for (const std::string& name : names_in(folder, &error)) {
+    const std::string path = folder + "/" + name;
+    if (!is_file(path)) continue;
     // A leftover of an earlier cut that was killed (write_durably).
-    if (name.rfind(std::string(kTemporaryPrefix) + kFilePrefix, 0) == 0) std::filesystem::remove(entry.path());
-    if (name.rfind(kFilePrefix, 0) == 0) paths.push_back(entry.path().string());
+    if (name.rfind(std::string(kTemporaryPrefix) + kFilePrefix, 0) == 0) std::filesystem::remove(path);
+    if (name.rfind(kFilePrefix, 0) == 0) paths.push_back(path);
   }
   if (error && error != std::errc::no_such_file_or_directory) fail_events(folder, "listing", error.value());
-  std::sort(paths.begin(), paths.end());
   std::vector<std::string> damaged;
   for (const std::string& path : paths) {
     if (!cut_file_after(path, step, evaluated)) damaged.push_back(path);

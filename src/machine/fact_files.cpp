@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
+
+#include "src/base/paths.h"
 
 namespace bascule {
 namespace {
@@ -83,7 +84,7 @@ Fact sum_of(const Fact& a, const Fact& b) { return a && b ? Fact(*a + *b) : a ? 
 
 std::vector<std::int64_t> numbered_entries(const std::string& folder, std::string_view prefix) {
   std::vector<std::int64_t> numbers;
-  for (const std::string& name : entries_of(folder)) {
+  for (const std::string& name : names_in(folder)) {
     if (name.compare(0, prefix.size(), prefix) != 0) continue;
     std::int64_t number = 0;
     const char* const end = name.data() + name.size();
@@ -92,15 +93,6 @@ std::vector<std::int64_t> numbered_entries(const std::string& folder, std::strin
   }
   std::sort(numbers.begin(), numbers.end());
   return numbers;
-}
-
-std::vector<std::string> entries_of(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
-    names.push_back(at->path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 std::vector<std::int64_t> numbers_of_list(const TextFact& list) {

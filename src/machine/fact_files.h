@@ -32,7 +32,5 @@ Fact sum_of(const Fact& a, const Fact& b);  // of those that are known
 
 // The numbers of the entries of a folder that are called `prefix` and a number, in order: cpu0, cpu1, ...
 std::vector<std::int64_t> numbered_entries(const std::string& folder, std::string_view prefix);
-// The names of its entries, sorted.
-std::vector<std::string> entries_of(const std::string& folder);
 
 }  // namespace bascule

@@ -13,6 +13,7 @@
 #include <set>
 #include <tuple>
 
+#include "src/base/paths.h"
 #include "src/machine/fact_files.h"
 #include "src/machine/process_limits.h"
 
@@ -186,7 +187,7 @@ KernelFacts read_kernel(const std::string& root) {
   facts.build = text_in(root + "/proc/sys/kernel/version");
   facts.clock_source = text_in(root + "/sys/devices/system/clocksource/clocksource0/current_clocksource");
   const std::string folder = root + kCpus + "/vulnerabilities";
-  for (const std::string& name : entries_of(folder)) {
+  for (const std::string& name : names_in(folder)) {
     if (const TextFact state = text_in(folder + "/" + name)) facts.mitigations.push_back({name, *state});
   }
   return facts;

@@ -5,11 +5,10 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
-#include <system_error>
 
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/base/span.h"
 #include "src/files/input_file.h"
 #include "src/index/tar_reader.h"
@@ -83,11 +82,10 @@ TarMember find_member_of(const std::string& shard, const std::string& name) {
 }  // namespace
 
 std::string shard_of_picture(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored)) return "";
+  if (is_file(path)) return "";
   for (std::size_t end = path.find(kInShard); end != std::string::npos; end = path.find(kInShard, end + 1)) {
     std::string shard = path.substr(0, end + std::strlen(kInShard) - 1);
-    if (std::filesystem::is_regular_file(shard, ignored)) return shard;  // not a folder with such a name
+    if (is_file(shard)) return shard;  // not a folder with such a name
   }
   return "";
 }

@@ -5,12 +5,12 @@
 #include <cctype>
 #include <filesystem>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/session/model_folder.h"
 #include "src/text/tokenizer_kinds.h"
 
@@ -59,13 +59,12 @@ ModelWords words_of_usual_family() { return words_of(usual_family()); }
 
 ModelWords model_words(const std::string& folder) {
   const std::string body = body_folder(folder), config = body + "/config.json";
-  std::error_code error;
-  if (std::filesystem::exists(folder + "/model_index.json", error)) {
+  if (is_there(folder + "/model_index.json")) {
     ModelWords words;
     words.draws = true;
     return words;
   }
-  if (!std::filesystem::exists(config, error)) return words_of_all_families();
+  if (!is_there(config)) return words_of_all_families();
   const Family& family = family_of(config);
   ModelWords words = words_of(family);
   if (body != folder) words.body = body.substr(folder.size() + 1);

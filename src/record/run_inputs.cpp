@@ -11,6 +11,7 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/index/data_files.h"
@@ -78,10 +79,8 @@ void add_data(const Manifest& manifest, InputList* inputs) {
 
 void add_checkpoint(const PathSetting& checkpoint, InputList* inputs) {
   std::error_code failed;
-  for (fs::directory_iterator entry(checkpoint.resolved, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    std::error_code ignored;
-    if (entry->is_regular_file(ignored)) inputs->add(checkpoint.written, entry->path().filename().string());
+  for (const std::string& name : names_in(checkpoint.resolved, &failed)) {
+    if (is_file(checkpoint.resolved + "/" + name)) inputs->add(checkpoint.written, name);
   }
   if (failed) throw Error(ErrorKind::kData, checkpoint.resolved, failed.message());
 }

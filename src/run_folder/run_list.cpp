@@ -181,14 +181,13 @@ struct FoundFolders {
 // Whether the folder is a run's, or what a run has left. Throws Error where such a run cannot be read.
 bool belongs_to_run(const std::string& folder, std::set<std::string>* runs) {
   const std::string marker = folder + "/" + kRunMarkerFile;
-  std::error_code ignored;
-  const bool has_marker = fs::exists(marker, ignored);
+  const bool has_marker = is_there(marker);
   const OutputDirKind kind = classify_output_dir(folder).kind;
   if (kind == OutputDirKind::kOurs && has_marker) runs->insert(folder);
   if (kind == OutputDirKind::kOurs && !has_marker)
     throw Error(ErrorKind::kData, folder, std::string("has checkpoints but no ") + kRunMarkerFile);
   // Another program's file of that name is no reason to complain; a damaged one may be a run's.
-  if (kind == OutputDirKind::kOther && fs::is_regular_file(marker, ignored)) (void)read_json_file(marker);
+  if (kind == OutputDirKind::kOther && is_file(marker)) (void)read_json_file(marker);
   return kind == OutputDirKind::kOurs;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/paths.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/machine/machine.h"
 #include "src/record/plan_data.h"
@@ -100,10 +101,9 @@ DiskNeed disk_need(const DiskDemand& demand) {
 
 std::vector<std::int64_t> checkpoint_bytes_in(const std::string& output_dir) {
   std::map<std::int64_t, std::int64_t> bytes_by_step;
-  std::error_code failed;
-  for (fs::directory_iterator at(output_dir, failed), end; !failed && at != end; at.increment(failed)) {
-    if (const std::optional<std::int64_t> step = checkpoint_step(at->path().filename().string()))
-      bytes_by_step[*step] = bytes_below(at->path());
+  for (const std::string& name : names_in(output_dir)) {
+    if (const std::optional<std::int64_t> step = checkpoint_step(name))
+      bytes_by_step[*step] = bytes_below(fs::path(output_dir) / name);
   }
   std::vector<std::int64_t> bytes;
   bytes.reserve(bytes_by_step.size());

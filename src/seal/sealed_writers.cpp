@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "src/base/paths.h"
@@ -212,18 +211,14 @@ HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weigh
 std::string files_left_behind(const RecordedRun& run) {
   const char* const code = run.opened.model->code().file;
   std::vector<std::string> names;
-  std::error_code failure;
-  for (std::filesystem::directory_iterator entry(run.settings.model.model_name_or_path.resolved, failure), end;
-       !failure && entry != end; entry.increment(failure)) {
-    const std::string name = entry->path().filename().string();
+  const std::string& folder = run.settings.model.model_name_or_path.resolved;
+  for (const std::string& name : names_in(folder)) {
     const bool is_of_sentence =
         run.opened.sentence &&
         (is_one_of(name, kSentenceFiles) || is_one_of(name, kSentenceFolders) || name == run.settings.words.body);
     if (name.front() == '.' || is_known(name) || is_of_sentence || (code != nullptr && name == code)) continue;
-    std::error_code ignored;
-    names.push_back(shown_path(name) + (entry->is_directory(ignored) ? "/" : ""));
+    names.push_back(shown_path(name) + (is_folder(folder + "/" + name) ? "/" : ""));
   }
-  std::sort(names.begin(), names.end());
   return shown_list(names, kMostNamed);
 }
 

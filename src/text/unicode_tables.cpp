@@ -5,9 +5,9 @@
 #include <array>
 #include <filesystem>
 #include <iterator>
-#include <system_error>
 #include <vector>
 
+#include "src/base/paths.h"
 #include "src/base/utf8.h"
 
 namespace bascule {
@@ -279,10 +279,7 @@ Characters composed(const std::string& name) {
 // The entry of the folder whose name is `name` in another form; "": none.
 std::string entry_like(const std::filesystem::path& folder, const std::string& name) {
   const Characters wanted = composed(name);
-  std::error_code failure;
-  std::filesystem::directory_iterator entries(folder.empty() ? "." : folder, failure);
-  for (; !failure && entries != std::filesystem::directory_iterator(); entries.increment(failure)) {
-    std::string found = entries->path().filename().string();
+  for (const std::string& found : names_in(folder.empty() ? "." : folder.string())) {
     if (!wanted.empty() && composed(found) == wanted) return found;
   }
   return "";
@@ -293,12 +290,11 @@ std::string entry_like(const std::filesystem::path& folder, const std::string& n
 std::string note_on_other_form(const std::string& path) {
   const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
   if (std::all_of(path.begin(), path.end(), is_ascii)) return "";
-  std::error_code failure;
   std::filesystem::path found;
   bool differs = false;
   for (const std::filesystem::path& part : std::filesystem::path(path)) {
     std::filesystem::path next = found / part;
-    if (!std::filesystem::exists(next, failure)) {
+    if (!is_there(next.string())) {
       const std::string other = entry_like(found, part.string());
       if (other.empty()) return "";
       next = found / other;
