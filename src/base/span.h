@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Borrowed runs of elements, and memory cut into aligned arrays.
+// Borrowed runs of elements, memory cut into aligned arrays, and owners that are never copied.
 #pragma once
 
 #include <cstddef>
@@ -84,6 +84,13 @@ class ArrayCutter {
  private:
   std::byte* memory_;
   std::size_t used_ = 0;
+};
+
+// The base of what is neither copied nor moved, as others point to it or it ends what it has begun.
+struct NonCopyable {
+  NonCopyable() = default;
+  NonCopyable(const NonCopyable&) = delete;
+  NonCopyable& operator=(const NonCopyable&) = delete;
 };
 
 }  // namespace bascule

@@ -67,7 +67,7 @@ std::vector<std::uint8_t> make_jpeg() {
 }
 
 // An engine of one thread, as a worker has it, and where its pixels go.
-class Decoder {
+class Decoder : NonCopyable {
  public:
   Decoder() : memory_(media_engine_memory_needed(&config_)), pixels_(kPixels * sizeof(float)) {
     config_.memory = memory_.data();
@@ -76,8 +76,6 @@ class Decoder {
     if (status != MEDIA_ENGINE_OK) throw Error(ErrorKind::kData, "media engine", media_engine_status_text(status));
   }
   ~Decoder() { media_engine_close(engine_); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
 
   static constexpr std::uint32_t kSide = 288;
 

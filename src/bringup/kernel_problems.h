@@ -34,11 +34,9 @@ struct KernelSizes {
 };
 
 // Problems of a kind follow each other and share memory: the backward one reads what the forward one wrote.
-class KernelProblems {
+class KernelProblems : NonCopyable {
  public:
   explicit KernelProblems(const KernelSizes& sizes);
-  KernelProblems(const KernelProblems&) = delete;
-  KernelProblems& operator=(const KernelProblems&) = delete;
 
   struct Group {
     std::vector<KernelProblem> problems;

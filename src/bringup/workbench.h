@@ -13,6 +13,7 @@
 
 #include "kernels/isa.h"
 #include "src/base/mapped_memory.h"
+#include "src/base/span.h"
 #include "src/machine/machine.h"
 #include "src/runtime/threads.h"
 
@@ -78,14 +79,12 @@ void share_work(Threads& threads, std::int64_t tasks, const std::function<void(s
 // All items of a bring-up measure with these: cores, threads, memory, and how long one measurement may take. And the
 // rounds in which they take turns.
 
-class Workbench {
+class Workbench : NonCopyable {
  public:
   // folder: where the disk is measured. memory_bytes: a power of two, at least 8 MiB; more than the caches hold, to
   // measure memory. Throws Error kMemory where the system refuses it.
   // facts: of the cores, which say where memory nodes are.
   Workbench(Isa isa, std::string folder, std::size_t memory_bytes, const std::vector<CoreFacts>& facts = read_cores());
-  Workbench(const Workbench&) = delete;
-  Workbench& operator=(const Workbench&) = delete;
 
   const std::vector<int>& cores() const { return cores_; }  // that this process may use, by thread
   int core_count() const { return static_cast<int>(cores_.size()); }

@@ -9,6 +9,7 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/error.h"
+#include "src/base/span.h"
 #include "src/distributed/group.h"
 
 namespace bascule {
@@ -73,12 +74,10 @@ std::string document_of_exit_code(int code, const std::string& where, const std:
 bool is_reader_gone(int descriptor);
 
 // While it lives, what is printed to standard output goes to standard error, by processes that are started too.
-class OutputToError {
+class OutputToError : NonCopyable {
  public:
   OutputToError();
   ~OutputToError();
-  OutputToError(const OutputToError&) = delete;
-  OutputToError& operator=(const OutputToError&) = delete;
 
  private:
   Descriptor kept_;

@@ -139,7 +139,7 @@ int serve_command(const SettingsSource& source) {
 namespace {
 
 // A folder that is removed in the end; a signal to stop waits for that.
-class TemporaryFolder {
+class TemporaryFolder : NonCopyable {
  public:
   TemporaryFolder() {
     std::error_code none;  // then the path has no folder
@@ -157,8 +157,6 @@ class TemporaryFolder {
     (void)remove_tree(path_.c_str());
     sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const std::string& path() const { return path_; }
 
  private:

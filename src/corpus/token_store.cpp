@@ -267,7 +267,7 @@ Error cannot_be_mapped(const DataFiles& files, int reason) {
 }
 
 // Beside, until it is whole; one process of a machine at a time writes it, and the others wait for that.
-class LockedFile {
+class LockedFile : NonCopyable {
  public:
   explicit LockedFile(std::string path) : path_(std::move(path)) {
     file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
@@ -278,8 +278,6 @@ class LockedFile {
   }
   // A mapping of the file would keep the lock.
   ~LockedFile() { ::flock(file_.number(), LOCK_UN); }
-  LockedFile(const LockedFile&) = delete;
-  LockedFile& operator=(const LockedFile&) = delete;
   // The process that had the lock may have given the file its name.
   bool is_still_there() const {
     struct stat ours = {}, named = {};

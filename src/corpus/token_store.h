@@ -63,11 +63,9 @@ std::uint64_t read_part(const DataFiles& files, const TextPart& part, const Text
 // The name of such a file begins with this. It is hidden: the folder is published as a model's.
 inline constexpr char kTokenStorePrefix[] = ".tokens-";
 
-class TokenStore {
+class TokenStore : NonCopyable {
  public:
   ~TokenStore();
-  TokenStore(const TokenStore&) = delete;
-  TokenStore& operator=(const TokenStore&) = delete;
 
   std::int64_t tokens() const noexcept { return tokens_; }
   std::int64_t sentences() const noexcept { return static_cast<std::int64_t>(sentence_end_.size()); }
@@ -95,7 +93,6 @@ class TokenStore {
 
  private:
   friend struct TokenStoreFile;
-  TokenStore() = default;
   static std::int64_t begin(Span<const std::uint64_t> ends, std::int64_t i) noexcept {
     return i == 0 ? 0 : static_cast<std::int64_t>(ends[static_cast<std::size_t>(i - 1)]);
   }

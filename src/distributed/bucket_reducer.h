@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/distributed/group.h"
 
 namespace bascule {
@@ -65,7 +66,7 @@ inline std::vector<OwnedBlock> owned_in_turn(const std::vector<std::int64_t>& el
 //   position.begin_gradients(update);                         // before the last micro-batch
 //   reducer.begin(update);  ...  const std::size_t done = reducer.finish();
 
-class BucketReducer {
+class BucketReducer : NonCopyable {
  public:
   // Called by the reducer's thread.
   struct Work {
@@ -78,8 +79,6 @@ class BucketReducer {
   // marks: of each bucket, in order, the operations of the tape after which its gradients are final; they do not fall.
   BucketReducer(Group& group, std::vector<std::int64_t> marks, const Work& work);
   ~BucketReducer();
-  BucketReducer(const BucketReducer&) = delete;
-  BucketReducer& operator=(const BucketReducer&) = delete;
 
   // After the seal. The last micro-batch of an update begins.
   void begin(std::int64_t update) noexcept;

@@ -62,13 +62,11 @@ class NodeLinks;
 class Nodes;
 class Watch;
 
-class Group {
+class Group : NonCopyable {
  public:
   // Before the seal. Waits for the others at most timeout_seconds; throws Error kRank.
   Group(const RankPlace& place, const GroupOptions& options);
   ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
 
   int rank() const { return place_.rank; }
   int size() const { return place_.world_size; }
@@ -141,7 +139,7 @@ class Group {
 
 // While it lives, a change of what progress(context) returns counts as a heartbeat, and row(context) is the row of the
 // data whose file is being read, -1 for none. Called by the watch's thread.
-class CountedProgress {
+class CountedProgress : NonCopyable {
  public:
   CountedProgress(Group& group, std::uint64_t (*progress)(void* context), std::int64_t (*row)(void* context),
                   void* context)
@@ -149,8 +147,6 @@ class CountedProgress {
     group.count_progress(progress, row, context);
   }
   ~CountedProgress() { group_.count_progress(nullptr, nullptr, nullptr); }
-  CountedProgress(const CountedProgress&) = delete;
-  CountedProgress& operator=(const CountedProgress&) = delete;
 
  private:
   Group& group_;

@@ -49,7 +49,7 @@ struct LaneOptions {
   double delay_seconds = 0.0;
 };
 
-class LaneReduction {
+class LaneReduction : NonCopyable {
  public:
   static constexpr std::int64_t kMostElements = 1 << 16;
   // Blocks that a node owns and has under way. 8 of 256 KiB are more than a wire of 10 Gbit/s carries in 1 ms.
@@ -60,8 +60,6 @@ class LaneReduction {
   // in which they will be ready. memory: memory_bytes(), aligned for float. Before the seal.
   LaneReduction(MPI_Comm lane, std::vector<LaneBlock> blocks, const LaneKernels& kernels, Span<std::byte> memory,
                 const LaneOptions& options);
-  LaneReduction(const LaneReduction&) = delete;
-  LaneReduction& operator=(const LaneReduction&) = delete;
 
   // After the seal; by one thread at a time. Everything before is done.
   void begin() noexcept;

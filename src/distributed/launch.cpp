@@ -346,7 +346,7 @@ class Launched {
 };
 
 // mpirun's own folder, for as long as it lives.
-class SessionFolder {
+class SessionFolder : NonCopyable {
  public:
   explicit SessionFolder(const std::string& path) : path_(path) {
     if (mkdir(path.c_str(), 0700) != 0)
@@ -356,8 +356,6 @@ class SessionFolder {
     std::error_code ignored;  // what cannot be removed now is tried again at the next start
     std::filesystem::remove_all(path_, ignored);
   }
-  SessionFolder(const SessionFolder&) = delete;
-  SessionFolder& operator=(const SessionFolder&) = delete;
 
  private:
   const std::string& path_;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/distributed/control.h"
 #include "src/distributed/shared_memory.h"
 
@@ -20,13 +21,11 @@ namespace bascule {
 
 class Nodes;
 
-class NodeLinks {
+class NodeLinks : NonCopyable {
  public:
   // Waits for the other nodes until the watch ends the process; see Watch::expect_nodes(). timeout_ms: of silence.
   // Throws Error kRank where this one cannot listen.
   NodeLinks(ControlPage& page, Nodes& nodes, std::int64_t timeout_ms);
-  NodeLinks(const NodeLinks&) = delete;
-  NodeLinks& operator=(const NodeLinks&) = delete;
 
   // After the seal. Says what is due, hears what has come, and records what has failed.
   void look(std::int64_t passed_ms) noexcept;

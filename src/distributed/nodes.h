@@ -21,14 +21,12 @@ namespace bascule {
 
 struct RankPlace;
 
-class Nodes {
+class Nodes : NonCopyable {
  public:
   // By all ranks of the run together. has_own_core: some looks are worth while before it sleeps. Throws Error:
   // kSettings where the ranks are not spread evenly and in order over the nodes, kRank where MPI does not start.
   Nodes(const RankPlace& place, ControlPage& page, bool has_own_core);
   ~Nodes();
-  Nodes(const Nodes&) = delete;
-  Nodes& operator=(const Nodes&) = delete;
 
   int node() const noexcept { return node_; }
   int count() const noexcept { return count_; }

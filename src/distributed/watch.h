@@ -11,13 +11,14 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/base/systemd.h"
 #include "src/distributed/control.h"
 #include "src/distributed/node_links.h"
 
 namespace bascule {
 
-class Watch {
+class Watch : NonCopyable {
  public:
   struct Member {
     int socket = -1;  // readable when the other end is gone
@@ -28,8 +29,6 @@ class Watch {
   Watch(ControlPage& page, int local_rank, std::vector<Member> members, std::int64_t timeout_ms,
         void (*on_failure)(ControlPage&));
   ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
 
   // From here to watch_nodes() this rank waits for those of other nodes: where they do not come within the timeout,
   // that is the failure.

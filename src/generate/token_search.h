@@ -115,12 +115,10 @@ void merge_beams(BeamCandidate* best, std::int64_t most, Span<BeamList> beams) n
 //
 // Source: GenerationMixin._sample and ._beam_search of Transformers 5.23.
 
-class TokenSearch {
+class TokenSearch : NonCopyable {
  public:
   // options: 1 <= num_beams <= vocabulary_size; for beams, vocabulary_size > the number of end tokens.
   TokenSearch(const SearchOptions& options, std::int64_t max_samples);
-  TokenSearch(const TokenSearch&) = delete;
-  TokenSearch& operator=(const TokenSearch&) = delete;
 
   std::size_t bytes() const noexcept { return bytes_; }
   // memory: bytes(), 64-byte aligned; it must outlive this.

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "src/base/descriptor.h"
+#include "src/base/span.h"
 
 namespace bascule {
 
@@ -100,7 +101,7 @@ class HttpHandler {
   virtual void refused(int status, std::string_view path) noexcept = 0;
 };
 
-class HttpServer {
+class HttpServer : NonCopyable {
  public:
   static constexpr std::size_t kCopiedBytes = 2048;
 
@@ -108,8 +109,6 @@ class HttpServer {
   // that cannot be used, or that others reach without a key, and where the program was built without Boost.Beast.
   HttpServer(HttpSettings settings, HttpHandler& handler);
   ~HttpServer();
-  HttpServer(const HttpServer&) = delete;
-  HttpServer& operator=(const HttpServer&) = delete;
 
   // All memory that a server of these settings reserves, for the plan.
   static std::size_t memory_bytes(const HttpSettings& settings);

@@ -42,12 +42,9 @@ struct RequestHead {
 
 enum class ReadState : std::uint8_t { kHead, kHeadRead, kBody, kWhole, kRefused };
 
-class RequestReader {
+class RequestReader : NonCopyable {
  public:
-  RequestReader() = default;
   ~RequestReader();
-  RequestReader(const RequestReader&) = delete;
-  RequestReader& operator=(const RequestReader&) = delete;
 
   void attach(char* memory) noexcept { memory_ = memory; }
   // For a new connection.

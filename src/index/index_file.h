@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/descriptor.h"
+#include "src/base/span.h"
 #include "src/index/manifest.h"
 
 namespace bascule {
@@ -25,14 +26,12 @@ struct IndexSource {
 
 // An index as it is used: mapped from its file, which others may change at any time, or read into memory of this
 // process.
-class IndexMapping {
+class IndexMapping : NonCopyable {
  public:
   // Takes the mapping and the open file over; no file: the mapping is memory of this process.
   IndexMapping(std::string path, const IndexSource& source, Descriptor file, void* data, std::size_t bytes)
       : path_(std::move(path)), source_(source), file_(std::move(file)), data_(data), bytes_(bytes) {}
   ~IndexMapping();
-  IndexMapping(const IndexMapping&) = delete;
-  IndexMapping& operator=(const IndexMapping&) = delete;
 
   const std::string& path() const { return path_; }
   const IndexSource& source() const { return source_; }

@@ -17,6 +17,7 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/error.h"
+#include "src/base/span.h"
 
 namespace bascule {
 
@@ -26,12 +27,10 @@ struct TarMember {
   std::uint64_t bytes = 0;
 };
 
-class TarReader {
+class TarReader : NonCopyable {
  public:
   // Throws Error (kData) if the file cannot be opened.
   explicit TarReader(const std::string& path);
-  TarReader(const TarReader&) = delete;
-  TarReader& operator=(const TarReader&) = delete;
 
   // The next member that is a file (folders, links and devices are skipped); false after the mark of the end.
   // Throws Error (kData) naming the member: a header whose checksum is wrong, a member that goes beyond the end, a file

@@ -80,11 +80,9 @@ struct JudgedFiles {
   bool has_page = true;                     // whether report.html will show what the report has
 };
 
-class Judge {
+class Judge : NonCopyable {
  public:
   virtual ~Judge() = default;
-  Judge(const Judge&) = delete;
-  Judge& operator=(const Judge&) = delete;
 
   std::size_t bytes() const { return bytes_; }
   // The memory of take(), which the ranks of a node do not share.

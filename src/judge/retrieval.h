@@ -36,14 +36,12 @@ struct RecallBothWays {
 
 // Scores of a block of queries with candidates, by all threads.
 
-class ScoreBlock {
+class ScoreBlock : NonCopyable {
  public:
   static constexpr std::int64_t kQueries = 256;  // at most
 
   // scores: (kQueries, candidates). Before the seal.
   ScoreBlock(std::int64_t candidates, std::int64_t width, float* scores, GemmLibrary& products);
-  ScoreBlock(const ScoreBlock&) = delete;
-  ScoreBlock& operator=(const ScoreBlock&) = delete;
 
   // queries: (count, width) with memory for count rounded up to 16. After the seal.
   void compute(Threads& threads, const float* queries, std::int64_t count, const float* candidates) noexcept;

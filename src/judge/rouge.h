@@ -40,14 +40,12 @@ struct RougeLimits {
   std::size_t words = 0;
 };
 
-class Rouge {
+class Rouge : NonCopyable {
  public:
   // The most words that so many bytes of text can have.
   static constexpr std::size_t most_words(std::size_t bytes) noexcept { return bytes / 2 + bytes % 2; }
 
   explicit Rouge(const RougeLimits& limits) noexcept;
-  Rouge(const Rouge&) = delete;
-  Rouge& operator=(const Rouge&) = delete;
 
   // For W words: W² / 8 bytes, some 100 W more, and two for each byte of a text.
   std::size_t bytes() const noexcept { return bytes_; }

@@ -153,7 +153,7 @@ struct LoaderStatistics {
 class Workers;
 struct StreamState;
 
-class Loader {
+class Loader : NonCopyable {
  public:
   // Before the seal: takes threads and what a few small objects need; everything else lies in `memory` (64-byte
   // aligned, at least plan.total_bytes(), the caller's, outlives this). digests: picture_digest_count() of them, or
@@ -162,8 +162,6 @@ class Loader {
          Span<PictureDigest> digests = {});
   // As close().
   ~Loader();
-  Loader(const Loader&) = delete;
-  Loader& operator=(const Loader&) = delete;
 
   // In the order of LoaderSettings::streams. They live as long as the loader.
   Stream& stream(std::size_t number) noexcept;

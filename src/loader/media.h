@@ -71,14 +71,12 @@ std::int64_t picture_reason(const media_engine_completion& completion) noexcept;
 // For people: "is GIF; convert it to JPEG or PNG". Allocates.
 std::string picture_reason_text(std::int64_t reason);
 
-class Media {
+class Media : NonCopyable {
  public:
   // Before the seal. memory: media_engine_memory_needed() of media_config(settings), 64-byte aligned. Throws Error
   // (kData) where the device does not open. A fallback is said on standard error, also after the seal.
   Media(const MediaSettings& settings, Span<std::byte> memory);
   ~Media();
-  Media(const Media&) = delete;
-  Media& operator=(const Media&) = delete;
 
   media_engine* engine() const noexcept { return engine_; }
   // A job without sequence, encoded bytes and pixels.

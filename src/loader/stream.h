@@ -86,13 +86,11 @@ class LabelCount;
 class Workers;
 struct StreamState;
 
-class Stream {
+class Stream : NonCopyable {
  public:
   // Made by the loader, before the seal. `listed` is memory for the list of replaced samples. counts: null where no
   // labels are counted ahead.
   Stream(StreamState& state, Workers& workers, Span<ReplacedSample> listed, LabelCount* counts);
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
 
   // Batches of an epoch that this rank has a share in, empty shares counted.
   std::int64_t batches_per_epoch() const noexcept;

@@ -29,7 +29,7 @@ void lower_priority() noexcept {
 }
 
 // Threads made while this lives take no signals: those go to the thread that decides what to do with them.
-class SignalsBlocked {
+class SignalsBlocked : NonCopyable {
  public:
   SignalsBlocked() noexcept {
     ::sigset_t all;
@@ -37,8 +37,6 @@ class SignalsBlocked {
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
   ::sigset_t before_;

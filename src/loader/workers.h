@@ -22,14 +22,12 @@ struct WorkersMemory {
   Span<std::byte> buffers, scratch, augmenting, media;
 };
 
-class Workers {
+class Workers : NonCopyable {
  public:
   // Before the seal. Streams and memory outlive this. Throws Error.
   Workers(const LoaderSettings& settings, const LoaderPlan& plan, std::vector<StreamState*> streams,
           const WorkersMemory& memory);
   ~Workers();
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
 
   // After the seal, as all below. A stream was started: samples can be claimed.
   void note_start() noexcept;

@@ -83,13 +83,11 @@ struct CountedHeap {
 };
 
 // One file. libpng reports a failure by a jump over the frames of its own functions, so steps() has nothing to destroy.
-class Encoding {
+class Encoding : NonCopyable {
  public:
   Encoding(const LibraryMemory& memory, Span<char> file, const RgbPicture& picture) noexcept
       : memory_(memory), file_(file), picture_(picture) {}
   ~Encoding() { png_destroy_write_struct(&png_, &info_); }
-  Encoding(const Encoding&) = delete;
-  Encoding& operator=(const Encoding&) = delete;
 
   Status run(Span<const PngTextView> texts, std::size_t text_bytes) noexcept {
     if (setjmp(give_up_) != 0) return status_;

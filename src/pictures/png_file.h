@@ -44,12 +44,10 @@ struct PngLimits {
   std::size_t text_bytes = 0;          // of a value; a longer one is cut there, between two characters
 };
 
-class PngWriter {
+class PngWriter : NonCopyable {
  public:
   // Allocates, to measure. Throws Error kMemory.
   explicit PngWriter(const PngLimits& limits);
-  PngWriter(const PngWriter&) = delete;
-  PngWriter& operator=(const PngWriter&) = delete;
 
   std::size_t bytes() const noexcept { return library_bytes_ + file_bytes_; }
   // memory: bytes(), 16-byte aligned; it must outlive this.

@@ -12,14 +12,12 @@
 
 namespace bascule {
 
-class Arena {
+class Arena : NonCopyable {
  public:
   // Mapped, and zero where it is read; no page is resident yet. Throws Error kMemory where the system refuses. shared:
   // plan.shared_bytes, outlives this; null where nothing is shared.
   Arena(const MemoryPlan& plan, HugePages huge_pages, std::byte* shared = nullptr);
   ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
 
   std::byte* at(const PlannedRange& category) const { return (category.shared ? shared_ : base_) + category.offset; }
   template <typename T>

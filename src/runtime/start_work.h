@@ -20,12 +20,8 @@
 
 namespace bascule {
 
-class StartWork {
+class StartWork : NonCopyable {
  public:
-  StartWork() = default;
-  StartWork(const StartWork&) = delete;
-  StartWork& operator=(const StartWork&) = delete;
-
   enum class Kind { kTouching, kReading, kComputing };
   static constexpr int kKinds = 3;
   static constexpr std::int64_t kPartBytes = std::int64_t{32} << 20;  // of a part, at most: about 10 ms

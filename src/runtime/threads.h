@@ -30,7 +30,7 @@ namespace bascule {
 // The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the
 // constructor.
 
-class Threads {
+class Threads : NonCopyable {
  public:
   // count >= 1. pin: each thread stays on a core that this process may use, in the order of core_groups.h, where there
   // are enough; the calling thread until the destructor, which it must call as well. heart, position: written after
@@ -42,8 +42,6 @@ class Threads {
   // count() is theirs. The calling thread runs all tasks; no thread is started.
   explicit Threads(const SimulatedThreads& simulated);
   ~Threads();
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
 
   int count() const { return count_; }
   // Why the system refused to pin a thread (an errno); 0: it did not, or was not asked. Threads work anyway.

@@ -140,14 +140,12 @@ std::int64_t cost_of(const ServedModel& model, const BatchPace& pace, const Serv
 
 // A thread that takes batches of inputs and answers them, with an arena and compute threads of its own, on the cores of
 // its group.
-class BatchWorker {
+class BatchWorker : NonCopyable {
  public:
   // service, work: outlive this. number: of the service's workers.
   BatchWorker(const RecordedService& service, std::size_t number, SharedWork& work);
   // SharedWork::stops, and all inputs have been answered.
   ~BatchWorker() { thread_.join(); }
-  BatchWorker(const BatchWorker&) = delete;
-  BatchWorker& operator=(const BatchWorker&) = delete;
 
   std::size_t number() const { return number_; }
 
@@ -194,15 +192,13 @@ class BatchWorker {
 };
 
 // They share the model and its weights; what a batch is computed in is each one's own.
-class BatchWorkers {
+class BatchWorkers : NonCopyable {
  public:
   // Starts the threads, maps the arenas, and seals the service's session. wake: called by any of the threads when
   // answers are there. Throws Error, std::system_error.
   BatchWorkers(RecordedService& service, Isa isa, std::function<void()> wake);
   // All inputs have been answered.
   ~BatchWorkers();
-  BatchWorkers(const BatchWorkers&) = delete;
-  BatchWorkers& operator=(const BatchWorkers&) = delete;
 
   // Before the seal.
 

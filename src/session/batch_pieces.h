@@ -41,12 +41,10 @@ BatchCounts bounds_of_piece(const BatchCounts& bounds, std::int64_t samples);
 // Memory beside the session's: the embeddings of a batch, then their gradients, and the offsets of a piece's texts.
 std::size_t pieces_bytes(const Session& session, const std::map<Use, RecordedGraph>& graphs);
 
-class BatchPieces {
+class BatchPieces : NonCopyable {
  public:
   // After the session's seal; session and graphs outlive this. memory: 64-byte aligned.
   BatchPieces(const Session& session, const std::map<Use, RecordedGraph>& graphs, std::byte* memory);
-  BatchPieces(const BatchPieces&) = delete;
-  BatchPieces& operator=(const BatchPieces&) = delete;
 
   // After the seal. Of replay.batch, which has samples: the loss is then that of the graph Use::kTrainLoss.
   void find_loss(Threads& threads, const Replay& replay) noexcept;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/table.h"
+#include "src/base/span.h"
 #include "src/distributed/group.h"
 #include "src/graph/graph.h"
 #include "src/plan/gradient_ring.h"
@@ -43,11 +44,9 @@ struct TrainingOptions {
   bool fuses_update = false;
 };
 
-class Training {
+class Training : NonCopyable {
  public:
   explicit Training(const TrainingOptions& options) : options_(options) {}
-  Training(const Training&) = delete;
-  Training& operator=(const Training&) = delete;
 
   // For the session's plan and seal.
 
@@ -130,12 +129,8 @@ using Tapes = std::vector<std::unique_ptr<Tape>>;
 //   categories = session.plan(threads);                       // plan: pure arithmetic, nothing is allocated
 //   session.seal(arena, ...);                                 // addresses, kernels, tapes
 
-class Session {
+class Session : NonCopyable {
  public:
-  Session() = default;
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
   // Before the first graph: see ParameterSet::set_groups.
   void set_groups(std::vector<ParameterGroup> groups, std::string body_prefix) {
     parameters_.set_groups(std::move(groups), std::move(body_prefix));

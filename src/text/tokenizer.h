@@ -19,11 +19,9 @@ namespace bascule {
 
 // Token ids to text, as Transformers' decode() with skip_special_tokens=True gives it.
 
-class TokenDecoder {
+class TokenDecoder : NonCopyable {
  public:
   virtual ~TokenDecoder() = default;
-  TokenDecoder(const TokenDecoder&) = delete;
-  TokenDecoder& operator=(const TokenDecoder&) = delete;
 
   // Special tokens, and ids that no token has, are left out. Returns the text's bytes, of which those that fit are
   // written. Allocates nothing, so it may be used after the seal.
@@ -119,14 +117,12 @@ class TokenOutput {
   Span<PlacedToken> placed_;
 };
 
-class Tokenizer {
+class Tokenizer : NonCopyable {
  public:
   // The second detail of the status kBadSample: the text is not UTF-8; a part of it needs more scratch.
   static constexpr std::int64_t kNotUtf8 = 0, kPieceTooLong = 1;
 
   virtual ~Tokenizer() = default;
-  Tokenizer(const Tokenizer&) = delete;
-  Tokenizer& operator=(const Tokenizer&) = delete;
 
   // The tokens of a text, or of a pair, with the special ones. max_length (0: no limit, else room for the special
   // tokens) cuts as encode_into() does. Throws Error (kData) naming the first byte that is not UTF-8.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/table.h"
+#include "src/base/span.h"
 #include "src/distributed/group.h"
 #include "src/graph/parameters.h"
 #include "src/plan/gradient_ring.h"
@@ -40,13 +41,11 @@ class BucketAction {
   virtual RankPhase phase() const noexcept { return RankPhase::kReducing; }
 };
 
-class GradientRing {
+class GradientRing : NonCopyable {
  public:
   // Before the seal. plan: of the graph that the tape was made of; the tape puts its gradients into own_ring, of
   // plan.bytes. group: null for a run of one process. action: outlives this.
   GradientRing(GradientRingPlan plan, const Tape& tape, float* own_ring, Group* group, BucketAction& action);
-  GradientRing(const GradientRing&) = delete;
-  GradientRing& operator=(const GradientRing&) = delete;
 
   // After the seal, by all ranks of the node together. False: another rank failed.
   [[nodiscard]] bool replay(Threads& threads, const Replay& replay) noexcept;

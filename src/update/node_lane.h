@@ -18,7 +18,7 @@ namespace bascule {
 
 class LaneReduction;  // its header is MPI's
 
-class NodeLane {
+class NodeLane : NonCopyable {
  public:
   struct Options {
     Span<std::byte> memory;   // memory_bytes()
@@ -31,8 +31,6 @@ class NodeLane {
   NodeLane(Group& group, const std::vector<UpdateBlock>& blocks, const OwnBlocks& own, float* gradients,
            float* parameters, const KernelTable& kernels, const Options& options);
   ~NodeLane();
-  NodeLane(const NodeLane&) = delete;
-  NodeLane& operator=(const NodeLane&) = delete;
 
   void begin() noexcept;
   // Goes on with the first `ready` blocks of own, which are summed on this node; whether there was anything to do.

@@ -49,7 +49,7 @@ float gradient_scale(double norm, const UpdateSettings& settings) noexcept;
 // optimizer's states, a block is summed, measured and updated by the node that holds its states, and the others are
 // sent the weights (node_lane.h).
 
-class Update {
+class Update : NonCopyable {
  public:
   // parameters: a range of layout.trained_elements floats; partials: partials_count() doubles; both and the states'
   // ranges are shared by the ranks of a node. gradients: such a range of each rank; or one that all share, where their
@@ -59,8 +59,6 @@ class Update {
          double* partials, const KernelTable& kernels, Group* group = nullptr,
          Span<const std::int64_t> part_begins = {});
   ~Update();
-  Update(const Update&) = delete;
-  Update& operator=(const Update&) = delete;
 
   // Before the seal, of a group with several nodes: how sums travel. memory: NodeLane::memory_bytes(), of this rank.
   void connect(Span<std::byte> memory, bool is_bf16);
