@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 #if defined(__clang__)
-#define _Bool bool  // of C, which the C library's header says in C++ too
+#define _Bool bool  // of C, which the C library's header says in C++ too; NOLINT(readability-identifier-naming)
 #endif
 #include <sys/platform/x86.h>
 #undef _Bool

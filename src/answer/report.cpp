@@ -15,8 +15,8 @@ namespace {
 bool is_same(const EvaluationRecord& a, const EvaluationRecord& b) {
   // Compares bits: two figures that could not be computed are both NaN, and count as the same.
   return a.global_step == b.global_step && a.samples == b.samples &&
-         std::memcmp(&a.loss, &b.loss, sizeof a.loss) == 0 &&
-         std::memcmp(a.metric, b.metric, sizeof a.metric) == 0;  // NOLINT(bugprone-suspicious-memory-comparison)
+         // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
+         std::memcmp(&a.loss, &b.loss, sizeof a.loss) == 0 && std::memcmp(a.metric, b.metric, sizeof a.metric) == 0;
 }
 
 const char* state_word(ContractState state) {

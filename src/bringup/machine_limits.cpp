@@ -168,6 +168,7 @@ std::vector<OperationTime> times_by_kind(const std::vector<NodeTime>& nodes, dou
     add_node(&by_kind[node.kind], node, replays, limits);
   }
   std::vector<OperationTime> times;
+  times.reserve(by_kind.size());
   for (auto& [name, time] : by_kind) times.push_back(std::move(time));
   std::stable_sort(times.begin(), times.end(),
                    [](const OperationTime& a, const OperationTime& b) { return a.seconds > b.seconds; });

@@ -20,7 +20,7 @@ constexpr std::size_t kFrontierPoints = 10;
 std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
   Settings settings = run.settings;
   settings.training.gradient_checkpointing = GradientCheckpointing::kOff;
-  const RunVariant variant(run, std::move(settings));
+  const RunVariant variant(run, settings);
   const RecordedRun& off = variant.run();
   const Graph& graph = off.session.graph(off.graphs[Use::kTrain].number);
   const double step_flops = flops_of_batch(off);
@@ -44,7 +44,7 @@ std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
 std::size_t whole_batch_bytes(RecordedRun& run) {
   Settings settings = run.settings;
   settings.training.mini_batch_size = 0;
-  return RunVariant(run, std::move(settings)).run().plan.peak_bytes();
+  return RunVariant(run, settings).run().plan.peak_bytes();
 }
 
 double mib(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }

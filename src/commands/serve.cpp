@@ -86,6 +86,7 @@ int train_then_serve(const Settings& settings, const SettingsSource& source) {
   if (!source.file.empty()) words.push_back(source.file);
   words.insert(words.end(), source.keys.begin(), source.keys.end());
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   execv(pointers.front(), pointers.data());

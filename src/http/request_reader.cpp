@@ -7,7 +7,7 @@
 
 // With its assertions the parser ends the program where "0\r\n", "\r" and "\n" arrive one by one; without them it is
 // right.
-#define BOOST_DISABLE_ASSERTS
+#define BOOST_DISABLE_ASSERTS  // NOLINT(readability-identifier-naming)
 #include <boost/beast/http/basic_parser.hpp>
 
 namespace bascule {

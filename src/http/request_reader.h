@@ -44,7 +44,7 @@ enum class ReadState : std::uint8_t { kHead, kHeadRead, kBody, kWhole, kRefused 
 
 class RequestReader : NonCopyable {
  public:
-  ~RequestReader();
+  ~RequestReader();  // NOLINT(performance-trivially-destructible): it is not where Boost is there
 
   void attach(char* memory) noexcept { memory_ = memory; }
   // For a new connection.

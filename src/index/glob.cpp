@@ -280,7 +280,7 @@ class Expander {
 
 std::vector<std::string> expand_shards(const std::string& path) {
   const Expander expander(path);
-  const std::vector<std::string> names = expander.expand_parts(path, 0);
+  std::vector<std::string> names = expander.expand_parts(path, 0);
   for (const std::string& name : names) {
     if (!names_shards(name)) throw expander.refuse("\"" + name + "\" does not end with .tar");
   }

@@ -126,7 +126,7 @@ std::size_t find_column(const RecordReader& header, const std::string& column, c
 
 ManifestLabel label_of(const std::string& text, const ManifestColumns& columns, const std::string& where) {
   if (is_no_label(text, columns)) return {};
-  const ManifestLabel label = label_of_text(text, columns);
+  ManifestLabel label = label_of_text(text, columns);
   if (label.is_any()) return label;
   throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is \"" + text + "\"",
               labels_to_use(columns) + on_leading_zeros(text)};

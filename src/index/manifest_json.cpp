@@ -302,7 +302,7 @@ std::string on_leading_zeros(std::string_view label) {
 }
 
 ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept {
-  const ManifestLabel label = class_of_text(text, columns);
+  ManifestLabel label = class_of_text(text, columns);
   if (columns.values == LabelValues::kNone || label.number >= 0) return label;
   const ManifestLabel value = value_of_text(text);
   return value.is_any() ? value : label;
@@ -316,7 +316,7 @@ ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, 
   if (is_no_label(value.is_null() ? "" : json_text(value), columns)) return {};
   if (value.is_boolean() && columns.classes == 2) return {value.boolean() ? 1 : 0, {}};
   if (value.is_integer()) {
-    const ManifestLabel label = label_of_text(json_text(value), columns);
+    ManifestLabel label = label_of_text(json_text(value), columns);
     if (label.number >= 0 || label.value) return label;
   }
   if (columns.values != LabelValues::kNone && value.is_number() && !value.is_integer()) {

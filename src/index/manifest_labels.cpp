@@ -121,7 +121,7 @@ void check_list(const Json& value, const std::string& column, const char* what, 
 
 ManifestLabel tag_of(const Json& value, std::size_t number, const ManifestColumns& columns, const std::string& where) {
   if (value.is_string() && !value.string().empty()) return {-1, value.string()};
-  const ManifestLabel label = value.is_integer() ? label_of_text(json_text(value), columns) : ManifestLabel();
+  ManifestLabel label = value.is_integer() ? label_of_text(json_text(value), columns) : ManifestLabel();
   if (label.number >= 0) return label;
   const std::string tag = "tag " + std::to_string(number + 1) + " of column " + quoted_text(columns.label) + " is ";
   if (value.is_integer()) throw Error{ErrorKind::kData, where, tag + json_text(value), labels_to_use(columns)};

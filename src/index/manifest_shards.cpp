@@ -241,7 +241,7 @@ class ShardReader {
   ManifestLabel label_of_member(const Sample::Text& text) const {
     const std::string_view value = without_line_break(text.contents);
     if (is_no_label(value, columns_)) return {};
-    const ManifestLabel label = label_of_text(value, columns_);
+    ManifestLabel label = label_of_text(value, columns_);
     if (label.is_any()) return label;
     throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"",
                  labels_to_use(columns_) + on_leading_zeros(value));

@@ -90,7 +90,7 @@ std::vector<bool> attends(const Json& json, const char* key, const std::string& 
 
 std::vector<std::int64_t> channels_of(const Json& json, const std::string& path, std::int64_t groups) {
   constexpr char kChannels[] = "block_out_channels";
-  const std::vector<std::int64_t> all = get_ints(json, kChannels, path);
+  std::vector<std::int64_t> all = get_ints(json, kChannels, path);
   if (all.empty() || all.size() > 8) refuse_config(path, std::string(kChannels) + " must have 1 to 8 numbers");
   for (const std::int64_t channels : all) {
     if (channels < 1 || channels > 65536 || channels % groups != 0)

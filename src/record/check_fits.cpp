@@ -95,7 +95,7 @@ std::string keys_that_fit(RecordedRun& run, const ProcessLimits& now, const std:
     Settings other = settings;
     if (recomputes) other.training.gradient_checkpointing = GradientCheckpointing::kFit;
     if (rounds) other.model.precision = Precision::kBf16;
-    if (!fits(RunVariant(run, std::move(other)).run(), now, limits)) continue;
+    if (!fits(RunVariant(run, other).run(), now, limits)) continue;
     return std::string(recomputes ? "training.gradient_checkpointing = \"fit\"" : "") +
            (recomputes && rounds ? " and " : "") + (rounds ? "model.precision = \"bf16\"" : "");
   }
@@ -136,7 +136,7 @@ std::string advice_for_optimizer(RecordedRun& run, const ProcessLimits& now, con
   training.gradient_checkpointing = GradientCheckpointing::kFit;
   training.fused_update = fuses;
   if (fuses) training.max_grad_norm = 0.0;
-  const RunVariant variant(run, std::move(settings));
+  const RunVariant variant(run, settings);
   if (!fits(variant.run(), now, limits)) return "";
   return std::string(", but training.optimizer = \"adafactor\"") +
          (fuses ? ", fused_update = true, max_grad_norm = 0.0" : "") + " and gradient_checkpointing = \"fit\" need " +
@@ -233,7 +233,7 @@ LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, c
     settings.model.precision = precision;
     settings.training.per_device_train_batch_size = batch;
     settings.training.gradient_checkpointing = checkpointing;
-    const RunVariant variant(run, std::move(settings));
+    const RunVariant variant(run, settings);
     return Look{fits(variant.run(), now, limits), variant.run().plan.peak_bytes()};
   };
   std::size_t limit = kUnlimitedBytes;

@@ -45,7 +45,7 @@ void PackedText::begin_text(const TextShape& shape, std::uint64_t sample, int te
 
 std::int32_t PackedText::add(std::int32_t id, std::int32_t type, bool is_selected, std::int32_t label) {
   const std::int32_t row = count_of_rows(token_ids_), t = row - offsets_.back();
-  const std::uint64_t key = text_row_key(sample_, number_, static_cast<std::uint64_t>(first_ + t));
+  const std::uint64_t key = text_row_key(sample_, number_, static_cast<std::uint64_t>(std::int64_t{first_} + t));
   const std::int32_t position = shape_->positions.next(id, &counted_);
   if (t == 0 || is_selected) {
     read_rows_.push_back(row);

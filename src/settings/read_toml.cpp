@@ -132,7 +132,7 @@ std::string decimal_text(const Key& key, const std::string& text) {
   }
   const std::size_t sign = text.rfind('-', 0) == 0 ? 1 : 0, first = text.find_first_not_of('0', sign);
   if (text.size() == sign || text.find_first_not_of("0123456789", sign) != std::string::npos) return text;
-  const std::string decimal = text.substr(0, sign) + (first == std::string::npos ? "0" : text.substr(first));
+  std::string decimal = text.substr(0, sign) + (first == std::string::npos ? "0" : text.substr(first));
   std::int64_t number = 0;
   if (std::from_chars(decimal.data(), decimal.data() + decimal.size(), number).ec != std::errc())
     refuse_text(" is out of range");
