@@ -87,7 +87,7 @@ class PictureClassifier {
   // Into the batch. Returns why the picture is refused, or an empty text.
   std::string decode(const std::string& path) {
     float* const pixels = pixels_.data() + static_cast<std::int64_t>(waiting_.size()) * picture_floats_;
-    const std::string refused = decoder_.decode(path, pixels, nullptr);
+    std::string refused = decoder_.decode(path, pixels, nullptr);
     if (refused.empty() || is_there(path)) return refused;
     return refused + ": the model reads pictures, and takes each argument as the path of one";
   }
