@@ -123,7 +123,8 @@ class Evaluation(FolderTest):
         self.assertEqual(sorted(evaluated), sorted(seconds))
         self.assertLess(min(seconds[step + 1] - evaluated[step] for step in evaluated if step + 1 in seconds), 0, lines)
         stated = re.search(r"not included: evaluation ([0-9.]+) (ms|s), saving", done.stdout)
-        self.assertAlmostEqual(float(stated[1]) * (1e-3 if stated[2] == "ms" else 1.0) / sum(evaluated.values()), 1.0, delta=0.1, msg=done.stdout)
+        share = float(stated[1]) * (1e-3 if stated[2] == "ms" else 1.0) / sum(evaluated.values())
+        self.assertTrue(0.97 < share < 1.5, f"{share}: {done.stdout}")  # writing the results too, for which a busy machine takes its time
 
     def test_recall_and_loss_are_those_of_the_embeddings(self):
         for captions in (1, 3, 5):
