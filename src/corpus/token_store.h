@@ -93,6 +93,7 @@ class TokenStore : NonCopyable {
 
  private:
   friend struct TokenStoreFile;
+  TokenStore() = default;
   static std::int64_t begin(Span<const std::uint64_t> ends, std::int64_t i) noexcept {
     return i == 0 ? 0 : static_cast<std::int64_t>(ends[static_cast<std::size_t>(i - 1)]);
   }
