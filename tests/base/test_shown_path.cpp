@@ -4,10 +4,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "src/base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {
@@ -69,6 +73,32 @@ TEST(ShownList, TheFirstNamesAreSaidAndTheRestIsCounted) {
   EXPECT_EQ(shown_list({"a", "b", "c"}), "a, b, c");
   EXPECT_EQ(shown_list({"a", "b", "c", "d"}), "a, b, c and 1 more");
   EXPECT_EQ(shown_list({"a", "b", "c", "d"}, 2), "a, b and 2 more");
+}
+
+TEST(QuestionsToTheDisk, NamesAreSortedAndNothingThrows) {
+  const test::TemporaryFolder folder;
+  for (const char* const name : {"d", "b", "a", "c", ".hidden"}) folder.write(name, "");
+  std::filesystem::create_directory(folder.path() + "/e");
+  std::filesystem::create_symlink(folder.path() + "/nowhere", folder.path() + "/link");
+  std::error_code failure = std::make_error_code(std::errc::io_error);
+  EXPECT_EQ(names_in(folder.path(), &failure), (std::vector<std::string>{".hidden", "a", "b", "c", "d", "e", "link"}));
+  EXPECT_FALSE(failure);
+  EXPECT_TRUE(names_in(folder.path() + "/nowhere", &failure).empty());
+  EXPECT_EQ(failure, std::errc::no_such_file_or_directory);
+
+  struct {
+    const char* name;
+    bool is_there, is_file, is_folder;
+  } const answers[] = {{"a", true, true, false},
+                       {"e", true, false, true},
+                       {"link", false, false, false},
+                       {"a/below", false, false, false}};
+  for (const auto& answer : answers) {
+    const std::string path = folder.path() + "/" + answer.name;
+    EXPECT_EQ(is_there(path), answer.is_there) << path;
+    EXPECT_EQ(is_file(path), answer.is_file) << path;
+    EXPECT_EQ(is_folder(path), answer.is_folder) << path;
+  }
 }
 
 }  // namespace
